@@ -1,0 +1,3 @@
+"""calibkit: calibration of neural-network classifiers."""
+
+__version__ = "0.1.0"

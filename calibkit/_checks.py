@@ -1,0 +1,125 @@
+"""The one border: arrays come in as numpy or torch, and are checked here once.
+
+Kernels behind this border are pure functions on tensors and check nothing. Every message has one wording:
+``Expected `x` to be ..., but got ...``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Array = np.ndarray | Tensor
+
+#: Rows of probabilities must sum to 1 within this (float32 softmax over 1,000 classes errs by about 1e-6).
+SUM_TOLERANCE = 1e-4
+BLOCK_BYTES = 1 << 20
+
+
+def expected(name: str, want: str, got: object) -> ValueError:
+    """The one error: ``raise expected("n_bins", "an integer larger than 0", n_bins)``."""
+    return ValueError(f"Expected `{name}` to be {want}, but got {got}")
+
+
+def blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> list[slice]:
+    """Row slices whose (rows, n_columns) block fits in ``block_bytes``, so that a pass over it stays in cache."""
+    step = max(1, block_bytes // max(1, n_columns * itemsize))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def to_tensor(name: str, x: object) -> Tensor:
+    """numpy, torch or a nested list as a tensor, without a copy where memory can be shared."""
+    if isinstance(x, Tensor):
+        return x.detach()
+    try:
+        array = np.asarray(x)
+        if array.dtype == object:
+            raise TypeError
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if any(stride < 0 for stride in array.strides):
+            array = array.copy()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
+            return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        raise expected(name, "a numpy array, a torch tensor or nested numbers", type(x).__name__) from None
+
+
+def like(x: Tensor, template: object) -> Array:
+    """``x`` as numpy unless ``template`` is a tensor."""
+    return x if isinstance(template, Tensor) else x.cpu().numpy()
+
+
+def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
+    """(N,) int64 labels in [0, K) on ``device``."""
+    y = to_tensor(name, labels)
+    if y.ndim != 1 or len(y) != n_rows:
+        raise expected(name, f"of shape ({n_rows},), one label a row", f"shape {tuple(y.shape)}")
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise expected(name, "integers", f"dtype {y.dtype}")
+    y = y.to(device, torch.int64)
+    low, high = (int(v) for v in torch.aminmax(y))
+    if low < 0 or high >= n_classes:
+        raise expected(name, f"in [0, {n_classes})", low if low < 0 else high)
+    return y
+
+
+def _check_matrix(name: str, x: object) -> Tensor:
+    z = to_tensor(name, x)
+    if z.ndim != 2:
+        raise expected(name, "of shape (N, K)", f"shape {tuple(z.shape)}")
+    if not z.is_floating_point():
+        raise expected(name, "floating point", f"dtype {z.dtype}")
+    if z.shape[0] == 0 or z.shape[1] < 2:
+        raise expected(name, "of shape (N, K) with N >= 1 and K >= 2", f"shape {tuple(z.shape)}")
+    return z if z.dtype in (torch.float32, torch.float64) else z.float()
+
+
+def check_logits(logits: object, labels: object | None = None) -> tuple[Tensor, Tensor | None]:
+    """(N, K) finite logits, float32 or float64 as given (half precision becomes float32), and their labels."""
+    z = _check_matrix("logits", logits)
+    # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
+    if not torch.isfinite(z.sum()) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
+        raise expected("logits", "finite", "NaN or infinity")
+    return z, None if labels is None else check_labels(labels, *z.shape, z.device)
+
+
+def check_probs(probs: object, labels: object | None = None) -> tuple[Tensor, Tensor | None]:
+    """(N, K) probabilities: in [0, 1], rows that sum to 1; and their labels."""
+    p = _check_matrix("probs", probs)
+    for block in blocks(*p.shape, p.element_size()):
+        rows = p[block]
+        low, high = (float(v) for v in torch.aminmax(rows))
+        if not (low >= 0.0 and high <= 1.0 + SUM_TOLERANCE):  # also catches NaN
+            raise expected("probs", "in [0, 1]", "NaN" if low != low else (low if low < 0 else high))
+        error = (rows.sum(1) - 1.0).abs().max()
+        if not error <= SUM_TOLERANCE:
+            raise expected("probs", "rows that sum to 1", f"a row that is off by {float(error):.3g}")
+    return p, None if labels is None else check_labels(labels, *p.shape, p.device)
+
+
+def check_int(name: str, value: object, low: int) -> int:
+    """An integer >= ``low``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise expected(name, f"an integer >= {low}", repr(value))
+    return int(value)
+
+
+def check_real(name: str, value: object, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False) -> float:
+    """A finite number in [low, high], or in (low, high] if ``open_low``."""
+    ok = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value) and low <= value <= high
+    if not ok or (open_low and value == low):
+        raise expected(name, f"a number in {'(' if open_low else '['}{low}, {high}]", repr(value))
+    return float(value)
+
+
+def check_choice(name: str, value: object, choices) -> object:
+    """One of ``choices``."""
+    if value not in choices:
+        raise expected(name, f"one of {', '.join(map(str, choices))}", repr(value))
+    return value

@@ -1,0 +1,37 @@
+"""Files that are whole or absent: written under a temporary name, synced, renamed. No pickle is written or read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+
+def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object]) -> Path:
+    """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray]) -> Path:
+    """Compressed npz, atomically; returns the path."""
+    return write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))
+
+
+def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """All arrays of an npz; an object array raises ValueError, for no pickle is ever loaded."""
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
