@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def expected(name: str, want: str, got: object) -> ValueError:
-    """The one error: ``raise expected("n_bins", "an integer larger than 0", n_bins)``."""
+    """The one error, to be raised: `expected("n_bins", "an integer larger than 0", n_bins)`."""
     return ValueError(f"Expected `{name}` to be {want}, but got {got}")
 
 
@@ -110,7 +110,9 @@ def check_int(name: str, value: object, low: int) -> int:
     return int(value)
 
 
-def check_real(name: str, value: object, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False) -> float:
+def check_real(
+    name: str, value: object, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False
+) -> float:
     """A finite number in [low, high], or in (low, high] if ``open_low``."""
     ok = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value) and low <= value <= high
     if not ok or (open_low and value == low):

@@ -1,0 +1,69 @@
+"""The folder of one training run: its facts, checkpoint and log, each file whole or absent."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibkit._checks import expected
+from calibkit._io import read_npz, write_atomic, write_npz
+from calibkit.logits import load
+
+LOG = ("epoch", "lr", "train_loss", "train_accuracy", "val_nll", "val_accuracy", "seconds")
+
+
+def arrays_of(model: nn.Module) -> dict[str, np.ndarray]:
+    """A copy of the model's state as numpy arrays."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.state_dict().items()}
+
+
+class Run:
+    """The folder of one run: its facts, checkpoint and log."""
+
+    def __init__(self, folder: Path, facts: dict) -> None:
+        self.folder, self.facts = folder, facts
+        self.finished = (folder / "logits.npz").exists()
+        if self.finished:
+            self._check(load(folder / "logits.npz").meta)
+
+    def _check(self, found: dict) -> None:
+        for name, value in self.facts.items():
+            if found.get(name) != value:
+                raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
+
+    def resume(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list, dict | None]:
+        """Fill model and optimiser from the checkpoint; the epochs done so far and the best weights."""
+        if not (self.folder / "checkpoint.npz").exists():
+            return [], None
+        arrays = read_npz(self.folder / "checkpoint.npz")
+        self._check(json.loads(str(arrays["facts"])))
+        parts = {"model": {}, "optimizer": {}, "best": {}}
+        for name, array in arrays.items():
+            part, _, key = name.partition("/")
+            if part in parts:
+                parts[part][key] = array
+        model.load_state_dict({name: torch.from_numpy(array) for name, array in parts["model"].items()})
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, array in parts["optimizer"].items():
+            index, _, name = key.partition("/")
+            state.setdefault(int(index), {})[name] = torch.from_numpy(array)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        return arrays["history"].tolist(), parts["best"] or None
+
+    def checkpoint(self, model: nn.Module, optimizer, history: list, best: dict | None) -> None:
+        """Write everything that ``resume`` reads, and the log."""
+        arrays = {"facts": np.asarray(json.dumps(self.facts)), "history": np.asarray(history)}
+        arrays |= {f"model/{name}": array for name, array in arrays_of(model).items()}
+        arrays |= {f"best/{name}": array for name, array in (best or {}).items()}
+        for index, entries in optimizer.state_dict()["state"].items():
+            arrays |= {f"optimizer/{index}/{name}": x.cpu().numpy() for name, x in entries.items()}
+        write_npz(self.folder / "checkpoint.npz", arrays)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([LOG, *([int(row[0]), *row[1:]] for row in history)])
+        write_atomic(self.folder / "log.csv", lambda stream: stream.write(text.getvalue().encode()))

@@ -1,0 +1,92 @@
+r"""Residual networks for 32 x 32 images, with and without stochastic depth.
+
+A network of depth 6n + 2 has a 3 x 3 convolution and three stages of n blocks with 16, 32, 64 channels; each block is
+:math:`h_{l} = \mathrm{ReLU}(s(h_{l-1}) + F_l(h_{l-1}))` with F two 3 x 3 convolutions and batch normalisation. Where a
+stage halves the image, the shortcut s takes every second pixel and pads the missing channels with zeros (option A),
+so it has no parameters.
+
+With stochastic depth, block l of L is skipped in training with probability :math:`l / L \cdot d` (d = 0.5), and in
+evaluation its branch is multiplied by the probability that it survives.
+
+Papers: He et al. 2016, Sec. 4.2 (arXiv:1512.03385); Huang et al. 2016, "Deep Networks with Stochastic Depth"
+(arXiv:1603.09382).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from calibkit._checks import check_int, check_real, expected
+
+
+class Block(nn.Module):
+    """Two 3 x 3 convolutions and a parameter-free shortcut; ``survival`` is the probability to be kept in training."""
+
+    def __init__(self, c_in: int, c_out: int, stride: int, survival: float) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c_out)
+        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c_out)
+        self.stride, self.pad, self.survival = stride, c_out - c_in, survival
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, c_in, H, W) -> (N, c_out, H / stride, W / stride)."""
+        shortcut = x
+        if self.pad:
+            shortcut = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.pad // 2, self.pad // 2))
+        if self.training and self.survival < 1.0 and torch.rand(()).item() >= self.survival:
+            return F.relu(shortcut)
+        branch = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if not self.training and self.survival < 1.0:
+            branch = self.survival * branch
+        return F.relu(shortcut + branch)
+
+
+class ResNet(nn.Module):
+    """CIFAR ResNet of a given depth.
+
+    Args:
+        depth: 6n + 2: 20, 32, 44, 56, 110 in the paper.
+        n_classes: number of classes K.
+        drop: skip probability of the last block, falling linearly to 0 at the input. 0 is the plain network; the
+            stochastic-depth paper takes 0.5.
+
+    Raises:
+        ValueError: a depth that is not 6n + 2, fewer than 2 classes, a drop outside [0, 1].
+
+    Example:
+        >>> sum(p.numel() for p in ResNet(20, 10).parameters())     # 0.27 million, He et al. Table 6
+        269722
+    """
+
+    def __init__(self, depth: int, n_classes: int, drop: float = 0.0) -> None:
+        super().__init__()
+        if check_int("depth", depth, 8) % 6 != 2:
+            raise expected("depth", "6n + 2 for an integer n", depth)
+        check_int("n_classes", n_classes, 2)
+        check_real("drop", drop, 0.0, 1.0)
+        n = (depth - 2) // 6
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        stages, c_in = [], 16
+        for stage, c_out in enumerate((16, 32, 64)):
+            blocks = []
+            for i in range(n):
+                survival = 1.0 - drop * (stage * n + i + 1) / (3 * n)
+                blocks.append(Block(c_in, c_out, 2 if stage and not i else 1, survival))
+                c_in = c_out
+            stages.append(nn.Sequential(*blocks))
+        self.layer1, self.layer2, self.layer3 = stages
+        self.linear = nn.Linear(64, n_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(module.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, 3, H, W) normalised images -> (N, K) logits."""
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.linear(x.mean((2, 3)))
