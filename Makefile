@@ -1,0 +1,66 @@
+# Two commands: `make book` reads as the book, `make test` checks everything. `make help` lists the rest.
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+# cpu, cu126, ...: take torch from that index of download.pytorch.org; empty: whatever pip's own index offers.
+TORCH_INDEX ?=
+
+BIN := $(VENV)/bin
+EXTRAS := train,book,test,run
+TORCH := "torch>=2.4,<2.14" "torchvision>=0.19,<0.29"
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
+SOURCES := calibkit tests tools benchmarks notebooks
+
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install book notebooks html test lint unit nbval results paper bench clean
+.NOTPARALLEL:
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+install: $(VENV)/.ready  ## Create .venv and install the package with everything that the book and the tests need
+
+$(VENV)/.ready: pyproject.toml requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(if $(TORCH_INDEX),$(BIN)/pip install -q --index-url https://download.pytorch.org/whl/$(TORCH_INDEX) $(TORCH))
+	$(BIN)/pip install -q -c requirements.lock -e ".[$(EXTRAS)]"
+	touch $@
+
+book: notebooks html  ## Execute every notebook at the smoke budget, then render the book to _build/html
+
+notebooks: install  ## Execute every notebook at the smoke budget and store its outputs
+	$(BIN)/python tools/nbtool.py run --jobs $(JOBS)
+
+html: install  ## Render the book from the stored outputs; any warning is an error
+	rm -rf _build/.doctrees
+	$(BIN)/jupyter-book build . --all -W -n --keep-going -q
+
+test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
+
+lint: install  ## Check style, and that every notebook is the executed twin of its source
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/python tools/nbtool.py check
+
+unit: install  ## Run the unit tests and the doctests
+	$(BIN)/python -m pytest tests calibkit --doctest-modules -n $(JOBS)
+
+nbval: install  ## Run every notebook and compare the outputs marked NBVAL_CHECK_OUTPUT with the stored ones
+	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
+		tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope $(NOTEBOOKS))
+
+results: install  ## Fit every calibrator on every stored network and record the numbers in book/results/ours.csv
+	$(BIN)/python -m calibkit calibrate --all --record
+
+paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it
+	$(BIN)/snakemake --cores $(JOBS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
+
+bench: install  ## Time the package against its peers (pip install -e ".[peers]" first)
+	set -e; for file in $(BENCHMARKS); do $(BIN)/python $$file; done
+
+clean:  ## Remove what can be built again, except .venv and runs
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis .snakemake
+	find calibkit tests tools benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
