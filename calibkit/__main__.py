@@ -1,0 +1,112 @@
+"""``python -m calibkit train | calibrate | evaluate``: the three steps from images to honest probabilities."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from calibkit._checks import check_choice, expected
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m calibkit", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
+    train.add_argument("--dataset", required=True)
+    train.add_argument("--model", required=True)
+    train.add_argument("--loss", default="cross_entropy")
+    train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"))
+    train.add_argument("--paper", default="class_temperature_scaling", help="whose recipe, at --budget paper")
+    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
+    train.add_argument("--out", type=Path, help="default: runs/<dataset>/<model>-<loss>-s<seed>")
+    train.set_defaults(run=_train)
+
+    calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
+    calibrate.add_argument("logits", help="a Logits file (.npz) or a name of the zoo")
+    calibrate.add_argument("--calibrator", default="temperature_scaling")
+    calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
+    calibrate.add_argument("--out", type=Path, help="where to save the fitted calibrator (.npz)")
+    calibrate.set_defaults(run=_calibrate)
+
+    evaluate = commands.add_parser("evaluate", help="every metric of the uncalibrated test logits, with intervals")
+    evaluate.add_argument("logits", help="a Logits file (.npz) or a name of the zoo")
+    evaluate.set_defaults(run=_evaluate)
+
+    args = parser.parse_args(argv)
+    try:
+        args.run(args)
+    except (FileNotFoundError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _train(args: argparse.Namespace) -> None:
+    import torch
+
+    from calibkit.data import DATASETS
+    from calibkit.losses import LOSSES
+    from calibkit.models import build
+    from calibkit.train import RECIPES, fit
+
+    spec = DATASETS[check_choice("dataset", args.dataset, DATASETS)]
+    loss = LOSSES[check_choice("loss", args.loss, LOSSES)]()
+    key = (args.paper if args.budget == "paper" else args.budget, args.dataset)
+    if key not in RECIPES:
+        raise expected("budget", f"one with a recipe: {', '.join('/'.join(k) for k in RECIPES)}", "/".join(key))
+    recipe = RECIPES[key]
+    torch.manual_seed(args.seed)
+    model = build(args.model, spec.n_classes, **({"channels": spec.shape[2]} if args.model == "small_cnn" else {}))
+    if recipe.precision == "64-true":
+        model = model.double()
+    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{args.loss}-s{args.seed}"
+    facts = {"model": args.model, "loss": args.loss, "budget": args.budget}
+    logits = fit(
+        model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
+        meta=facts,
+    )  # fmt: skip
+    print(f"{folder / 'logits.npz'}: test accuracy {100 * logits.meta['accuracy']:.2f} %")
+
+
+def _calibrate(args: argparse.Namespace) -> None:
+    import torch
+
+    from calibkit.calibrators import CALIBRATORS
+    from calibkit.logits import find
+    from calibkit.metrics import evaluate
+
+    logits = find(args.logits)
+    options = {"objective": args.objective} if args.objective else {}
+    calibrator = CALIBRATORS[check_choice("calibrator", args.calibrator, CALIBRATORS)](**options).fit(*logits.val)
+    test_logits, test_labels = logits.test
+    before = evaluate(torch.from_numpy(test_logits).double().softmax(1), test_labels)
+    after = evaluate(calibrator(test_logits), test_labels)
+    print(f"{'metric':16} {'before':>10} {'after':>10}   on {len(test_labels)} test images")
+    for name in before:
+        print(f"{name:16} {before[name]:10.5f} {after[name]:10.5f}")
+    if args.out:
+        print(f"saved {calibrator.save(args.out)}")
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    import torch
+
+    from calibkit.logits import find
+    from calibkit.metrics import bootstrap, evaluate
+
+    test_logits, test_labels = find(args.logits).test
+    probs = torch.from_numpy(test_logits).double().softmax(1)
+    intervals = bootstrap(probs, test_labels)
+    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test_labels)} test images")
+    for name, value in evaluate(probs, test_labels).items():
+        low, high = intervals[name]
+        print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

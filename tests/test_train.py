@@ -1,0 +1,159 @@
+"""Training: recipes, resuming after SIGKILL, augmentation, prediction."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from calibkit import data, train
+from calibkit.logits import load
+from calibkit.models import build, load_weights
+from calibkit.train import Recipe, _crop_and_flip, fit, predict
+
+RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
+
+RUN = """
+import sys, torch
+from torch import nn
+from calibkit.models import build
+from calibkit.train import Recipe, fit
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = build("small_cnn", 10, channels=1).double()
+recipe = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true", keep="best")
+fit(model, nn.CrossEntropyLoss(), "digits", recipe, folder=sys.argv[1])
+"""
+
+
+def digits_model():
+    torch.manual_seed(0)
+    return build("small_cnn", 10, channels=1).double()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole")
+    subprocess.run([sys.executable, "-c", RUN, folder], check=True, capture_output=True)
+    return load(folder / "logits.npz")
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.1])
+def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
+    """SIGKILL ``wait`` seconds after the first checkpoint, and once more after the next; then let it end."""
+    checkpoint = tmp_path / "checkpoint.npz"
+    for _ in range(2):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, tmp_path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
+            time.sleep(0.002)
+        time.sleep(wait)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    subprocess.run([sys.executable, "-c", RUN, tmp_path], check=True, capture_output=True)
+    resumed = load(tmp_path / "logits.npz")
+    np.testing.assert_array_equal(resumed.test_logits, whole.test_logits)
+    np.testing.assert_array_equal(resumed.val_logits, whole.val_logits)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp" and str(os.getpid()) in path.name]
+
+
+def test_a_finished_run_is_returned_with_its_weights(tmp_path):
+    first = fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
+    stamp = (tmp_path / "checkpoint.npz").stat().st_mtime_ns
+    model = digits_model()
+    again = fit(model, nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
+    assert (tmp_path / "checkpoint.npz").stat().st_mtime_ns == stamp
+    np.testing.assert_array_equal(first.test_logits, again.test_logits)
+    np.testing.assert_array_equal(predict(model, data.load("digits", "test").images, "digits"), first.test_logits)
+    assert first.meta["accuracy"] > 0.8
+    assert first.meta["split"] == "1000/300/497"
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert rows[0].startswith("epoch,lr,") and len(rows) == 1 + RECIPE.epochs
+
+
+def test_another_recipe_does_not_take_over_a_folder(tmp_path):
+    fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(2, precision="64-true"), folder=tmp_path)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path, seed=1)
+
+
+def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
+    """A loss that destroys the network in its fourth epoch: "best" ends above "last"."""
+    recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "precision": "64-true"}
+
+    class Spoiled(nn.CrossEntropyLoss):
+        steps = 0
+
+        def forward(self, logits, labels):
+            self.steps += 1
+            return super().forward(logits, labels) * (1.0 if self.steps <= 60 else -1.0)
+
+    last = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe), folder=tmp_path / "last")
+    best = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe, keep="best"), folder=tmp_path / "best")
+    assert best.meta["accuracy"] > last.meta["accuracy"] + 0.3
+
+
+def test_learning_rates_by_hand():
+    steps = Recipe(100, lr=0.1, milestones=(0.5, 0.75), warmup=5)
+    assert [steps.lr_at(e) for e in (0, 2.5, 5, 49.9, 50, 75)] == pytest.approx([0, 0.05, 0.1, 0.1, 0.01, 0.001])
+    cosine = Recipe(10, lr=0.2, schedule="cosine")
+    assert [cosine.lr_at(e) for e in (0, 5, 10)] == pytest.approx([0.2, 0.1, 0.0])
+
+
+def test_crop_and_flip_against_a_loop():
+    images = torch.randint(0, 256, (6, 5, 7, 3), dtype=torch.uint8)
+    crops = torch.tensor([[0, 0], [4, 4], [8, 8], [0, 8], [3, 5], [4, 4]])
+    flips = torch.tensor([False, False, False, True, True, True])
+    got = _crop_and_flip(images, crops, flips)
+    for i in range(6):
+        padded = np.pad(images[i].numpy(), ((4, 4), (4, 4), (0, 0)))
+        top, left = crops[i].tolist()
+        window = padded[top : top + 5, left : left + 7]
+        np.testing.assert_array_equal(got[i].numpy(), window[:, ::-1] if flips[i] else window)
+    np.testing.assert_array_equal(got[1], images[1])  # offset (4, 4) is the image itself
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
+        ("lr", float("nan"), "Expected `lr` to be a number"),
+        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
+        ("precision", "16", "Expected `precision` to be one of"),
+        ("keep", "first", "Expected `keep` to be one of"),
+        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
+    ],
+)
+def test_bad_recipes(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(**{"epochs": 1, option: value})
+
+
+def test_bad_data_name(tmp_path):
+    with pytest.raises(ValueError, match="Expected `data` to be one of digits"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digit", RECIPE, folder=tmp_path)
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.9173), ("resnet56", 0.9339)])
+def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
+    """Public checkpoints, normalised as their authors did: 91.73 % and 93.39 % on the CIFAR-10 test images."""
+    weights = data.cache() / "weights" / f"cifar10_{name}.npz"
+    if not weights.exists() or not data.available("cifar10"):
+        pytest.skip(f"needs {weights.name} and CIFAR-10 in $CALIBKIT_DATA")
+    spec = train.datasets.DATASETS["cifar10"]
+    changed = {**vars(spec), "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    monkeypatch.setitem(data.DATASETS, "cifar10", type(spec)(**changed))
+    images, labels = data.load("cifar10", "test")
+    model = load_weights(build(name, 10), weights)
+    assert (predict(model, images, "cifar10").argmax(1) == labels).mean() == pytest.approx(accuracy, abs=1e-9)
