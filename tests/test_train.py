@@ -90,14 +90,14 @@ def test_another_recipe_does_not_take_over_a_folder(tmp_path):
 
 def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     """A loss that destroys the network in its fourth epoch: "best" ends above "last"."""
-    recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "precision": "64-true"}
+    recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "milestones": (), "precision": "64-true"}
 
     class Spoiled(nn.CrossEntropyLoss):
         steps = 0
 
         def forward(self, logits, labels):
             self.steps += 1
-            return super().forward(logits, labels) * (1.0 if self.steps <= 60 else -1.0)
+            return super().forward(logits, labels) * (1.0 if self.steps <= 60 else -0.05)
 
     last = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe), folder=tmp_path / "last")
     best = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe, keep="best"), folder=tmp_path / "best")
@@ -131,6 +131,7 @@ def test_crop_and_flip_against_a_loop():
         ("lr", float("nan"), "Expected `lr` to be a number"),
         ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
         ("precision", "16", "Expected `precision` to be one of"),
+        ("augment", True, "Expected `augment` to be one of"),
         ("keep", "first", "Expected `keep` to be one of"),
         ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
     ],
