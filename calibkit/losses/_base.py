@@ -1,0 +1,133 @@
+"""What the train-time losses share: the border, the mean over the rows that count, cross-entropy plus a penalty.
+
+A loss runs in every training step, so its border reads shapes, dtypes and devices, which costs nothing. Label values
+are read on the CPU only: reading them on a GPU would stall it at each step, and there a label outside [0, K) trips the
+device's own index assertion, as in ``torch.nn.CrossEntropyLoss``. Logit values are never read: a diverged network
+gives a NaN loss, which the training loop sees.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from calibkit._checks import check_int, check_real, expected
+
+
+def check_values(name: str, values: Tensor, n: int, *, ignored: Tensor | None = None, or_else: str = "") -> None:
+    """Raise unless all of ``values`` but the ``ignored`` are in [0, n); reads values on the CPU only."""
+    if values.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    wrong = (values < 0) | (values >= n)
+    if ignored is not None:
+        wrong &= ~ignored
+    if wrong.any():
+        raise expected(name, f"in [0, {n}){or_else}", int(values[wrong][0]))
+
+
+def check_integers(name: str, values: object, shape: torch.Size, device: torch.device) -> Tensor:
+    """``values`` flat and int64, if they are an integer tensor of ``shape`` on ``device``."""
+    if not isinstance(values, Tensor):
+        raise expected(name, "a torch tensor", type(values).__name__)
+    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+        raise expected(name, "integers", f"dtype {values.dtype}")
+    if values.shape != shape:
+        raise expected(name, f"of shape {tuple(shape)}", f"shape {tuple(values.shape)}")
+    if values.device != device:
+        raise expected(name, f"on {device}", f"{values.device}")
+    return values.reshape(-1).long()
+
+
+def as_rows(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (N, K, *) and labels (N, *) as rows: z (M, K), y (M,) and keep (M,).
+
+    z is float32, or float64 as given; keep is 1 for rows that count and 0 for ignored ones, whose y is set to 0.
+    """
+    if not isinstance(logits, Tensor):
+        raise expected("logits", "a torch tensor", type(logits).__name__)
+    if not logits.is_floating_point():
+        raise expected("logits", "floating point", f"dtype {logits.dtype}")
+    if logits.ndim < 2 or logits.shape[1] < 2 or logits.numel() == 0:
+        raise expected("logits", "of shape (N, K, *) with N >= 1 and K >= 2", f"shape {tuple(logits.shape)}")
+    n_classes = logits.shape[1]
+    y = check_integers("labels", labels, logits.shape[:1] + logits.shape[2:], logits.device)
+    ignored = y == ignore_index
+    check_values("labels", y, n_classes, ignored=ignored, or_else=f" or {ignore_index}")
+    z = logits.movedim(1, -1).reshape(-1, n_classes)
+    z = z if z.dtype == torch.float64 else z.float()
+    return z, y.masked_fill(ignored, 0), (~ignored).to(z.dtype)
+
+
+def mean(values: Tensor, keep: Tensor) -> Tensor:
+    """Mean of ``values`` (M,) over the rows that count; 0 if there is none."""
+    return (values * keep).sum() / keep.sum().clamp(min=1)
+
+
+def cross_entropy(z: Tensor, y: Tensor) -> Tensor:
+    """-log p_y of each row: (M, K), (M,) -> (M,)."""
+    return F.cross_entropy(z, y, reduction="none")
+
+
+class Loss(nn.Module):
+    """Base of all losses: ``loss(logits, labels) -> scalar``, the mean over all rows whose label is not ignored.
+
+    A subclass implements ``_each`` on rows: z (M, K), y (M,) -> (M,).
+    Half-precision logits are computed in float32, so the losses are safe under autocast.
+    """
+
+    #: Whether ``forward`` also takes the samples' positions in the training set.
+    uses_index: ClassVar[bool] = False
+
+    def __init__(self, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = check_int("ignore_index", ignore_index, -(2**63))
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss.
+
+        Args:
+            logits: (N, K) or, for dense prediction, (N, K, *); before softmax.
+            labels: (N,) or (N, *) integers in [0, K), or ``ignore_index``.
+
+        Returns:
+            A scalar in float32, or in float64 if the logits are; 0 if every label is ignored.
+
+        Raises:
+            ValueError: wrong type, shape, dtype or device; on the CPU also a label that is out of range.
+        """
+        z, y, keep = as_rows(logits, labels, self.ignore_index)
+        return mean(self._each(z, y), keep)
+
+    def _each(self, z: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """Constructor arguments and their values."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in inspect.signature(type(self)).parameters)
+
+
+class PenalisedLoss(Loss):
+    """Cross-entropy plus ``weight`` times a penalty; a subclass implements ``_penalty`` on rows, giving a scalar.
+
+    A loss with two weights (CPC, ACLS) carries them inside its penalty and leaves ``weight`` at 1.
+    """
+
+    def __init__(self, weight: float = 1.0, ignore_index: int = -100) -> None:
+        super().__init__(ignore_index)
+        self.weight = check_real("weight", weight, 0.0)
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss, cross-entropy plus ``weight * penalty``; arguments and errors as in `Loss.forward`."""
+        z, y, keep = as_rows(logits, labels, self.ignore_index)
+        return mean(cross_entropy(z, y), keep) + self.weight * self._penalty(z, y, keep)
+
+    def penalty(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The penalty alone, not multiplied by ``weight``: a scalar."""
+        return self._penalty(*as_rows(logits, labels, self.ignore_index))
+
+    def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
+        raise NotImplementedError

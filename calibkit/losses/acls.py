@@ -1,0 +1,67 @@
+r"""Adaptive and conditional label smoothing (ACLS): squared hinges on the top logit and on the others.
+
+.. math:: \mathcal L = -\log p_y + \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)^2
+   + \frac{\lambda_2}{K - 1} \sum_{j \ne \hat y} \operatorname{ReLU}(z_{\hat y} - z_j - M)^2
+
+where the gradient runs through :math:`z_{\hat y}` in the first term and through :math:`z_j` in the second, and nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibkit._checks import check_choice, check_real
+from calibkit.losses._base import PenalisedLoss, mean
+
+
+class ACLS(PenalisedLoss):
+    r"""Cross-entropy + the two ACLS terms, mean over the batch.
+
+    The gradient of the penalty is :math:`2 \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)` in the top logit
+    and :math:`-\frac{2 \lambda_2}{K - 1} \operatorname{ReLU}(z_{\hat y} - z_j - M)` in the others: eq. 12, but for the
+    factor 2, which integrating eq. 12 into eq. 13 has lost, and the mean. `penalty` includes the two weights.
+
+    Args:
+        margin: M, in logit units, at least 0. 10, and 6 for CIFAR-10 (Sec. 4.1; supplement S2.2).
+        weight_pos: :math:`\lambda_1`, of the top class. 0.1 (supplement Table A).
+        weight_neg: :math:`\lambda_2`, of the mean over the others. 0.01 (supplement Table A).
+        variant: ``"paper"`` as above. ``"code"`` does not subtract the minimum in the first term: it is then
+            :math:`\operatorname{ReLU}(z_{\hat y} - M)^2`, which adding a constant to all logits changes. The default is
+            ``"code"``, for the weights and the published numbers come from it.
+        ignore_index: label of rows that do not count.
+
+    Paper: Park et al. 2023, "ACLS: Adaptive and Conditional Label Smoothing for Network Calibration", eqs. 10-14.
+    Differs from the paper: it states no reduction over the classes; the code's mean over the K - 1 others is taken in
+    both variants (the sum is ``weight_neg * (K - 1)``). Eq. 13 read literally would also push the minimum in the first
+    term and the top logit in the second; eq. 12 and the code do not. The code names its arguments pos_lambda = 1.0,
+    neg_lambda = 0.1, alpha = 0.1, whose products are the weights here. All classes that tie for the top are top.
+
+    Example:
+        >>> loss = ACLS(margin=6.0)
+        >>> loss.penalty(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))
+        tensor(1.5054)
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 10.0,
+        weight_pos: float = 0.1,
+        weight_neg: float = 0.01,
+        variant: str = "code",
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(ignore_index=ignore_index)
+        self.margin = check_real("margin", margin, 0.0)
+        self.weight_pos = check_real("weight_pos", weight_pos, 0.0)
+        self.weight_neg = check_real("weight_neg", weight_neg, 0.0)
+        self.variant = check_choice("variant", variant, ("paper", "code"))
+
+    def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
+        low, top = z.detach().aminmax(dim=1, keepdim=True)
+        height = z - low if self.variant == "paper" else z
+        pos = (torch.relu(height - self.margin).square() * (z == top)).sum(1)
+        neg = torch.relu(top - z - self.margin).square().sum(1) / (z.shape[1] - 1)  # the top class itself gives 0
+        return mean(self.weight_pos * pos + self.weight_neg * neg, keep)

@@ -1,0 +1,37 @@
+r"""Brier score as a training loss.
+
+.. math:: \mathcal L = \sum_k (p_k - \mathbb 1[k = y])^2
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibkit.losses._base import Loss
+
+
+class Brier(Loss):
+    r"""Squared distance of the probabilities to the one-hot label, summed over classes, mean over the batch; in [0, 2].
+
+    Its gradient is :math:`2 p_j (d_j - \sum_k p_k d_k)` with :math:`d_k = p_k - \mathbb 1[k = y]`: it vanishes on
+    samples that are wrong with full confidence.
+
+    Args:
+        ignore_index: label of rows that do not count.
+
+    Paper: Brier 1950, "Verification of Forecasts Expressed in Terms of Probability"; as a baseline Mukhoti et al. 2020.
+    Differs from the paper: not at all; some codes also divide by K when they report it as a metric.
+
+    Example:
+        >>> loss = Brier()
+        >>> loss(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))
+        tensor(0.2557)
+    """
+
+    def __init__(self, *, ignore_index: int = -100) -> None:
+        super().__init__(ignore_index)
+
+    def _each(self, z: Tensor, y: Tensor) -> Tensor:
+        p = torch.softmax(z, 1)
+        return (p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(1)

@@ -1,0 +1,87 @@
+"""The code variants give the values and gradients of the authors' public code, to 1e-10 in float64.
+
+tests/data/losses_oracle.json names repository, commit, file and settings of each; the arrays are in losses_oracle.npz.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.losses import LOSSES
+
+DATA = Path(__file__).parents[1] / "data"
+ORACLE = json.loads((DATA / "losses_oracle.json").read_text())
+WHOLE = {
+    "ce": ("cross_entropy", {}),
+    "ls_alphaK_005": ("label_smoothing", {"alpha": 0.05}),
+    "ls_alphaKm1_005": ("label_smoothing", {"alpha": 0.05, "convention": "K-1"}),
+    "focal_g1": ("focal", {"gamma": 1.0}),
+    "focal_g2": ("focal", {"gamma": 2.0}),
+    "focal_g3": ("focal", {"gamma": 3.0}),
+    "flsd53": ("flsd", {}),
+    "brier": ("brier", {}),
+    "mmce_total_lam1": ("mmce", {"weight": 1.0, "weighted": False, "variant": "code"}),
+    "mmcew_total_lam2": ("mmce", {"weight": 2.0, "variant": "code"}),
+    "ecp_01": ("ecp", {"weight": 0.1, "variant": "code"}),
+    "cpc_01_1": ("cpc", {"weight_1v1": 0.1, "weight_be": 1.0, "variant": "code"}),
+    "mdca_total_nll_b1": ("mdca", {"weight": 1.0}),
+    "mbls_m0": ("mbls", {"margin": 0.0, "weight": 0.05, "variant": "code"}),
+    "mbls_m6": ("mbls", {"margin": 6.0, "weight": 0.1, "variant": "code"}),
+    "mbls_m10": ("mbls", {"margin": 10.0, "weight": 0.1, "variant": "code"}),
+    "acls_m6": ("acls", {"margin": 6.0, "variant": "code"}),
+    "acls_m10": ("acls", {"margin": 10.0, "variant": "code"}),
+}
+PENALTIES = {
+    "mmce_penalty": ("mmce", {"weighted": False, "variant": "code"}),
+    "mmcew_penalty": ("mmce", {"variant": "code"}),
+    "mdca_penalty": ("mdca", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    with np.load(DATA / "losses_oracle.npz", allow_pickle=False) as archive:
+        return {name: torch.from_numpy(archive[name]) for name in archive.files}
+
+
+def assert_equal(arrays, case, entry, function, *index, shift=0.0):
+    logits = (arrays[f"{case}_logits"] + shift).requires_grad_()
+    value = function(logits, arrays[f"{case}_labels"], *index)
+    assert abs(value.item() - ORACLE["values"][case][entry]) < 1e-10
+    (slope,) = torch.autograd.grad(value, logits)
+    assert (slope - arrays[f"{case}__{entry}"]).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("case", "ACE")
+class TestAuthorsCode:
+    @pytest.mark.parametrize("entry", WHOLE)
+    def test_loss(self, arrays, case, entry):
+        name, options = WHOLE[entry]
+        assert_equal(arrays, case, entry, LOSSES[name](**options))
+
+    @pytest.mark.parametrize("entry", PENALTIES)
+    def test_penalty(self, arrays, case, entry):
+        name, options = PENALTIES[entry]
+        assert_equal(arrays, case, entry, LOSSES[name](**options).penalty)
+
+    def test_mdca_on_focal(self, arrays, case):
+        focal, mdca = LOSSES["focal"](gamma=1.0), LOSSES["mdca"]()
+        assert_equal(arrays, case, "mdca_total_fl1_b1", lambda z, y: focal(z, y) + mdca.penalty(z, y))
+
+    def test_acls_shifted_logits(self, arrays, case):
+        assert_equal(arrays, case, "acls_m6_shift5", LOSSES["acls"](margin=6.0, variant="code"), shift=5.0)
+
+    def test_crl(self, arrays, case):
+        counts = arrays[f"{case}_crl_counts"]
+        loss = LOSSES["crl"](n_samples=len(counts))
+        loss.counts.copy_(counts)
+        loss.epochs.fill_(int(arrays[f"{case}_crl_max"]))
+        assert_equal(arrays, case, "crl", loss, arrays[f"{case}_crl_idx"])
+
+
+def test_every_entry_is_compared():
+    compared = {*WHOLE, *PENALTIES, "mdca_total_fl1_b1", "acls_m6_shift5", "crl"}
+    assert compared == set(ORACLE["sources"]) == set(ORACLE["values"]["A"])
