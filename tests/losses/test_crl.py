@@ -1,0 +1,121 @@
+"""Correctness ranking loss."""
+
+import pytest
+import torch
+
+from calibkit.losses.crl import CRL
+from calibkit.losses.cross_entropy import CrossEntropy
+
+
+def with_history(counts, epochs, **options):
+    loss = CRL(n_samples=len(counts), **options)
+    loss.counts.copy_(torch.tensor(counts))
+    loss.epochs.fill_(epochs)
+    return loss
+
+
+def test_value(three):
+    """Counts 3, 1, 2 of 4 epochs; a fourth sample that was never right makes the minimum 0."""
+    loss = with_history([3, 1, 2, 0], 4)
+    assert loss.penalty(*three, torch.arange(3)).item() == pytest.approx(0.118748, abs=1e-6)
+
+
+def test_equals_the_pairs(batch):
+    logits, labels = batch
+    loss = with_history([5, 2, 2, 7, 1, 6, 3, 3, 4, 7, 1, 2, 1, 8, 9], 9)
+    index = torch.tensor([3, 14, 0, 1, 2, 9, 9, 8, 4, 13, 11, 5])
+    kappa = logits.softmax(1).max(1).values.tolist()
+    c = [(int(loss.counts[i]) - 1) / (9 - 1) for i in index]
+    total = 0.0
+    for i in range(12):
+        j = (i + 1) % 12
+        sign = (c[i] > c[j]) - (c[i] < c[j])
+        total += max(0.0, abs(c[i] - c[j]) - sign * (kappa[i] - kappa[j]))
+    assert loss.penalty(logits, labels, index).item() == pytest.approx(total / 12, rel=1e-12)
+
+
+def test_gradient_is_eq_19_of_acls_supplement(gradient, one_hot):
+    """Row CRL of Table 2: f = p (1 - p) at the top and p_top p_j elsewhere for the sample that ranks too high."""
+    logits = torch.tensor([[3.0, 0, -1, 0.5], [1.0, 2, 0, 1]], dtype=torch.float64)
+    labels, index = torch.tensor([0, 1]), torch.tensor([0, 1])
+    loss = with_history([0, 1], 1)  # the confident sample was wrong, the other right: both pairs are active
+    p = logits.softmax(1)
+    top, top_class = p.max(1, keepdim=True)
+    f = torch.where(one_hot(top_class[:, 0], 4) == 1, p * (1 - p), -top * p)
+    want = torch.stack([f[0], -f[1]])  # both ordered pairs, over N = 2
+    assert torch.allclose(gradient(loss.penalty, logits, labels, index), want)
+
+
+def test_satisfied_pairs_cost_nothing():
+    logits = torch.tensor([[20.0, 0.0], [0.1, 0.0]], dtype=torch.float64)
+    kept_order = with_history([3, 2], 10).penalty(logits, torch.tensor([0, 0]), torch.tensor([0, 1]))
+    assert kept_order == 0  # confidences 1.00 and 0.52 are further apart than counts 0.125 and 0
+    assert with_history([2, 3], 10).penalty(logits, torch.tensor([0, 0]), torch.tensor([0, 1])) > 0
+
+
+def test_no_ranking_in_the_first_epoch_nor_where_all_counts_are_equal(batch):
+    loss, index = CRL(n_samples=12), torch.arange(12)
+    assert torch.equal(loss(*batch, index), CrossEntropy()(*batch))
+    for _ in range(3):
+        loss.update(index, torch.ones(12, dtype=torch.bool))
+        loss.end_epoch()
+        assert loss.penalty(*batch, index) == 0  # the code divides 0 by 0 here
+
+
+def test_history():
+    loss = CRL(n_samples=5)
+    loss.update(torch.tensor([4, 0, 2]), torch.tensor([True, False, True]))
+    loss.update(torch.tensor([1]), torch.tensor([True]))
+    assert loss.counts.tolist() == [0, 1, 1, 0, 1] and loss.epochs == 0
+    loss.end_epoch()
+    loss.update(torch.tensor([4]), torch.tensor([True]))
+    assert loss.counts.tolist() == [0, 1, 1, 0, 2] and loss.epochs == 1
+
+
+def test_history_is_saved(batch):
+    loss = with_history(list(range(12)), 12)
+    again = CRL(n_samples=12)
+    again.load_state_dict(loss.state_dict())
+    assert again(*batch, torch.arange(12)) == loss(*batch, torch.arange(12))
+    assert list(loss.parameters()) == []
+
+
+def test_a_pair_counts_if_both_rows_do(batch):
+    logits, labels = batch
+    loss, index = with_history(list(range(12)), 12), torch.arange(12)
+    labels = labels.index_fill(0, torch.tensor([5]), -100)
+    pairs = [loss.penalty(logits[[i, (i + 1) % 12]], labels[[0, 0]], index[[i, (i + 1) % 12]]) for i in range(12)]
+    want = torch.stack(pairs)[[i for i in range(12) if i not in (4, 5)]].mean()
+    assert torch.allclose(loss.penalty(logits, labels, index), want)
+
+
+def test_weight_zero_is_cross_entropy(batch):
+    loss = with_history(list(range(12)), 12, weight=0.0)
+    assert torch.equal(loss(*batch, torch.arange(12)), CrossEntropy()(*batch))
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([0, 1, 2], "Expected `index` to be a torch tensor, but got list"),
+        (torch.tensor([0.0, 1, 2]), "Expected `index` to be integers, but got dtype torch.float32"),
+        (torch.tensor([0, 1]), r"Expected `index` to be of shape \(3,\), but got shape \(2,\)"),
+        (torch.tensor([0, 1, 9]), r"Expected `index` to be in \[0, 4\), but got 9"),
+        (torch.tensor([0, 1, -1]), r"Expected `index` to be in \[0, 4\), but got -1"),
+    ],
+)
+def test_bad_index(three, index, message):
+    loss = CRL(n_samples=4)
+    calls = [lambda: loss(*three, index), lambda: loss.penalty(*three, index)]
+    for call in [*calls, lambda: loss.update(index, three[1] == 0)]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="Expected `n_samples` to be an integer >= 1, but got 0"):
+        CRL(n_samples=0)
+    with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got torch.int64"):
+        CRL(n_samples=2).update(torch.tensor([0]), torch.tensor([1]))
+    with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got list"):
+        CRL(n_samples=2).update(torch.tensor([0]), [True])

@@ -1,0 +1,40 @@
+"""Explicit confidence penalty."""
+
+import pytest
+import torch
+
+from calibkit.losses.cross_entropy import CrossEntropy
+from calibkit.losses.ecp import ECP
+
+
+@pytest.mark.parametrize(("variant", "value"), [("paper", 0.309005), ("code", 0.328725)])
+def test_value(three, variant, value):
+    assert ECP(weight=0.1, variant=variant)(*three).item() == pytest.approx(value, abs=1e-6)
+
+
+def test_penalty_is_negative_entropy(three):
+    assert ECP(variant="paper").penalty(*three).item() == pytest.approx(-0.262931, abs=1e-6)
+
+
+def test_code_is_paper_over_k(batch):
+    assert torch.allclose(ECP(variant="code").penalty(*batch) * 6, ECP(variant="paper").penalty(*batch), atol=1e-8)
+
+
+def test_gradient(batch, gradient):
+    """p_j (log p_j + H)."""
+    p = batch[0].softmax(1)
+    entropy = -(p * p.log()).sum(1, keepdim=True)
+    assert torch.allclose(gradient(ECP(variant="paper").penalty, *batch), p * (p.log() + entropy) / 12, rtol=1e-10)
+
+
+def test_is_kl_to_uniform(batch):
+    """-H(p) = KL(p || u) - log K: the reverse of label smoothing's (MbLS Sec. 4.2)."""
+    p = torch.distributions.Categorical(logits=batch[0])
+    uniform = torch.distributions.Categorical(logits=torch.zeros(12, 6, dtype=torch.float64))
+    kl = torch.distributions.kl_divergence(p, uniform).mean() - torch.tensor(6.0).double().log()
+    assert torch.allclose(ECP(variant="paper").penalty(*batch), kl)
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_weight_zero_is_cross_entropy(batch, variant):
+    assert torch.equal(ECP(weight=0.0, variant=variant)(*batch), CrossEntropy()(*batch))

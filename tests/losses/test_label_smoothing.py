@@ -1,0 +1,62 @@
+"""Label smoothing."""
+
+import math
+
+import pytest
+import torch
+
+from calibkit.losses.cross_entropy import CrossEntropy
+from calibkit.losses.label_smoothing import LabelSmoothing
+
+
+@pytest.mark.parametrize(("convention", "value"), [("K", 0.642798), ("K-1", 0.745298)])
+def test_value(three, convention, value):
+    assert LabelSmoothing(convention=convention)(*three).item() == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.05, 0.4, 1.0])
+class TestIdentities:
+    def test_is_torchs_own(self, batch, alpha):
+        want = torch.nn.functional.cross_entropy(*batch, label_smoothing=alpha)
+        assert torch.allclose(LabelSmoothing(alpha=alpha)(*batch), want, rtol=1e-13)
+
+    def test_conventions(self, batch, alpha):
+        """alpha of "K-1" is alpha K / (K - 1) of "K"; both as cross-entropy with soft targets."""
+        logits, labels = batch
+        targets = torch.full_like(logits, alpha / 5).scatter_(1, labels[:, None], 1 - alpha)
+        want = torch.nn.functional.cross_entropy(logits, targets)
+        assert torch.allclose(LabelSmoothing(alpha=alpha, convention="K-1")(*batch), want, rtol=1e-13)
+
+    def test_is_cross_entropy_plus_kl_to_uniform(self, batch, alpha):
+        """(1 - alpha) CE + alpha (KL(u || p) + log K): MbLS eq. 4 with its constants."""
+        log_p = batch[0].log_softmax(1)
+        kl = (-math.log(6) - log_p).mean(1).mean()
+        want = (1 - alpha) * CrossEntropy()(*batch) + alpha * (kl + math.log(6))
+        assert torch.allclose(LabelSmoothing(alpha=alpha)(*batch), want, rtol=1e-13)
+
+    def test_is_cross_entropy_plus_logit_gap(self, batch, alpha):
+        """CE + alpha (z_y - mean z)."""
+        logits, labels = batch
+        gap = logits[torch.arange(12), labels] - logits.mean(1)
+        want = CrossEntropy()(*batch) + alpha * gap.mean()
+        assert torch.allclose(LabelSmoothing(alpha=alpha)(*batch), want, rtol=1e-13)
+
+
+def test_gradient_is_eq_5_of_acls(batch, gradient, one_hot):
+    """The row LS of ACLS Table 2: f = eps (1 - 1/C) for the true class and eps / C for the others."""
+    logits, labels = batch
+    q, eps = one_hot(labels, 6), 0.05
+    f = torch.where(q == 1, -eps * (1 - 1 / 6), eps / 6)
+    assert torch.allclose(gradient(LabelSmoothing(alpha=eps), logits, labels), (logits.softmax(1) - (q + f)) / 12)
+
+
+@pytest.mark.parametrize("convention", ["K", "K-1"])
+def test_without_smoothing_is_cross_entropy(batch, convention):
+    assert torch.allclose(LabelSmoothing(alpha=0.0, convention=convention)(*batch), CrossEntropy()(*batch), rtol=1e-14)
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match=r"Expected `alpha` to be a number in \[0.0, 1.0\], but got 5.0"):
+        LabelSmoothing(alpha=5.0)
+    with pytest.raises(ValueError, match="Expected `convention` to be one of K, K-1, but got 'k'"):
+        LabelSmoothing(convention="k")

@@ -1,0 +1,58 @@
+"""Margin-based label smoothing."""
+
+import math
+
+import pytest
+import torch
+
+from calibkit.losses.cross_entropy import CrossEntropy
+from calibkit.losses.mbls import MbLS
+
+
+@pytest.mark.parametrize(
+    ("margin", "variant", "value"),
+    [(6.0, "code", 2.525), (6.0, "paper", 10.1), (10.0, "code", 0.608333), (10.0, "paper", 2.433333)],
+)
+def test_penalty(three, margin, variant, value):
+    assert MbLS(margin=margin, variant=variant).penalty(*three).item() == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_gradient_is_acls_eq_15_but_for_the_top_logit(batch, gradient, one_hot, variant):
+    """-1/K for the v classes beyond the margin, as in Table 2; the top logit gets v/K, where Table 2 has 0."""
+    logits, labels = batch
+    top, top_class = logits.max(1, keepdim=True)
+    beyond = (top - logits > 2.0).double()
+    want = beyond.sum(1, keepdim=True) * one_hot(top_class[:, 0], 6) - beyond
+    slope = gradient(MbLS(margin=2.0, variant=variant).penalty, logits, labels) * 12
+    assert torch.allclose(slope * (6 if variant == "code" else 1), want)
+    assert torch.allclose(slope.sum(1), torch.zeros(12, dtype=torch.float64))
+
+
+def test_within_the_margin_is_cross_entropy(batch, gradient):
+    """No penalty and no gradient once all distances are below the margin (Figure 1, right)."""
+    logits, labels = batch
+    loss = MbLS(margin=(logits.max(1).values - logits.min(1).values).max().item() + 0.1)
+    assert torch.equal(loss(logits, labels), CrossEntropy()(logits, labels))
+    assert (gradient(loss.penalty, logits, labels) == 0).all()
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_weight_zero_is_cross_entropy(batch, variant):
+    assert torch.equal(MbLS(margin=1.0, weight=0.0, variant=variant)(*batch), CrossEntropy()(*batch))
+
+
+def test_margin_zero_is_the_linear_penalty(batch):
+    logits, labels = batch
+    distances = logits.max(1, keepdim=True).values - logits
+    assert torch.allclose(MbLS(margin=0.0).penalty(logits, labels), distances.mean())
+    assert torch.allclose(MbLS(margin=0.0, variant="paper").penalty(logits, labels), distances.sum(1).mean())
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 10.0])
+def test_proposition_1(batch, scale):
+    """mean d - log K <= KL(u || p) <= mean d, sample by sample: margin 0 brackets label smoothing's penalty."""
+    for row in scale * batch[0]:
+        kl = (-math.log(6) - row.log_softmax(0)).mean()
+        distance = MbLS(margin=0.0).penalty(row[None], torch.tensor([0]))
+        assert distance - math.log(6) - 1e-12 <= kl <= distance + 1e-12
