@@ -41,7 +41,7 @@ class PairSum(torch.autograd.Function):
             distance = gap.abs()
             decay = torch.exp(-distance)
             pair = torch.log1p(decay).mul_(2).add_(distance)
-            # The first `width` columns are the block against itself: each pair twice, so half of them is taken off; that
+            # The first `width` columns are the block against itself, each pair twice: half of them is taken off. That
             # leaves log 2 for each class with itself.
             value += pair.sum((1, 2)) - pair[:, :, :width].sum((1, 2)) / 2
             tanh = ((1 - decay) / (1 + decay)).copysign_(gap)

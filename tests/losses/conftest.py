@@ -1,4 +1,4 @@
-"""Batches and helpers that the tests of all losses share."""
+"""Batches and functions that the tests of all losses share."""
 
 import pytest
 import torch
