@@ -1,1 +1,21 @@
-"""."""
+"""Post-hoc calibrators: ``fit`` on held-out logits and labels, call on logits, get probabilities.
+
+>>> import numpy as np
+>>> from calibkit.calibrators import CALIBRATORS
+>>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
+>>> CALIBRATORS["temperature_scaling"](objective="nll").fit(z, y)(z)[0].round(3).tolist()
+[0.75, 0.25]
+"""
+
+from __future__ import annotations
+
+from calibkit.calibrators._base import Calibrator, load
+from calibkit.calibrators.identity import Identity
+from calibkit.calibrators.temperature_scaling import TemperatureScaling
+
+CALIBRATORS = {
+    "identity": Identity,
+    "temperature_scaling": TemperatureScaling,
+}
+
+__all__ = ["CALIBRATORS", "Calibrator", "Identity", "TemperatureScaling", "load"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -14,13 +15,16 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_logits, expected, like
 from calibkit._io import read_npz, write_npz
+from calibkit.objectives import OBJECTIVES
+from calibkit.objectives._passes import row_blocks
 
 
 class Calibrator:
     """Base of all post-hoc calibrators: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
-    A subclass names its fitted attributes in ``state`` and implements ``_fit`` and ``_probs`` on checked tensors.
-    Constructor arguments are stored under their own names; fitted attributes are ``None`` before ``fit``.
+    A subclass names its fitted attributes in ``state`` and implements ``_fit(logits, labels)`` on checked tensors and
+    ``_probs(logits)`` on a block of rows in float64. Constructor arguments are stored under their own names; fitted
+    attributes are ``None`` before ``fit``.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
@@ -44,12 +48,17 @@ class Calibrator:
         z, _ = check_logits(logits)
         if z.shape[1] != self._n_classes:
             raise expected("logits", f"of shape (N, {self._n_classes}) as in fit()", f"shape {tuple(z.shape)}")
-        return like(self._probs(z), logits)
+        probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
+        for rows in row_blocks(z):
+            probs[rows] = self._probs(z[rows].double())
+        return like(probs, logits)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
+        """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
         raise NotImplementedError
 
     def _probs(self, logits: Tensor) -> Tensor:
+        """Probabilities (n, K) of a block of rows (n, K) in float64, which is not to be overwritten."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ state
@@ -83,7 +92,7 @@ class Calibrator:
         from calibkit.calibrators import CALIBRATORS
 
         name = next(key for key, cls in CALIBRATORS.items() if cls is type(self))
-        header = json.dumps({"calibrator": name, "options": self.options()})
+        header = json.dumps({"calibrator": name, "options": self.options()}, default=_objective_to_json)
         return write_npz(path, {"header": np.asarray(header), **self.state_dict()})
 
 
@@ -93,11 +102,23 @@ def load(path: str | os.PathLike) -> Calibrator:
 
     arrays = read_npz(path)
     try:
-        header = json.loads(str(arrays.pop("header")))
+        header = json.loads(str(arrays.pop("header")), object_hook=_objective_from_json)
         cls = CALIBRATORS[header["calibrator"]]
     except (KeyError, ValueError):
         raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}") from None
     return cls(**header["options"]).load_state_dict(arrays)
+
+
+def _objective_to_json(option: object) -> dict[str, object]:
+    """An objective object as its name and its arguments."""
+    for name, cls in OBJECTIVES.items():
+        if type(option) is cls:
+            return {"objective": name, "arguments": asdict(option)}
+    raise expected("options", "numbers, strings, sequences of them or objectives of OBJECTIVES", repr(option))
+
+
+def _objective_from_json(entry: dict[str, object]) -> object:
+    return OBJECTIVES[entry["objective"]](**entry["arguments"]) if "arguments" in entry else entry
 
 
 def as_vector(value: object, like_tensor: Tensor) -> Tensor:

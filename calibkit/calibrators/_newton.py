@@ -1,0 +1,161 @@
+"""One parameter, exactly: Newton's method for the temperature, on blocked passes over the logits.
+
+A pass gives for every sample the cross-entropy at inverse temperature b and its first two derivatives by b. Any smooth
+objective is a function of these N numbers, so its own first two derivatives cost nothing more.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from calibkit.objectives import Objective
+from calibkit.objectives._passes import row_blocks
+
+#: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
+LOWEST, HIGHEST = 0.01, 1000.0
+SUBSAMPLE = 512  # rows of the warm start at least; their optimum is off by a few per cent
+SCAN = 41  # points of the scan for a non-convex objective
+
+
+def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
+    """The temperature at the minimum of a smooth objective, or at its fixed point if its weights are adaptive.
+
+    Minimises over x = log b = -log T by safeguarded Newton steps: on a subsample first, then on all rows, where two or
+    three passes are left to do; the last one always in float64. A non-convex or adaptive objective is scanned on the
+    subsample, and of several stationary points the one of lowest value is taken.
+
+    Returns:
+        T > 0. With a RuntimeWarning, a bound (0.01 or 1,000 times the root mean square of the logits within a row)
+        where the objective decreases up to it: below, when every label has the largest logit; above, when the logits
+        tell nothing about the labels.
+    """
+    spread = _spread(logits)
+    if spread == 0.0:
+        return 1.0  # constant rows: every temperature gives the same probabilities
+    bounds = (-math.log(HIGHEST * spread), -math.log(LOWEST * spread))
+    stride = max(1, len(logits) // max(SUBSAMPLE, len(logits) // 16))
+    some, some_labels = logits[::stride].double(), labels[::stride]
+    x = _scan(objective, some, some_labels, bounds) if objective.adaptive or not objective.convex else -math.log(spread)
+    if stride > 1:
+        x = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+    x = _root(objective, logits, labels, x, bounds, tolerance=1e-9)
+    if x in bounds:
+        side = "one-hot" if x == bounds[1] else "uniform"
+        warnings.warn(
+            f"the objective decreases up to the bound T = {math.exp(-x):.6g}: its optimum is {side} probabilities",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return math.exp(-x)
+
+
+def moments(
+    logits: Tensor, labels: Tensor, b: float, smoothing: float = 0.0, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy of ``b * logits`` for each sample, and its first and second derivative by b: three (N,) float64.
+
+    With s the logits less their row maximum and p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and
+    ``Var_p[s]``. Two buffers of a block each, reused, are all the memory it takes.
+    """
+    ce, first, second = torch.empty(3, len(logits), dtype=torch.float64, device=logits.device)
+    slices = row_blocks(logits, dtype.itemsize)
+    n_rows = slices[0].stop
+    s_buffer, e_buffer = torch.empty(2, n_rows, logits.shape[1], dtype=dtype, device=logits.device)
+    for rows in slices:
+        n = rows.stop - rows.start
+        s = torch.sub(s_buffer[:n].copy_(logits[rows]), s_buffer[:n].amax(1, keepdim=True), out=s_buffer[:n])
+        target = s.gather(1, labels[rows, None])[:, 0].double()
+        if smoothing:
+            target = torch.lerp(target, s.mean(1, dtype=torch.float64), smoothing)
+        e = torch.mul(s, b, out=e_buffer[:n]).exp_()
+        total = e.sum(1, dtype=torch.float64)
+        mean = e.mul_(s).sum(1, dtype=torch.float64) / total
+        square = e.mul_(s).sum(1, dtype=torch.float64) / total
+        ce[rows] = total.log_() - b * target
+        first[rows] = mean - target
+        second[rows] = square - mean * mean
+    return ce, first, second
+
+
+def _spread(logits: Tensor) -> float:
+    """Root mean square of the logits about their row means, on 4,096 rows at most."""
+    some = logits[:: max(1, len(logits) // 4096)].double()
+    return float((some - some.mean(1, keepdim=True)).square().mean().sqrt())
+
+
+def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64):
+    """Value, slope and curvature by x = log b of the objective, its weights held fixed and summing to 1."""
+    b = math.exp(x)
+    ce, first, second = moments(logits, labels, b, objective.smoothing, dtype)
+    weights = objective.weights(ce, labels, logits.shape[1])
+    weights = weights / weights.sum().clamp(min=1e-300)
+    phi, slope, curvature = objective.transform(ce)
+    gradient = b * float(weights @ (slope * first))
+    hessian = gradient + b * b * float(weights @ (curvature * first.square() + slope * second))
+    return float(weights @ phi), gradient, hessian
+
+
+def _scan(objective: Objective, logits: Tensor, labels: Tensor, bounds: tuple[float, float]) -> float:
+    """Where to start: the lowest of the points on a log grid at which the slope turns from negative to positive."""
+    points = torch.linspace(*bounds, SCAN, dtype=torch.float64).tolist()
+    found = [_evaluate(objective, logits, labels, x)[:2] for x in points]
+    turns = [i for i in range(SCAN - 1) if found[i][1] <= 0 < found[i + 1][1]] or [0 if found[0][1] > 0 else SCAN - 1]
+    return points[min(turns, key=lambda i: found[i][0])]
+
+
+def _root(
+    objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float], tolerance: float
+) -> float:
+    """The x at which the slope vanishes, near its start: third-order Newton steps inside a bracket.
+
+    The third derivative is the change of the curvature over the last step. For an adaptive objective, whose weights
+    move with x, the change of the slope stands for the curvature (a secant). A step that leaves the bracket or hardly
+    shrinks gives way to a look at the bound on its side, or to bisection. Float32 logits are passed over in float32
+    while steps are long, and in float64 at the end.
+
+    Args:
+        objective: as in ``fit_temperature``, with ``logits`` and ``labels``.
+        logits: (N, K).
+        labels: (N,).
+        x: where to start.
+        bounds: where to search; a bound is returned if the slope does not turn before it.
+        tolerance: error left in x, in order of magnitude.
+    """
+    low, high = bounds
+    x, step, unseen, dtype = min(max(x, low), high), math.inf, set(bounds), logits.dtype
+    old_slope = old_curvature = 0.0
+    for _ in range(100):
+        _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
+        if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
+            return x
+        low, high = (x, high) if slope < 0 else (low, x)
+        unseen.discard(x)
+
+        third = 0.0
+        if 0 < abs(step) < math.inf and objective.adaptive:
+            curvature, old_curvature = (slope - old_slope) / step, curvature
+        elif 0 < abs(step) < math.inf:
+            third, old_curvature = (curvature - old_curvature) / step, curvature
+        old_slope = slope
+        newton = math.inf
+        if curvature > 0:
+            newton = -slope / curvature
+            newton -= third * newton * newton / (2 * curvature)
+        error = abs(newton) * abs(step) * (1.0 if objective.adaptive else abs(newton))
+        inside = low <= x + newton <= high
+
+        if dtype == torch.float64 and inside and (error <= tolerance or newton == 0):
+            return x + newton
+        if inside and abs(newton) <= 0.75 * abs(step):
+            new = x + newton
+        else:
+            end = high if slope < 0 else low
+            new = end if end in unseen else (low + high) / 2
+        x, step = new, new - x
+        if abs(step) < 0.1:
+            dtype = torch.float64
+    return x

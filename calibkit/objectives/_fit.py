@@ -1,0 +1,176 @@
+"""Minimisation in float64: L-BFGS for fixed weights, and the outer loop that finds the fixed point of adaptive ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibkit.objectives._base import Objective
+from calibkit.objectives._passes import Backward, Forward, losses, value_and_grad
+
+ARMIJO, WOLFE = 1e-4, 0.9
+MEMORY = 20  # pairs kept by L-BFGS
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where ``minimize`` ended.
+
+    Attributes:
+        x: the parameters.
+        value: the function there.
+        n_evaluations: calls of the function.
+        converged: whether the predicted decrease fell below the tolerance.
+    """
+
+    x: Tensor
+    value: float
+    n_evaluations: int
+    converged: bool
+
+
+def minimize(
+    function: Callable[[Tensor], tuple[float, Tensor]],
+    x: Tensor,
+    *,
+    curvature: Tensor | None = None,
+    tolerance: float = 1e-15,
+    max_iter: int = 500,
+) -> Minimum:
+    """L-BFGS with a weak-Wolfe line search (Lewis & Overton 2013) on float64 parameters of any shape.
+
+    Args:
+        function: ``x -> (value, gradient)``.
+        x: where to start.
+        curvature: positive estimate of the diagonal of the Hessian, of the shape of ``x``; it makes the first step a
+            Newton step and keeps parameters of unequal scale apart. None: ones, and a first step of length <= 1.
+        tolerance: stop when the predicted decrease is below ``tolerance * (|value| + 1e-3)``.
+        max_iter: steps at most.
+
+    Example:
+        >>> best = minimize(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), torch.zeros(2, dtype=torch.float64))
+        >>> best.x.numpy().round(6).tolist(), best.converged
+        ([3.0, 3.0], True)
+    """
+    value, grad = function(x)
+    n_evaluations = 1
+    scale = torch.ones_like(x) if curvature is None else curvature.reciprocal()
+    first = min(1.0, 1.0 / float(grad.norm().clamp(min=1e-300))) if curvature is None else 1.0
+    pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=MEMORY)
+    for _ in range(max_iter):
+        direction = -_inverse_hessian(grad, pairs, scale)
+        slope = float((grad * direction).sum())
+        threshold = tolerance * (abs(value) + 1e-3)
+        if -slope <= threshold:
+            return Minimum(x, value, n_evaluations, True)
+        step, low, high = 1.0 if pairs else first, 0.0, float("inf")
+        for _ in range(30):
+            trial = x + step * direction
+            trial_value, trial_grad = function(trial)
+            n_evaluations += 1
+            trial_slope = float((trial_grad * direction).sum())
+            # Where the decrease drowns in rounding, the slope alone tells (Hager & Zhang's approximate condition).
+            flat = abs(trial_value - value) <= 1e-14 * abs(value) and abs(trial_slope) <= -slope
+            if not flat and not trial_value <= value + ARMIJO * step * slope:
+                high = step
+            elif trial_slope < WOLFE * slope:
+                low = step
+            else:
+                break
+            step = (low + high) / 2 if high < float("inf") else 2 * low
+        else:
+            return Minimum(x, value, n_evaluations, False)
+        s, y = trial - x, trial_grad - grad
+        x, value, grad = trial, trial_value, trial_grad
+        if (sy := float((s * y).sum())) > 1e-300:
+            pairs.append((s, y, sy))
+    return Minimum(x, value, n_evaluations, False)
+
+
+def _inverse_hessian(grad: Tensor, pairs: deque, scale: Tensor) -> Tensor:
+    """The two-loop recursion: L-BFGS's estimate of the inverse Hessian times ``grad``."""
+    q, coefficients = grad.clone(), []
+    for s, y, sy in reversed(pairs):
+        coefficients.append(float((s * q).sum()) / sy)
+        q -= coefficients[-1] * y
+    q *= scale
+    if pairs:
+        _, y, sy = pairs[-1]
+        q *= sy / float((y * scale * y).sum())
+    for (s, y, sy), coefficient in zip(pairs, reversed(coefficients), strict=True):
+        q += (coefficient - float((y * q).sum()) / sy) * s
+    return q
+
+
+def fit_smooth(
+    objective: Objective,
+    logits: Tensor,
+    labels: Tensor,
+    x: Tensor,
+    forward: Forward,
+    backward: Backward,
+    *,
+    curvature: Tensor | None = None,
+    penalty: Callable[[Tensor], tuple[float, Tensor]] | None = None,
+    tolerance: float = 1e-15,
+    max_iter: int = 500,
+    max_rounds: int = 100,
+) -> Tensor:
+    """Parameters at the minimum of a smooth objective, or at its fixed point where its weights depend on the losses.
+
+    Weights are normalised to sum to 1, so that values, tolerances and penalties mean the same for every objective.
+
+    Args:
+        objective: any objective with ``smooth``.
+        logits: (N, K) float32 or float64.
+        labels: (N,) int64.
+        x: where to start, float64, of any shape.
+        forward: ``forward(x, z) -> u``: calibrated logits of a float64 block of rows, a new tensor.
+        backward: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``.
+        curvature: see ``minimize``.
+        penalty: ``x -> (value, gradient)`` to be added.
+        tolerance: see ``minimize``.
+        max_iter: see ``minimize``.
+        max_rounds: reweighings at most, for an adaptive objective.
+
+    Returns:
+        The parameters; a RuntimeWarning tells when they are not converged.
+    """
+
+    def reweigh(ce: Tensor) -> Tensor:
+        weights = objective.weights(ce, labels, logits.shape[1])
+        return weights / weights.sum()
+
+    def function(x: Tensor) -> tuple[float, Tensor]:
+        nonlocal ce
+        value, grad, ce = value_and_grad(objective, logits, labels, weights, x, forward, backward)
+        if penalty is not None:
+            more, more_grad = penalty(x)
+            value, grad = value + more, grad + more_grad
+        return value, grad
+
+    if objective.adaptive:
+        ce = losses(logits, labels, x, forward, objective.smoothing)
+    else:
+        ce = torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
+    weights = reweigh(ce)
+    for _ in range(max_rounds):
+        best = minimize(function, x, curvature=curvature, tolerance=tolerance, max_iter=max_iter)
+        x, old = best.x, weights
+        if not objective.adaptive:
+            break
+        weights = reweigh(losses(logits, labels, x, forward, objective.smoothing))
+        if float((weights - old).abs().sum()) <= 1e-10:
+            break
+    else:
+        warnings.warn(f"no fixed point of {objective} after {max_rounds} reweighings", RuntimeWarning, stacklevel=2)
+    if not best.converged:
+        warnings.warn(
+            f"{objective} is not converged after {best.n_evaluations} evaluations", RuntimeWarning, stacklevel=2
+        )
+    return x

@@ -1,0 +1,63 @@
+"""Expected calibration error: piecewise constant, searched on a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from calibkit._checks import Array, check_int, check_logits
+from calibkit.metrics.binning import width_bins
+from calibkit.objectives._base import Objective
+
+
+def bin_gaps(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
+    """(G, n_bins) sums of ``confidence - correct`` in each bin, for G columns of candidates.
+
+    ECE of candidate g is ``bin_gaps(...)[g].abs().sum() / N``: the counts of the bins cancel.
+
+    Args:
+        confidence: (n, G) float64 top probabilities of n samples under G candidates.
+        correct: (n, G) float64, 1 where the top class is the label.
+        n_bins: number of equal-width bins.
+    """
+    n_candidates = confidence.shape[1]
+    index = width_bins(confidence, n_bins)
+    index += torch.arange(0, n_candidates * n_bins, n_bins, device=confidence.device)
+    sums = torch.bincount(index.view(-1), (confidence - correct).view(-1), minlength=n_candidates * n_bins)
+    return sums.view(n_candidates, n_bins)
+
+
+@dataclass(frozen=True)
+class ECE(Objective):
+    r"""Expected calibration error of the top label, :math:`\sum_b \frac{|B_b|}{N} |acc(B_b) - conf(B_b)|`.
+
+    Equal-width bins, right-closed (``calibkit.metrics.binning``). It has no useful gradient: temperature scaling and
+    class-based temperature scaling search it on a grid; calibrators with gradients refuse it.
+
+    Args:
+        n_bins: number of bins; 15 as in Guo et al. 2017 and in Tables I-II of Frenkel & Goldberger 2021.
+
+    Raises:
+        ValueError: ``n_bins`` < 1.
+
+    Example:
+        >>> round(ECE().value([[2.0, 0.0], [0.0, 1.0]], [0, 0]), 6)   # |0.880797 - 1| / 2 + |0.731059 - 0| / 2
+        0.425128
+    """
+
+    n_bins: int = 15
+    smooth: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
+
+    def __post_init__(self):
+        check_int("n_bins", self.n_bins, 1)
+
+    def value(self, logits: Array, labels: Array) -> float:
+        """ECE of these logits as they are, a fraction."""
+        z, y = check_logits(logits, labels)
+        top, index = z.double().softmax(1).max(1)
+        gaps = bin_gaps(top[:, None], (index == y).double()[:, None], self.n_bins)
+        return float(gaps.abs().sum()) / len(z)
