@@ -1,4 +1,4 @@
-"""ECE on a grid of temperatures: the search of temperature scaling, and the start of class-based temperature scaling."""
+"""ECE on a grid of temperatures: the search of temperature scaling, and the start of the class-based one."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Objectives: what a calibrator minimises on held-out logits. ``objective=`` takes a name of OBJECTIVES or an object.
+r"""Objectives: what a calibrator minimises on held-out logits. ``objective=`` takes a name of OBJECTIVES or an object.
 
 Every smooth objective is built from one quantity a sample, the cross-entropy ``ce`` of the calibrated logits, and two
 small maps on the N numbers ``ce``, so that a new one works with every calibrator and every calibrator with it:
 
-.. math:: L(\\theta) = \\sum_i w_i\\,\\varphi(\\mathrm{ce}_i), \\qquad
-          \\mathrm{ce}_i = \\log \\sum_k e^{u_{ik}} - \\sum_k t_{ik} u_{ik}, \\qquad
-          t_i = (1 - \\alpha)\\,\\mathrm{onehot}(y_i) + \\alpha / K
+.. math:: L(\theta) = \sum_i w_i\,\varphi(\mathrm{ce}_i), \qquad
+          \mathrm{ce}_i = \log \sum_k e^{u_{ik}} - \sum_k t_{ik} u_{ik}, \qquad
+          t_i = (1 - \alpha)\,\mathrm{onehot}(y_i) + \alpha / K
 
 - ``objective.smoothing``: the number alpha (0 but for label smoothing),
 - ``objective.transform(ce)``: phi, its slope and its curvature, elementwise,
@@ -15,8 +15,8 @@ small maps on the N numbers ``ce``, so that a new one works with every calibrato
 ``ece`` alone is not smooth (``objective.smooth`` is False): it is piecewise constant and searched on a grid.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
-gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the rest
-on float32 or float64 logits, a cache-sized block of rows at a time:
+gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the
+rest on float32 or float64 logits, a cache-sized block of rows at a time:
 
 >>> import torch
 >>> from calibkit.objectives import NLL, fit_smooth

@@ -44,7 +44,7 @@ class Focal(Objective):
         return self.detach
 
     def transform(self, ce: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """phi = q^gamma * ce with q = 1 - exp(-ce), and its two derivatives; the identity when detached."""
+        """The map q^gamma * ce with q = 1 - exp(-ce), and its two derivatives; the identity when detached."""
         if self.detach:
             return super().transform(ce)
         p, q, gamma = torch.exp(-ce), -torch.expm1(-ce), self.gamma
