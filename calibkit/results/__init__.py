@@ -1,0 +1,24 @@
+"""Numbers as data: what the papers print, what this project measures, and whether the two agree.
+
+``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
+and measured numbers side by side with a verdict, ``summary`` counts the verdicts, ``table`` prints any of it.
+Needs pandas (``pip install calibkit[book]``).
+"""
+
+from calibkit.results.rows import COLUMNS, KEY, append, commit, load, measure, parse_key
+from calibkit.results.tables import table
+from calibkit.results.verdict import VERDICTS, compare, summary
+
+__all__ = [
+    "COLUMNS",
+    "KEY",
+    "VERDICTS",
+    "append",
+    "commit",
+    "compare",
+    "load",
+    "measure",
+    "parse_key",
+    "summary",
+    "table",
+]

@@ -1,0 +1,229 @@
+"""Rows of the two result files: their schema, reading, appending, measuring.
+
+Two CSV files, one number a row, in ``book/results``: ``paper.csv`` is typed from the papers and never changes;
+``ours.csv`` is written by :func:`append`, through ``make results``. Columns:
+
+===========  ==========================================================================================================
+paper        notebook name: neural_clamping, class_temperature_scaling, class_loss_scaling, mbls, acls. In ours.csv: the
+             paper whose training recipe was followed; empty where the number serves every paper.
+table        as the paper counts, "I", "3", "B"; "log": the authors' public log. Empty in ours.csv.
+dataset      key of DATASETS, or of a data set this package does not have.
+model        resnet110, wide_resnet_26_10, ...
+loss         training loss: a key, see below.
+method       post-hoc calibrator: a key; ``identity`` is the network as it is.
+metric       key of METRICS, or accuracy_drop, miou.
+value        as printed (text), or as measured.
+low, high    95 % bootstrap interval over the test set; with several seeds, its mean.
+std          standard deviation over seeds, as printed or measured.
+unit         percent, fraction or nats. ours.csv holds fractions and nats only.
+n_bins       of a binned metric, else empty.
+n_seeds      trainings behind the number.
+budget       reduced or paper (smoke never enters).
+source       paper.csv: printed, author-log. ours.csv: author-logits (the paper's own logits), ours (own training).
+commit, note where the number comes from; what else there is to know.
+===========  ==========================================================================================================
+
+A key is ``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: the registry name with the options that are not the
+default, and for a calibrator the objective it minimises, when it is not its default one. ``temperature_scaling`` (by
+NLL), ``temperature_scaling:ece``, ``cts`` (by ECE), ``cts accuracy_constraint=False``, ``cts:nll``,
+``ets:cls normalization=cm``, ``mbls margin=0``. :func:`parse_key` reads one.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import inspect
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from calibkit import metrics
+from calibkit._checks import Array, check_choice, expected
+from calibkit._io import write_atomic
+
+FOLDER = Path(__file__).resolve().parents[2] / "book" / "results"
+COLUMNS = (
+    *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),
+    *("n_bins", "n_seeds", "budget", "source", "commit", "note"),
+)
+NUMBERS = ("value", "low", "high", "std")
+#: What makes a cell: two rows of one file that agree here (and in paper, table, budget, source) are the same number.
+CELL = ("dataset", "model", "loss", "method", "metric", "n_bins")
+KEY = ("paper", "table", *CELL, "budget", "source")
+
+PAPERS = ("neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls")
+BUDGETS = ("reduced", "paper")
+SOURCES = {"paper": ("printed", "author-log"), "ours": ("author-logits", "ours")}
+UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats")}
+
+
+def parse_key(key: str) -> tuple[str, dict, str | None, dict]:
+    """A loss or method key as (name, options, objective, options of the objective).
+
+    Raises:
+        ValueError: the text is no key.
+
+    Example:
+        >>> parse_key("ets:cls normalization=cm")
+        ('ets', {}, 'cls', {'normalization': 'cm'})
+        >>> parse_key("mbls margin=0")
+        ('mbls', {'margin': 0}, None, {})
+    """
+    parts = []
+    for part in key.split(":"):
+        name, *options = part.split()
+        pairs = [option.partition("=") for option in options]
+        if not name.isidentifier() or not all(o.isidentifier() and eq and value for o, eq, value in pairs):
+            raise expected("key", "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]", repr(key))
+        parts.append((name, {option: _literal(value) for option, _, value in pairs}))
+    if len(parts) > 2:
+        raise expected("key", "of at most one objective", repr(key))
+    return (*parts[0], *(parts[1] if len(parts) == 2 else (None, {})))
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+# ------------------------------------------------------------------------------------------------------ files
+def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
+    """``paper.csv`` or ``ours.csv`` as text columns, except value, low, high and std (float) and n_seeds (int).
+
+    ``printed`` keeps the value's text, so that its number of digits is known.
+    """
+    path = (folder or FOLDER) / f"{check_choice('which', which, SOURCES)}.csv"
+    if not path.exists() and which == "ours":
+        frame = pd.DataFrame(columns=list(COLUMNS), dtype=str)
+    else:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return _typed(frame, which)
+
+
+def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
+    """Columns checked against the schema and given their types."""
+    if tuple(frame.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    frame = frame.assign(printed=frame["value"])
+    for name in NUMBERS:
+        text = frame[name]
+        frame[name] = pd.to_numeric(text.mask(text == ""), errors="coerce").astype(float)
+        wrong = text[frame[name].isna() & (text != "")]
+        if len(wrong):
+            raise expected(name, "a number or empty", repr(wrong.iloc[0]))
+    if not frame["n_seeds"].str.fullmatch("[1-9][0-9]*").all():
+        raise expected("n_seeds", "an integer > 0", f"one of {sorted(frame['n_seeds'].unique())}")
+    frame["n_seeds"] = frame["n_seeds"].astype(int)
+    allowed = {"unit": UNITS[which], "budget": BUDGETS, "source": SOURCES[which]}
+    allowed["paper"] = PAPERS if which == "paper" else ("", *PAPERS)
+    for name, choices in allowed.items():
+        for value in frame[name].unique():
+            check_choice(name, value, choices)
+    for name in ("loss", "method"):
+        for key in frame[name].unique():
+            parse_key(key)
+    wanted = ("value", "low", "high") if which == "ours" else ("value",)
+    for name in wanted:
+        if not np.isfinite(frame[name]).all():
+            raise expected(name, "a finite number", "an empty or infinite one")
+    if (frame["low"] > frame["high"]).any():
+        raise expected("low", "at most `high`", "a larger number")
+    twice = frame[frame.duplicated(list(KEY))]
+    if len(twice):
+        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(KEY)].to_dict()}")
+    return frame
+
+
+def append(rows: Iterable[dict], folder: Path | None = None) -> int:
+    """Put rows into ``ours.csv``; a row with the same key is replaced. Returns how many rows were new or different.
+
+    The file is locked while it is read and written, checked as a whole, sorted, and replaced in one step.
+
+    Args:
+        rows: dicts with the names in ``COLUMNS``; missing ones are empty. :func:`measure` makes them.
+        folder: of ``ours.csv``. Default: ``book/results`` of the checkout.
+
+    Raises:
+        ValueError: a row breaks the schema; the file is then left as it was.
+    """
+    folder = folder or FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    new = pd.DataFrame(
+        [{name: _text(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
+    )
+    if new.empty:
+        return 0
+    _typed(new, "ours")
+    with _locked(folder):
+        old = load("ours", folder)[list(COLUMNS)].map(_text)
+        both = pd.concat([old, new]).drop_duplicates(list(KEY), keep="last").sort_values(list(KEY))
+        before = set(old.itertuples(index=False, name=None))
+        changed = sum(row not in before for row in new.itertuples(index=False, name=None))
+        text = both.to_csv(index=False, lineterminator="\n")
+        write_atomic(folder / "ours.csv", lambda stream: stream.write(text.encode()))
+    return changed
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone with ``folder``, among all processes that ask."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _text(value: object) -> str:
+    """A CSV cell: floats to 6 significant digits, None and NaN empty."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------- measuring
+def measure(runs: Sequence[tuple[Array, Array]], *, n_bins: int = 15, seed: int = 0, **cell: str) -> list[dict]:
+    """Every metric of one cell as rows for :func:`append`, with bootstrap intervals.
+
+    Args:
+        runs: (probs, labels) on the test set, one pair a training seed.
+        n_bins: of the binned metrics.
+        seed: of the bootstrap.
+        cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
+
+    Returns:
+        list[dict]: value and low, high averaged over seeds, std over seeds (empty for one).
+    """
+    runs = list(runs)
+    if not runs:
+        raise expected("runs", "at least one (probs, labels)", "none")
+    values = [metrics.evaluate(probs, labels, n_bins=n_bins) for probs, labels in runs]
+    bounds = [metrics.bootstrap(probs, labels, n_bins=n_bins, seed=seed) for probs, labels in runs]
+    stamp = {"n_seeds": len(runs), "commit": commit(), **cell}
+    rows = []
+    for metric in values[0]:
+        sample = np.array([run[metric] for run in values])
+        low, high = np.mean([run[metric] for run in bounds], axis=0)
+        binned = "n_bins" in inspect.signature(metrics.METRICS[metric]).parameters
+        rows.append(
+            stamp
+            | {"metric": metric, "value": float(sample.mean()), "low": float(low), "high": float(high)}
+            | {"std": float(sample.std(ddof=1)) if len(runs) > 1 else None}
+            | {"unit": "nats" if metric in ("nll", "entropy") else "fraction", "n_bins": n_bins if binned else ""}
+        )
+    return rows
+
+
+def commit() -> str:
+    """The short commit of this checkout, or "unknown"."""
+    git = ["git", "-C", str(FOLDER.parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip() or "unknown"

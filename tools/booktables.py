@@ -1,0 +1,76 @@
+"""Sphinx extension of the book: pages that are computed when it is built.
+
+``{verdicts}`` is the table of verdicts, counted from the result files; ``{registry} calibkit.losses.LOSSES`` documents
+every entry of a registry.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from calibkit import results
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def verdicts() -> list[str]:
+    """The summary as a Markdown table; a paper links to its chapter where there is one."""
+    lines = ["| paper | table | printed | " + " | ".join(results.VERDICTS) + " |", "|---|---" + "|--:" * 5 + "|"]
+    for (paper, table), counts in results.summary().iterrows():
+        chapter = ROOT / "notebooks" / f"{paper}.ipynb"
+        name = f"[{paper}](../notebooks/{chapter.name})" if chapter.exists() else f"`{paper}`"
+        lines.append(f"| {name} | {table} | " + " | ".join(map(str, counts)) + " |")
+    return lines
+
+
+def registry(path: str) -> list[str]:
+    """Markdown that documents each entry of the registry at ``package.NAME``, under its key."""
+    module, _, name = path.rpartition(".")
+    lines = []
+    for key, entry in getattr(importlib.import_module(module), name).items():
+        directive = "autoclass" if inspect.isclass(entry) else "autofunction"
+        lines += [f"**`{key}`**", "", "```{eval-rst}"]
+        lines += [f".. {directive}:: {entry.__module__}.{entry.__qualname__}", "```", ""]
+    return lines
+
+
+class Computed(SphinxDirective):
+    """A directive whose content is Markdown that a function returns."""
+
+    def parse(self, lines: list[str]) -> list[nodes.Node]:
+        """The nodes of ``lines``."""
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node)
+        return node.children
+
+
+class Verdicts(Computed):
+    """``{verdicts}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """The table."""
+        return self.parse(verdicts())
+
+
+class Registry(Computed):
+    """``{registry} package.NAME``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """One entry after the other."""
+        return self.parse(registry(self.arguments[0]))
+
+
+def setup(app: Sphinx) -> dict:
+    """Register both directives."""
+    app.add_directive("verdicts", Verdicts)
+    app.add_directive("registry", Registry)
+    return {"parallel_read_safe": True}
