@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
+GPUS ?= 1
 # cpu, cu126, ...: take torch from that index of download.pytorch.org; empty: whatever pip's own index offers.
 TORCH_INDEX ?=
 
@@ -56,7 +57,7 @@ results: install  ## Fit every calibrator on every stored network and record the
 	$(BIN)/python -m calibkit calibrate --all --record
 
 paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it
-	$(BIN)/snakemake --cores $(JOBS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
+	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
 
 bench: install  ## Time the package against its peers (pip install -e ".[peers]" first)
 	set -e; for file in $(BENCHMARKS); do $(BIN)/python $$file; done

@@ -20,7 +20,8 @@ n_bins       of a binned metric, else empty.
 n_seeds      trainings behind the number.
 budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: author-logits (the paper's own logits), ours (own training).
-commit, note where the number comes from; what else there is to know.
+commit       of this project, when the number was measured.
+note         what else there is to know.
 ===========  ==========================================================================================================
 
 A key is ``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: the registry name with the options that are not the
