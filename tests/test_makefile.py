@@ -1,0 +1,99 @@
+"""Every command that the prose shows is one that exists."""
+
+import contextlib
+import importlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = dict(re.findall(r"^([a-z]+):.*?## (.+)$", MAKEFILE, re.M))
+PAGES = ["README.md", "CONTRIBUTING.md", "book/running.md", "book/index.md", "book/protocol.md"]
+
+
+def commands() -> list[tuple[str, str]]:
+    """(page, command) for each line of each bash block, and each `make ...` in running text."""
+    found = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        for block in re.findall(r"```bash\n(.*?)```", text, re.S):
+            found += [(page, line.split("  #")[0].strip()) for line in block.splitlines() if line.strip()]
+        found += [(page, match) for match in re.findall(r"`(make [^`]+)`", text)]
+    return found
+
+
+def known(words: list[str]) -> bool:
+    """Whether a command would be understood by the program that it names."""
+    if words[0].endswith(("papermill", "snakemake")):
+        help_text = subprocess.run(
+            [Path(sys.executable).with_name(Path(words[0]).name), "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        return all(option in help_text for option in words if option.startswith("--") and "slurm" not in option)
+    if words[0] == "conda":
+        return (ROOT / words[words.index("-f") + 1]).exists()
+    if words[:2] == ["pip", "install"]:
+        return len(words) > 2
+    if words[1:2] == ["-m"]:
+        return understands(words[2], words[3:])
+    return False
+
+
+def understands(module: str, words: list[str]) -> bool:
+    """Whether ``python -m module`` has the subcommand and its options."""
+    main = importlib.import_module(f"{module}.__main__").main
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as stop:
+        main([words[0], "--help"])
+    return stop.value.code == 0 and all(word in out.getvalue() for word in words if word.startswith("--"))
+
+
+@pytest.mark.parametrize(("page", "command"), commands(), ids=lambda x: x[:60])
+def test_command_in_prose_exists(page, command):
+    words = shlex.split(command)
+    if words[0] == "make":
+        assert [w for w in words[1:] if "=" not in w][0] in TARGETS
+    else:
+        assert known(words), command
+
+
+def test_targets():
+    wanted = "help install book html test lint unit notebooks nbval results paper clean bench".split()
+    assert sorted(TARGETS) == sorted(wanted)
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split()
+    assert sorted(phony) == sorted(wanted)
+
+
+def test_help_names_every_target():
+    done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(TARGETS)
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_target_expands(target):
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+
+
+def test_ci_runs_both_commands():
+    text = (ROOT / ".ci" / "run").read_text()
+    assert "make test\n" in text and "make book\n" in text
+    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=False).returncode == 0
+
+
+def test_snakefile_plans_training_calibration_and_record(tmp_path):
+    pytest.importorskip("snakemake")
+    config = ["budget=paper", "datasets=[cifar10]", "models=[no_such_network]", "seeds=[7]"]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--nolock", "--config", *config],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    jobs = dict(re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.M))
+    assert (jobs["train"], jobs["calibrate"], jobs["recorded"]) == ("1", "1", "1")
