@@ -56,5 +56,5 @@ def forward(model: nn.Module, images: Tensor, delta: Tensor | float = 0.0, batch
     with frozen(model):
         logits = torch.cat([model(batch.to(*where) + delta) for batch in images.split(batch_size)])
     if logits.shape[:1] != images.shape[:1]:
-        raise expected("model", "to give logits of shape (N, K)", f"shape {tuple(logits.shape)}")
+        raise expected("model", "a classifier that gives logits of shape (N, K)", f"shape {tuple(logits.shape)}")
     return check_logits(logits)[0]
