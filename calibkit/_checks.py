@@ -90,22 +90,24 @@ def check_logits(logits: object, labels: object | None = None) -> tuple[Tensor, 
 
 
 def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
-    """(N, K) probabilities: in [0, 1], rows that sum to 1; and the (N,) largest of each row, in one pass."""
+    """(N, K) probabilities, in [0, 1] and with rows that sum to 1; and the (N,) largest of each row, in one pass."""
     given = to_tensor("probs", probs)
     p = _check_matrix("probs", given)
     tolerance = SUM_TOLERANCE + torch.finfo(given.dtype).eps
-    row_max = torch.empty(len(p), dtype=p.dtype, device=p.device)
-    for block in blocks(*p.shape, p.element_size()):
+    slices = blocks(*p.shape, p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
+    low, total, high = (p.new_empty(n) for n in (len(slices), len(p), len(p)))
+    for i, block in enumerate(slices):
         rows = p[block]
-        low, sums = rows.min(), rows.sum(1)
-        torch.amax(rows, 1, out=row_max[block])
-        error = (sums - 1.0).abs().max()
-        if not (low >= 0.0 and error <= tolerance):  # NaN fails too
-            low, high = float(low), float(row_max[block].max())
-            if not (low >= 0.0 and high <= 1.0 + tolerance):
-                raise expected("probs", "in [0, 1]", "NaN" if low != low else (low if low < 0 else high))
-            raise expected("probs", "rows that sum to 1", f"a row that is off by {float(error):.3g}")
-    return p, row_max
+        torch.amin(rows, (0, 1), out=low[i])
+        torch.sum(rows, 1, out=total[block])
+        torch.amax(rows, 1, out=high[block])
+    error = total.sub_(1.0).abs_().max().item()
+    if not (low.min().item() >= 0.0 and error <= tolerance):  # NaN fails too
+        ends = float(low.min()), float(high.max())
+        if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
+            raise expected("probs", "in [0, 1]", "NaN" if ends[0] != ends[0] else (ends[0] if ends[0] < 0 else ends[1]))
+        raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}")
+    return p, high
 
 
 def check_probs(probs: object, labels: object | None = None) -> tuple[Tensor, Tensor | None]:

@@ -1,19 +1,88 @@
-"""Metrics: ``f(probs, labels) -> float``, fractions; ``METRICS`` names them."""
+"""Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
-from calibkit.metrics.binning import ReliabilityBins, bin_edges, reliability_bins, width_bins
-from calibkit.metrics.calibration import classwise_ece, ece
-from calibkit.metrics.proper import accuracy, nll
+``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
+numbers of a diagram, and ``calibkit.metrics.streaming`` has the ones that can be summed over batches.
+"""
 
-METRICS = {"accuracy": accuracy, "nll": nll, "ece": ece, "classwise_ece": classwise_ece}
+import inspect
+from collections.abc import Callable, Iterable
+
+from calibkit._checks import Array, check_choice, check_int
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.binning import ReliabilityBins, reliability_bins
+from calibkit.metrics.bootstrap import bootstrap
+from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
+from calibkit.metrics.classwise import ace, classwise_ece, tace
+from calibkit.metrics.proper import accuracy, brier, entropy, nll
+from calibkit.metrics.smooth import smooth_ece
+
+METRICS: dict[str, Callable[..., float]] = {
+    "accuracy": accuracy,
+    "nll": nll,
+    "brier": brier,
+    "entropy": entropy,
+    "ece": ece,
+    "mce": mce,
+    "adaptive_ece": adaptive_ece,
+    "classwise_ece": classwise_ece,
+    "ace": ace,
+    "tace": tace,
+    "smooth_ece": smooth_ece,
+    "ks_error": ks_error,
+    "debiased_ece": debiased_ece,
+}
+
+
+def evaluate(
+    probs: Array, labels: Array, metrics: Iterable[str] | None = None, *, n_bins: int = 15
+) -> dict[str, float]:
+    """All metrics at once: the input is checked, and its row maxima and correct predictions found, a single time.
+
+    Args:
+        probs: (N, K) probabilities, numpy or torch; rows sum to 1.
+        labels: (N,) integers in [0, K).
+        metrics: names of ``METRICS``; all of them if None.
+        n_bins: number of bins of the binned metrics.
+
+    Returns:
+        ``{name: value}``, each equal to ``METRICS[name](probs, labels)``.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, an unknown metric, ``n_bins`` < 1.
+
+    Example:
+        >>> import numpy as np
+        >>> values = evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
+        >>> values["accuracy"], round(values["ece"], 2), round(values["nll"], 4)
+        (1.0, 0.15, 0.1643)
+    """
+    check_int("n_bins", n_bins, 1)
+    names = METRICS if metrics is None else [check_choice("metrics", name, METRICS) for name in metrics]
+    sample = Sample.of(probs, labels)
+    values = {}
+    for name in names:
+        binned = "n_bins" in inspect.signature(METRICS[name]).parameters
+        values[name] = METRICS[name](sample, None, **({"n_bins": n_bins} if binned else {}))
+    return values
+
 
 __all__ = [
     "METRICS",
     "ReliabilityBins",
     "accuracy",
-    "bin_edges",
+    "ace",
+    "adaptive_ece",
+    "bootstrap",
+    "brier",
     "classwise_ece",
+    "debiased_ece",
     "ece",
+    "entropy",
+    "evaluate",
+    "ks_error",
+    "mce",
     "nll",
     "reliability_bins",
-    "width_bins",
+    "smooth_ece",
+    "tace",
 ]

@@ -1,4 +1,4 @@
-"""What every metric starts from: probabilities and labels, checked once, and what is shared between metrics."""
+"""What every metric starts from: probabilities and labels, checked once, and what the metrics share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calibkit._checks import Array, check_labels, scan_probs
 
 @dataclass(frozen=True)
 class Sample:
-    """Checked predictions; metrics take it in place of ``probs`` (with ``labels=None``), to check and scan only once.
+    """Checked predictions; a metric takes one in place of ``probs`` (with ``labels=None``) and checks nothing again.
 
     Attributes:
         probs: (N, K) float32 or float64.
@@ -32,14 +32,15 @@ class Sample:
             return probs
         p, confidence = scan_probs(probs)
         y = check_labels(labels, *p.shape, p.device)
-        return cls(p, y, confidence, _is_argmax(p, y, confidence))
+        return cls(p, y, confidence, is_argmax(p, y, confidence))
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, rows: Tensor) -> Sample:
-        """The sample of these rows (indices or a mask)."""
-        return Sample(self.probs[rows], self.labels[rows], self.confidence[rows], self.correct[rows])
+    @property
+    def gap(self) -> Tensor:
+        """(N,) confidence - correct, float64."""
+        return self.confidence.double() - self.correct.double()
 
     @property
     def label_probs(self) -> Tensor:
@@ -47,12 +48,15 @@ class Sample:
         return self.probs.gather(1, self.labels[:, None])[:, 0]
 
 
-def _is_argmax(probs: Tensor, labels: Tensor, row_max: Tensor) -> Tensor:
-    """``probs.argmax(1) == labels`` from the row maxima, without an argmax over all rows.
+def is_argmax(probs: Tensor, labels: Tensor, row_max: Tensor) -> Tensor:
+    """``probs.argmax(1) == labels`` from the row maxima, which cost far less than an argmax.
 
-    A label that has the largest probability may tie with a lower class, but only where two of them fit in a row's sum.
+    A label of largest probability is the argmax unless a lower class ties with it, for which its row must have room:
+    only rows with a maximum up to 1/2 are looked at again, without the label, and only real ties get an argmax.
     """
     correct = probs.gather(1, labels[:, None])[:, 0] == row_max
     for rows in (correct & (row_max <= 0.51)).nonzero()[:, 0].split(1024):
-        correct[rows] = probs[rows].argmax(1) == labels[rows]
+        others = probs.index_select(0, rows).scatter_(1, labels[rows][:, None], -1.0)
+        ties = rows[others.amax(1) == row_max[rows]]
+        correct[ties] = probs[ties].argmax(1) == labels[ties]
     return correct

@@ -18,17 +18,17 @@ from calibkit.metrics._sample import Sample
 
 
 def bin_edges(n_bins: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-    """Equal-width edges ``k / n_bins``, k = 0..n_bins, rounded once in ``dtype``.
+    """Equal-width edges ``k / n_bins``, k = 0..n_bins, each rounded once in ``dtype``: (n_bins + 1,).
 
     Example:
-        >>> bin_edges(5, torch.float64).tolist()
+        >>> bin_edges(5).tolist()
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
     return torch.arange(n_bins + 1, dtype=dtype, device=device) / n_bins
 
 
 def width_bins(values: Tensor, n_bins: int) -> Tensor:
-    """Index of the equal-width bin of each value: int64, of the shape of ``values``, in [0, n_bins).
+    """Index of the equal-width bin of each value: int64 in [0, n_bins), of the shape of ``values``.
 
     Example:
         >>> width_bins(torch.tensor([0.0, 0.2, 0.3, 1.0]), 5)
@@ -37,47 +37,51 @@ def width_bins(values: Tensor, n_bins: int) -> Tensor:
     return torch.bucketize(values, bin_edges(n_bins, values.dtype, values.device)[1:-1])
 
 
-def mass_edges(ordered: Tensor, n_bins: int) -> Tensor:
-    """Upper edges of equal-mass bins: the last value of each of ``n_bins`` even parts of ``ordered`` (..., N).
+def mass_ends(totals: Tensor, n_bins: int) -> Tensor:
+    """Ends (exclusive) of ``n_bins`` even parts of 0..total: (*totals.shape, n_bins), the longer parts first.
 
-    The first ``N % n_bins`` parts hold one value more; parts are empty where N < n_bins (their edge repeats).
+    Example:
+        >>> mass_ends(torch.tensor([7, 2]), 3)
+        tensor([[3, 5, 7],
+                [1, 2, 2]])
     """
-    n = ordered.shape[-1]
-    size, rest = divmod(n, n_bins)
-    sizes = torch.full((n_bins,), size, device=ordered.device)
-    sizes[:rest] += 1
-    return ordered[..., (sizes.cumsum(0) - 1).clamp(min=0)]
+    part = torch.arange(1, n_bins + 1, device=totals.device)
+    return totals[..., None] // n_bins * part + torch.minimum(totals[..., None] % n_bins, part)
+
+
+def mass_edges(values: Tensor, n_bins: int) -> Tensor:
+    """Upper edges (n_bins,) of the equal-mass bins of (N,) values: the last value of each of the even parts."""
+    return values.sort().values[mass_ends(torch.tensor(len(values), device=values.device), n_bins) - 1]
 
 
 def mass_bins(values: Tensor, n_bins: int) -> Tensor:
-    """Index of the equal-mass bin of each of N values: int64, in [0, n_bins).
+    """Index of the equal-mass bin of each of (N,) values: int64 in [0, n_bins).
 
-    Sorted values are cut into ``n_bins`` even parts; equal values stay together, in the first part that holds one of
-    them. So no value is dropped, the order of the values is of no account, and bins are empty where N < n_bins.
+    The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values
+    stay together, in the first part that holds one of them. So no value is dropped, the order of the rows is of no
+    account, and bins are empty where N < n_bins or where ties span them.
 
     Example:
         >>> mass_bins(torch.tensor([0.9, 0.1, 0.5, 0.5, 0.5, 0.7]), 3)
         tensor([2, 0, 0, 0, 0, 2])
     """
-    return torch.bucketize(values, mass_edges(values.sort().values, n_bins)[:-1])
+    return torch.bucketize(values, mass_edges(values, n_bins)[:-1])
 
 
 def bin_sums(index: Tensor, weights: Tensor | None, n_bins: int) -> Tensor:
-    """Float64 sum of ``weights`` (None: of ones) in each bin: (n_bins,)."""
-    if weights is not None:
-        weights = weights.double()
-    return torch.bincount(index, weights, minlength=n_bins).double()
+    """Float64 sum of ``weights`` (of ones if None) in each bin: (n_bins,)."""
+    return torch.bincount(index, None if weights is None else weights.double(), minlength=n_bins).double()
 
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """The numbers of a reliability diagram.
+    """The numbers of a reliability diagram, as numpy arrays.
 
     Attributes:
-        edges: (n_bins + 1,) edges; for equal mass the lowest value, then the upper edges.
+        edges: (n_bins + 1,) edges; for equal mass the lowest value, then each bin's largest.
         counts: (n_bins,) samples in each bin, int64.
         confidence: (n_bins,) mean confidence, NaN in an empty bin.
-        accuracy: (n_bins,) fraction of correct predictions (or of class ``class_index``), NaN in an empty bin.
+        accuracy: (n_bins,) fraction of correct predictions (of labels ``class_index``), NaN in an empty bin.
     """
 
     edges: np.ndarray
@@ -89,21 +93,26 @@ class ReliabilityBins:
 def reliability_bins(
     probs: Array, labels: Array, n_bins: int = 15, scheme: str = "width", class_index: int | None = None
 ) -> ReliabilityBins:
-    """Counts, mean confidence and accuracy in bins of confidence (DeGroot & Fienberg 1983; Guo et al. 2017, Fig. 1).
+    """Counts, mean confidence and accuracy in bins of confidence: what a reliability diagram draws.
+
+    Paper: DeGroot & Fienberg 1983; for networks Niculescu-Mizil & Caruana 2005 and Guo et al. 2017 (Fig. 1).
 
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         n_bins: number of bins; 15 as in Guo et al.
-        scheme: ``"width"`` (equal width) or ``"mass"`` (equal mass, the bins of ``adaptive_ece``).
+        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
         class_index: None for the top label; k for the probability of class k against ``labels == k``.
+
+    Returns:
+        ``ReliabilityBins``; ``sum(counts / N * abs(accuracy - confidence))`` over its non-empty bins is the ECE.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.
 
     Example:
-        >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-        >>> bins = reliability_bins(probs, torch.tensor([0, 1, 1]), n_bins=2)
+        >>> import numpy as np
+        >>> bins = reliability_bins(np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1]), n_bins=2)
         >>> bins.counts.tolist(), bins.confidence.round(2).tolist(), bins.accuracy.round(2).tolist()
         ([0, 3], [nan, 0.8], [nan, 0.67])
     """
@@ -117,8 +126,7 @@ def reliability_bins(
     if scheme == "width":
         index, edges = width_bins(values, n_bins), bin_edges(n_bins, values.dtype)
     else:
-        ordered = values.sort().values
-        index, edges = mass_bins(values, n_bins), torch.cat([ordered[:1], mass_edges(ordered, n_bins)])
+        index, edges = mass_bins(values, n_bins), torch.cat([values.min()[None], mass_edges(values, n_bins)])
     counts, confidence, accuracy = (bin_sums(index, w, n_bins).cpu().numpy() for w in (None, values, hits))
-    mean = np.where(counts > 0, counts, np.nan)
-    return ReliabilityBins(edges.cpu().numpy(), counts.astype(np.int64), confidence / mean, accuracy / mean)
+    divisor = np.where(counts > 0, counts, np.nan)
+    return ReliabilityBins(edges.cpu().numpy(), counts.astype(np.int64), confidence / divisor, accuracy / divisor)

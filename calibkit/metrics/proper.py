@@ -1,13 +1,30 @@
-"""Accuracy, the two proper scores NLL and Brier, and the entropy of the predictions."""
+"""Accuracy, the proper scores NLL and Brier, and the entropy of the predictions."""
 
 from __future__ import annotations
 
-from calibkit._checks import Array
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from calibkit._checks import Array, blocks
 from calibkit.metrics._sample import Sample
 
 
 def accuracy(probs: Array, labels: Array) -> float:
-    """Fraction of rows whose largest probability (the first, if tied) is the label's.
+    r"""Accuracy: the fraction of rows whose largest probability is the label's.
+
+    .. math:: \frac{1}{N} \sum_i 1[\arg\max_k p_{ik} = y_i]
+
+    Args:
+        probs: (N, K) probabilities. Of tied classes the first is predicted, as ``argmax`` does.
+        labels: (N,) integers in [0, K).
+
+    Returns:
+        A fraction in [0, 1].
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -18,11 +35,94 @@ def accuracy(probs: Array, labels: Array) -> float:
 
 
 def nll(probs: Array, labels: Array) -> float:
-    """Negative log-likelihood in nats, mean over rows: ``-mean(log p_y)``; infinite if a label has probability 0.
+    r"""Negative log-likelihood (cross-entropy), in nats.
+
+    .. math:: -\frac{1}{N} \sum_i \ln p_{i y_i}
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+
+    Returns:
+        Nats in [0, inf]; ``inf`` where a label has probability 0. Nothing is clipped: a float32 softmax rounds to 0
+        where logits are over 103 apart, a float64 one over 745.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
         >>> round(nll(np.array([[0.5, 0.5]]), np.array([1])), 4)
         0.6931
     """
-    return -Sample.of(probs, labels).label_probs.double().log().mean().item()
+    return sample_nll(Sample.of(probs, labels)).mean().item()
+
+
+def brier(probs: Array, labels: Array) -> float:
+    r"""Brier score, summed over the classes.
+
+    .. math:: \frac{1}{N} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
+
+    Paper: Brier 1950. Several codebases divide by K as well; the original does not.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+
+    Returns:
+        A number in [0, 2].
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
+    Example:
+        >>> import numpy as np
+        >>> brier(np.array([[0.5, 0.5]]), np.array([1]))
+        0.5
+    """
+    return sample_brier(Sample.of(probs, labels)).mean().item()
+
+
+def entropy(probs: Array, labels: Array) -> float:
+    r"""Mean entropy of the predictions, in nats; the labels are checked but do not enter.
+
+    .. math:: -\frac{1}{N} \sum_i \sum_k p_{ik} \ln p_{ik}
+
+    Args:
+        probs: (N, K) probabilities; 0 ln 0 is 0.
+        labels: (N,) integers in [0, K).
+
+    Returns:
+        Nats in [0, ln K].
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
+    Example:
+        >>> import numpy as np
+        >>> round(entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([1, 0])), 4)
+        0.3466
+    """
+    return sample_entropy(Sample.of(probs, labels)).mean().item()
+
+
+def sample_nll(sample: Sample) -> Tensor:
+    """(N,) NLL of each row, float64."""
+    return -sample.label_probs.double().log() + 0.0  # + 0: no negative zero
+
+
+def sample_brier(sample: Sample) -> Tensor:
+    """(N,) Brier score of each row, float64."""
+    squares = _row_sums(sample.probs, torch.square)
+    label = sample.label_probs.double()
+    return (squares - 2.0 * label + 1.0).clamp(min=0.0)
+
+
+def sample_entropy(sample: Sample) -> Tensor:
+    """(N,) entropy of each row, float64."""
+    return _row_sums(sample.probs, torch.special.entr)
+
+
+def _row_sums(probs: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """(N,) sums of ``function(p)`` over the classes, float64, in blocks that stay in cache."""
+    return torch.cat([function(probs[rows].double()).sum(1) for rows in blocks(*probs.shape, 8)])

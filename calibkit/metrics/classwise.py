@@ -1,0 +1,180 @@
+"""Calibration errors of every class: p_k against the fraction of labels k, averaged over the classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibkit._checks import Array, blocks, check_choice, check_int, check_real
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
+
+
+def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: str = "n") -> float:
+    r"""Class-wise ECE (static calibration error, SCE), equal-width bins.
+
+    .. math:: \frac{1}{K} \sum_k \sum_b \frac{n_{kb}}{N} \left|\mathrm{acc}_{kb} - \mathrm{conf}_{kb}\right|
+
+    where bin b of class k holds the rows whose p_k falls in it, conf is their mean p_k and acc the fraction labelled k.
+
+    Paper: Kull et al. 2019, eq. 3; Nixon et al. 2019 (SCE); eq. 5 of Neural Clamping. Class-based temperature scaling
+    (Frenkel & Goldberger 2021, eq. 2) divides by the n_k samples of class k, though all N rows are binned.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        n_bins: number of bins; their edges are those of ``ece``.
+        normalize: ``"n"`` divides by N; ``"class_count"`` divides class k by n_k, and leaves out classes with no label.
+
+    Returns:
+        A fraction in [0, 1] for ``"n"``, which is small for many classes as most p_k are near 0; for
+        ``"class_count"`` about K times as large, and not bounded by 1.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``normalize``.
+
+    Example:
+        >>> import numpy as np
+        >>> probs, labels = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1])
+        >>> round(classwise_ece(probs, labels, n_bins=2), 4)
+        0.3333
+
+    Differs from the paper: nothing; K is the number of columns, also where the last class has no label.
+    """
+    check_int("n_bins", n_bins, 1)
+    check_choice("normalize", normalize, ("n", "class_count"))
+    sample = Sample.of(probs, labels)
+    return classwise_of(width_gaps(sample, n_bins), class_counts(sample), normalize).item()
+
+
+def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
+    r"""Adaptive calibration error (ACE) of Nixon: class-wise, equal-mass bins.
+
+    .. math:: \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{N} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|
+
+    where range r of class k holds the r-th part of the rows sorted by p_k. With equal parts this is the plain mean
+    over the K R ranges. It is not what Neural Clamping's tables call ACE: that is ``adaptive_ece``.
+
+    Paper: Nixon et al. 2019, "Measuring calibration in deep learning"; eq. 6 of Neural Clamping.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        n_bins: number of ranges R.
+
+    Returns:
+        A fraction in [0, 1], small for many classes as most p_k are near 0.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+
+    Example:
+        >>> import numpy as np
+        >>> probs, labels = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1])
+        >>> round(ace(probs, labels, n_bins=2), 4)  # class 0: (1.1 + 0.1) / 3, class 1: (0.7 + 0.3) / 3
+        0.3667
+
+    Differs from the paper: equal values stay in one range, and a range weighs what it holds (as in the authors' code),
+    so that ties and N not divisible by R are right.
+    """
+    check_int("n_bins", n_bins, 1)
+    return _mass_error(Sample.of(probs, labels), n_bins, 0.0)
+
+
+def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.01) -> float:
+    r"""Thresholded ACE (TACE): ``ace`` over the p_k that are at least ``threshold``.
+
+    .. math:: \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{n_k} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|,
+              \qquad n_k = \#\{i: p_{ik} \ge \epsilon\}
+
+    Paper: Nixon et al. 2019. Without it the many p_k near 0 wash the error out.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        n_bins: number of ranges R.
+        threshold: epsilon in [0, 1]; 0.01 as in the paper, 0 gives ``ace``.
+
+    Returns:
+        A fraction in [0, 1]; a class with no p_k at the threshold adds 0 to the mean over K classes.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, ``threshold`` outside [0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> probs, labels = np.array([[0.995, 0.005], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1])
+        >>> round(tace(probs, labels, n_bins=1), 4)  # class 0: 2.095 / 3 - 1 / 3, class 1: 1 - 0.9 / 2
+        0.4575
+
+    Differs from the paper: the two refinements of ``ace``.
+    """
+    check_int("n_bins", n_bins, 1)
+    check_real("threshold", threshold, 0.0, 1.0)
+    return _mass_error(Sample.of(probs, labels), n_bins, threshold)
+
+
+def class_counts(sample: Sample) -> Tensor:
+    """(K,) number of labels of each class, float64."""
+    return torch.bincount(sample.labels, minlength=sample.probs.shape[1]).double()
+
+
+def classwise_of(gaps: Tensor, counts: Tensor, normalize: str) -> Tensor:
+    """Class-wise ECE from the gaps (..., K, n_bins) and the labels of each class (..., K)."""
+    errors = gaps.abs().sum(-1)
+    if normalize == "n":
+        return errors.mean(-1) / counts.sum(-1)
+    present = counts > 0
+    return torch.where(present, errors / counts.clamp(min=1.0), 0.0).sum(-1) / present.sum(-1)
+
+
+def width_gaps(sample: Sample, n_bins: int) -> Tensor:
+    """Sum of ``p_k - 1[y = k]`` in each equal-width bin of each class: (K, n_bins) float64.
+
+    At most n_bins - 1 entries of a row lie above the first inner edge: only they are binned, and the first bin is the
+    column sum less the others. One pass in blocks that stay in cache; no (N, K) temporary.
+    """
+    probs, n_classes = sample.probs, sample.probs.shape[1]
+    first = bin_edges(n_bins, probs.dtype, probs.device)[1]
+    total = torch.zeros(n_classes, dtype=torch.float64, device=probs.device)
+    sums = torch.zeros(n_classes * n_bins, dtype=torch.float64, device=probs.device)
+    for rows in blocks(*probs.shape, 8):
+        block = probs[rows].contiguous()
+        total += block.double().sum(0)
+        where = (block > first).view(-1).nonzero()[:, 0]
+        values = block.view(-1)[where]
+        sums.index_add_(0, where % n_classes * n_bins + width_bins(values, n_bins), values.double())
+    sums = sums.view(n_classes, n_bins)
+    sums[:, 0] = total - sums[:, 1:].sum(1)
+    hits = sample.labels * n_bins + width_bins(sample.label_probs, n_bins)
+    return sums - torch.bincount(hits, minlength=n_classes * n_bins).view(n_classes, n_bins)
+
+
+def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
+    """Mean over classes of the equal-mass error of the p_k >= threshold, from one sort of each column."""
+    probs, (n, n_classes) = sample.probs, sample.probs.shape
+    edges = probs.new_empty(n_classes, n_bins)
+    sums = probs.new_zeros(n_classes, n_bins, dtype=torch.float64)
+    kept = torch.empty(n_classes, dtype=torch.int64, device=probs.device)
+    for columns in blocks(n_classes, n, 8):
+        ordered = _sorted_rows(probs[:, columns].t())
+        below = torch.searchsorted(ordered, ordered.new_full((len(ordered), 1), threshold))
+        kept[columns] = n - below[:, 0]
+        ends = below + mass_ends(kept[columns], n_bins)
+        edges[columns] = ordered.gather(1, (ends - 1).clamp(min=0))
+        stops = torch.cat([below, torch.searchsorted(ordered, edges[columns], right=True)], 1).clamp(min=below)
+        cumulative = torch.nn.functional.pad(ordered.cumsum(1, dtype=torch.float64), (1, 0))
+        sums[columns] = cumulative.gather(1, stops).diff(dim=1)
+    label, own = sample.labels, sample.label_probs
+    index = torch.searchsorted(edges[label], own[:, None])[:, 0].clamp(max=n_bins - 1)
+    hits = torch.bincount((label * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
+    errors = (sums - hits.view(n_classes, n_bins)).abs().sum(1)
+    return (errors / kept.clamp(min=1)).mean().item()
+
+
+def _sorted_rows(rows: Tensor) -> Tensor:
+    """Sorted along the last axis; on a CPU by numpy, whose sort of values alone is several times faster."""
+    if rows.device.type == "cpu":
+        return torch.from_numpy(np.sort(rows.contiguous().numpy(), axis=1))
+    return rows.contiguous().sort(dim=1).values
