@@ -78,7 +78,7 @@ def parse_key(key: str) -> tuple[str, dict, str | None, dict]:
     """
     parts = []
     for part in key.split(":"):
-        name, *options = part.split()
+        name, *options = part.split() or [""]
         pairs = [option.partition("=") for option in options]
         if not name.isidentifier() or not all(o.isidentifier() and eq and value for o, eq, value in pairs):
             raise expected("key", "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]", repr(key))

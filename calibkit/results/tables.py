@@ -8,20 +8,8 @@ from calibkit._checks import expected
 
 #: Beside a number of ours in a wide table; a printed number without ours stands alone.
 MARKS = {"reproduced": "=", "partly": "~", "not reproduced": "x", "not run": ""}
-_NAMES = (
-    "paper",
-    "table",
-    "dataset",
-    "model",
-    "loss",
-    "method",
-    "metric",
-    "n_bins",
-    "unit",
-    "n_seeds",
-    "budget",
-    "source",
-)
+_NAMES = ("paper", "table", "dataset", "model", "loss", "method", "metric", "n_bins", "unit")
+_RUN = ("n_seeds", "budget", "source")
 
 
 def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
@@ -42,12 +30,14 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         raise expected("compared", "rows of compare()", "none")
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
-    hidden = {wide} | ({"n_seeds", "budget", "source"} if wide else set())
-    text = compared.astype(object).where(compared.notna(), "").astype(str)
-    names = [name for name in _NAMES if name in text and name not in hidden and text[name].nunique() > 1]
+    text = compared.astype(str)
+    names = [name for name in _NAMES if name in text and name != wide and text[name].nunique() > 1]
     if wide is None:
-        cells = {"printed": compared["printed"], "ours": compared.apply(_ours, axis=1), "verdict": compared["verdict"]}
-        return text[names].assign(**cells).set_index(names) if names else pd.DataFrame(cells)
+        ran = compared["ours"].notna()
+        run = {name: text[name].where(ran, "") for name in _RUN if name in text and text[name][ran].nunique() > 1}
+        cells = {"printed": compared["printed"], "ours": compared.apply(_ours, axis=1), **run}
+        long = text[names].assign(**cells, verdict=compared["verdict"])
+        return long.set_index(names) if names else long.reset_index(drop=True)
     rows: dict[tuple, dict[str, str]] = {}
     for key, column, cell in zip(
         text[names].itertuples(index=False), text[wide], compared.apply(_cell, axis=1), strict=True

@@ -1,0 +1,252 @@
+"""Notebooks: executed to the same bytes, checked against their source, and closed to unknown parameters."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from calibkit import notebook
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+spec = importlib.util.spec_from_file_location("nbtool", ROOT / "tools" / "nbtool.py")
+nbtool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(nbtool)
+
+SOURCE = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A page
+
+# %% tags=["parameters"]
+budget: str = "smoke"  # smoke, reduced or paper
+n_bins: int = 15  # bins of ECE
+
+# %% tags=["remove-input"]
+from calibkit import notebook
+
+notebook.parameters(globals(), budget=notebook.BUDGETS, n_bins=range(1, 101))
+
+# %%
+for i in range(3):
+    print(i * n_bins, flush=True)
+
+# %% mystnb={"figure": {"name": "fig-line"}} tags=["hide-input"]
+1 + 1
+"""
+
+
+def write(folder: Path, text: str = SOURCE) -> Path:
+    source = folder / "page.py"
+    source.write_text(text)
+    return source
+
+
+def tool(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, ROOT / "tools" / "nbtool.py", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory) -> Path:
+    """The folder of a page that ``run`` has executed."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    write(folder)
+    done = tool("run", "--folder", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("page ")
+    return folder
+
+
+def stored(folder: Path) -> nbformat.NotebookNode:
+    return nbformat.read(folder / "page.ipynb", 4)
+
+
+# ------------------------------------------------------------------------------------------------------------ run
+def test_run_stores_outputs_and_nothing_volatile(executed):
+    nb = stored(executed)
+    assert nb.metadata == {"kernelspec": nbtool.KERNEL}
+    assert [cell.id for cell in nb.cells] == [f"cell-{i:02d}" for i in range(5)]
+    assert [cell.metadata for cell in nb.cells][1] == {"tags": ["parameters"]}
+    assert nb.cells[3].outputs == [{"output_type": "stream", "name": "stdout", "text": "0\n15\n30\n"}]
+    assert nb.cells[4].metadata == {"tags": ["hide-input"], "mystnb": {"figure": {"name": "fig-line"}}}
+    assert [c.execution_count for c in nb.cells if c.cell_type == "code"] == [1, 2, 3, 4]
+
+
+def test_second_run_gives_the_same_bytes(executed):
+    before = (executed / "page.ipynb").read_bytes()
+    nbtool.execute(executed / "page.py")
+    assert (executed / "page.ipynb").read_bytes() == before
+    assert {path.name for path in executed.iterdir()} == {"page.py", "page.ipynb"}
+
+
+def test_failing_cell_fails_the_run_and_keeps_the_old_notebook(tmp_path):
+    write(tmp_path, SOURCE + "\n# %%\nraise RuntimeError('no such network')\n")
+    (tmp_path / "page.ipynb").write_text("old")
+    done = tool("run", "page", "--folder", tmp_path)
+    assert done.returncode == 1 and "no such network" in done.stderr
+    assert (tmp_path / "page.ipynb").read_text() == "old"
+
+
+def test_run_of_an_unknown_name_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        nbtool.main(["run", "page", "--folder", str(tmp_path)])
+    assert "there is no" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------- check
+def faults_after(executed: Path, folder: Path, change) -> list[str]:
+    write(folder)
+    nb = stored(executed)
+    change(nb)
+    nbformat.write(nb, folder / "page.ipynb")
+    return nbtool.faults(folder / "page.py")
+
+
+def set_source(nb):
+    nb.cells[3].source += "\nprint(n_bins)"
+
+
+def set_tags(nb):
+    nb.cells[4].metadata["tags"] = []
+
+
+def drop_cell(nb):
+    nb.cells.pop()
+
+
+def drop_count(nb):
+    nb.cells[3].execution_count = None
+
+
+def add_error(nb):
+    nb.cells[3].outputs = [nbformat.v4.new_output("error", ename="KeyError", evalue="", traceback=[])]
+
+
+def add_stderr(nb):
+    nb.cells[3].outputs = [nbformat.v4.new_output("stream", name="stderr", text="UserWarning: slow")]
+
+
+def add_path(nb):
+    nb.cells[3].outputs = [nbformat.v4.new_output("stream", text=f"saved {ROOT}/out.npz")]
+
+
+def add_bulk(nb):
+    nb.cells[3].outputs = [nbformat.v4.new_output("stream", text="x" * 500_001)]
+
+
+def change_nothing(nb):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (set_source, "cell 3 differs from the .py"),
+        (set_tags, "cell 4 differs from the .py"),
+        (drop_cell, "cell 4 differs from the .py"),
+        (drop_count, "cell 3 was not executed"),
+        (add_error, "cell 3 ended in KeyError"),
+        (add_stderr, "cell 3 writes to stderr"),
+        (add_path, "cell 3 shows a path"),
+        (add_bulk, "bytes, more than 500,000"),
+    ],
+)
+def test_check_finds(executed, tmp_path, change, fault):
+    (found,) = faults_after(executed, tmp_path, change)
+    assert fault in found
+
+
+def test_check_accepts_what_run_wrote(executed, tmp_path, capsys):
+    assert faults_after(executed, tmp_path, change_nothing) == []
+    assert nbtool.main(["check", "--folder", str(tmp_path)]) == 0
+    assert "1 notebooks are the executed twins" in capsys.readouterr().out
+
+
+def test_check_finds_a_missing_twin_and_missing_parameters(tmp_path, capsys):
+    write(tmp_path, '# %% [markdown]\n# # A page\n\n# %%\n"no parameters"\n')
+    assert nbtool.faults(tmp_path / "page.py") == ["has no .ipynb: run `make notebooks`"]
+    cells = [nbformat.v4.new_markdown_cell("# A page"), nbformat.v4.new_code_cell('"no parameters"', execution_count=1)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "page.ipynb")
+    assert nbtool.faults(tmp_path / "page.py") == ["has no cell tagged `parameters`"]
+    (tmp_path / "page.py").unlink()
+    assert nbtool.main(["check", "--folder", str(tmp_path)]) == 1
+    assert "page.ipynb: has no .py" in capsys.readouterr().out
+
+
+# ----------------------------------------------------------------------------------------------------- parameters
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (["binz", "3"], "Expected `binz` to be one of the parameters budget, n_bins, but got an unknown name"),
+        (["n_bins", "0"], "Expected `n_bins` to be an integer in [1, 100], but got 0"),
+        (["n_bins", "7"], None),
+    ],
+)
+def test_papermill_stops_at_bad_parameters(executed, tmp_path, parameters, message):
+    done = subprocess.run(
+        [BIN / "papermill", executed / "page.ipynb", tmp_path / "out.ipynb", "-k", "python3", "-p", *parameters],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) == (message is None), done.stderr
+    assert message is None or f"ValueError: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "message"),
+    [
+        ("huge", ("smoke", "paper"), "one of smoke, paper, but got 'huge'"),
+        ("mb", {"mbls": 1}, "one of mbls, but got 'mb'"),
+        (["mbls", "mb"], {"mbls": 1}, "one of mbls, but got 'mb'"),
+        (15.0, range(1, 101), r"an integer in \[1, 100\], but got 15.0"),
+        (True, range(1, 101), r"an integer in \[1, 100\], but got True"),
+        (101, range(1, 101), "but got 101"),
+        (0.0, notebook.Real(0, 1, open_low=True), r"a number in \(0, 1\], but got 0.0"),
+        ("1", notebook.Real(0, 1), r"a number in \[0, 1\], but got '1'"),
+        (3, str, "of type str, but got 3"),
+        (True, int, "of type int, but got True"),
+        (3, 3, "described by a range, a Real, a type or a collection"),
+    ],
+)
+def test_impossible_value_is_refused(value, allowed, message):
+    with pytest.raises(ValueError, match=f"Expected `x` to be {message}" if "but got 101" not in message else message):
+        notebook.parameters({"x": value}, x=allowed)
+
+
+def test_possible_values_are_accepted():
+    namespace = {"a": "smoke", "b": 15, "c": 0.5, "d": ["mbls"], "e": "x.npz", "f": True, "namespace": 1}
+    notebook.parameters(
+        namespace, a=notebook.BUDGETS, b=range(1, 101), c=notebook.Real(0, 1), d={"mbls": 1}, e=str, f=bool,
+        namespace=range(3),
+    )  # fmt: skip
+
+
+def test_names_of_ipython_modules_and_functions_are_no_parameters():
+    namespace = {"In": [""], "Out": {}, "_": "", "__name__": "x", "quit": print, "np": sys, "x": 1}
+    notebook.parameters(namespace, x=range(3))
+
+
+def test_missing_parameter_is_named():
+    with pytest.raises(ValueError, match="Expected `x` to be defined in the cell tagged `parameters`, but got nothing"):
+        notebook.parameters({}, x=range(3))
+
+
+def test_running_the_cell_again_looks_at_values_only():
+    namespace = {"x": 1}
+    notebook.parameters(namespace, x=range(3))
+    namespace["temperature"] = 2.0  # a later cell's variable
+    notebook.parameters(namespace, x=range(3))
+    namespace["x"] = 9
+    with pytest.raises(ValueError, match=r"an integer in \[0, 2\]"):
+        notebook.parameters(namespace, x=range(3))
