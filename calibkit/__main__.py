@@ -27,7 +27,10 @@ def main(argv: list[str] | None = None) -> int:
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", help="a Logits file (.npz) or a name of the zoo")
+    calibrate.add_argument("logits", nargs="?", help="a Logits file (.npz) or a name of the zoo")
+    calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
+    calibrate.add_argument("--record", action="store_true", help="every method; numbers into book/results/ours.csv")
+    calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     calibrate.add_argument("--calibrator", default="temperature_scaling")
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=Path, help="where to save the fitted calibrator (.npz)")
@@ -49,13 +52,14 @@ def main(argv: list[str] | None = None) -> int:
 def _train(args: argparse.Namespace) -> None:
     import torch
 
-    from calibkit.data import DATASETS
+    from calibkit.data import DATASETS, load
     from calibkit.losses import LOSSES
     from calibkit.models import build
     from calibkit.train import RECIPES, fit
 
     spec = DATASETS[check_choice("dataset", args.dataset, DATASETS)]
-    loss = LOSSES[check_choice("loss", args.loss, LOSSES)]()
+    loss = LOSSES[check_choice("loss", args.loss, LOSSES)]
+    loss = loss(n_samples=len(load(args.dataset, "train").labels)) if loss.uses_index else loss()
     key = (args.paper if args.budget == "paper" else args.budget, args.dataset)
     if key not in RECIPES:
         raise expected("budget", f"one with a recipe: {', '.join('/'.join(k) for k in RECIPES)}", "/".join(key))
@@ -74,6 +78,16 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _calibrate(args: argparse.Namespace) -> None:
+    if args.all != (args.logits is None):
+        raise expected("logits", "one network, or --all", "both" if args.all else "neither")
+    if args.record or args.all:
+        from calibkit.record import record, record_all
+
+        if args.all:
+            record_all(again=args.again)
+        else:
+            print(f"{args.logits}: {record(args.logits, again=args.again)} rows are new")
+        return
     import torch
 
     from calibkit.calibrators import CALIBRATORS

@@ -19,7 +19,7 @@ LOG = ("epoch", "lr", "train_loss", "train_accuracy", "val_nll", "val_accuracy",
 
 
 def arrays_of(model: nn.Module) -> dict[str, np.ndarray]:
-    """A copy of the model's state as numpy arrays."""
+    """A copy of a module's state as numpy arrays."""
     return {name: value.detach().cpu().numpy().copy() for name, value in model.state_dict().items()}
 
 
@@ -37,18 +37,19 @@ class Run:
             if found.get(name) != value:
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
 
-    def resume(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list, dict | None]:
-        """Fill model and optimiser from the checkpoint; the epochs done so far and the best weights."""
+    def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list, dict | None]:
+        """Fill model, loss and optimiser from the checkpoint; the epochs done so far and the best weights."""
         if not (self.folder / "checkpoint.npz").exists():
             return [], None
         arrays = read_npz(self.folder / "checkpoint.npz")
         self._check(json.loads(str(arrays["facts"])))
-        parts = {"model": {}, "optimizer": {}, "best": {}}
+        parts = {"model": {}, "loss": {}, "optimizer": {}, "best": {}}
         for name, array in arrays.items():
             part, _, key = name.partition("/")
             if part in parts:
                 parts[part][key] = array
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in parts["model"].items()})
+        for module, part in ((model, "model"), (loss, "loss")):
+            module.load_state_dict({name: torch.from_numpy(array) for name, array in parts[part].items()})
         state: dict[int, dict[str, Tensor]] = {}
         for key, array in parts["optimizer"].items():
             index, _, name = key.partition("/")
@@ -56,10 +57,11 @@ class Run:
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
         return arrays["history"].tolist(), parts["best"] or None
 
-    def checkpoint(self, model: nn.Module, optimizer, history: list, best: dict | None) -> None:
+    def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer, history: list, best: dict | None) -> None:
         """Write everything that ``resume`` reads, and the log."""
         arrays = {"facts": np.asarray(json.dumps(self.facts)), "history": np.asarray(history)}
         arrays |= {f"model/{name}": array for name, array in arrays_of(model).items()}
+        arrays |= {f"loss/{name}": array for name, array in arrays_of(loss).items()}
         arrays |= {f"best/{name}": array for name, array in (best or {}).items()}
         for index, entries in optimizer.state_dict()["state"].items():
             arrays |= {f"optimizer/{index}/{name}": x.cpu().numpy() for name, x in entries.items()}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,87 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit import data as datasets
-from calibkit._checks import check_choice, check_int, check_real
+from calibkit._checks import check_choice
 from calibkit._io import write_npz
 from calibkit._run import Run, arrays_of
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
 from calibkit.models import load_weights
+from calibkit.recipes import RECIPES, Recipe
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides a training run besides data, model, loss and seed.
-
-    Attributes:
-        epochs: passes over the training images.
-        batch_size: images a step, over all processes.
-        lr: peak learning rate of SGD.
-        momentum: of SGD, without Nesterov.
-        weight_decay: L2 penalty, on all parameters.
-        schedule: "steps": times 0.1 at each milestone; "cosine": to 0 over the run, by step.
-        milestones: fractions of the run at which "steps" drops.
-        warmup: epochs of linear rise from 0 to ``lr``.
-        clip_norm: largest gradient norm; None does not clip.
-        augment: "crop+flip": random crop from 4 pixels of black padding, and horizontal flip; "flip"; "none".
-        keep: "last" or "best" (by validation accuracy) epoch's weights.
-        precision: of the forward and backward pass: "bf16-mixed" or "32-true" or "64-true".
-    """
-
-    epochs: int
-    batch_size: int = 128
-    lr: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    schedule: str = "steps"
-    milestones: tuple[float, ...] = (0.5, 0.75)
-    warmup: float = 0.0
-    clip_norm: float | None = None
-    augment: str = "crop+flip"
-    keep: str = "last"
-    precision: str = "bf16-mixed"
-
-    def __post_init__(self) -> None:
-        """Check every value."""
-        check_int("epochs", self.epochs, 1)
-        check_int("batch_size", self.batch_size, 1)
-        check_real("lr", self.lr, 0.0, open_low=True)
-        check_real("momentum", self.momentum, 0.0, 1.0)
-        check_real("weight_decay", self.weight_decay, 0.0)
-        check_real("warmup", self.warmup, 0.0)
-        check_choice("schedule", self.schedule, ("steps", "cosine"))
-        check_choice("augment", self.augment, ("crop+flip", "flip", "none"))
-        check_choice("keep", self.keep, ("last", "best"))
-        check_choice("precision", self.precision, ("bf16-mixed", "32-true", "64-true"))
-        if self.clip_norm is not None:
-            check_real("clip_norm", self.clip_norm, 0.0, open_low=True)
-
-    def lr_at(self, progress: float) -> float:
-        """Learning rate at ``progress`` epochs into the run."""
-        if progress < self.warmup:
-            return self.lr * progress / self.warmup
-        done = progress / self.epochs
-        if self.schedule == "cosine":
-            return self.lr * 0.5 * (1.0 + float(np.cos(np.pi * done)))
-        return self.lr * 0.1 ** sum(done >= m for m in self.milestones)
-
-
-#: (paper, dataset) -> its recipe, with the place of each number; "reduced" is what hours of a CPU allow.
-RECIPES: dict[tuple[str, str], Recipe] = {
-    # CTS Sec. IV uses the networks of Mukhoti et al. 2020, Appendix: SGD 0.1, momentum 0.9, weight decay 5e-4, batch
-    # 128, 350 epochs, x 0.1 at 150 and 250, gradient norm clipped at 2, last epoch.
-    ("class_temperature_scaling", "cifar10"): Recipe(350, milestones=(150 / 350, 250 / 350), clip_norm=2.0),
-    ("class_temperature_scaling", "cifar100"): Recipe(350, milestones=(150 / 350, 250 / 350), clip_norm=2.0),
-    # An hour of two CPU cores. He et al. 2016, Sec. 4.2: weight decay 1e-4, x 0.1 at 50 % and 75 %. Their 164 epochs
-    # are cut to 24, and crops are left out, so that the network fits its training images and is as over-confident as
-    # the papers' fully trained ones.
-    ("reduced", "cifar10"): Recipe(24, weight_decay=1e-4, augment="flip"),
-    ("reduced", "cifar100"): Recipe(24, weight_decay=1e-4, augment="flip"),
-    # SCTL Table 4: SGD, batch 128, 200 epochs; cut likewise.
-    ("reduced", "cifar10_lt"): Recipe(50, weight_decay=1e-4, augment="flip"),
-    ("reduced", "cifar100_lt"): Recipe(50, weight_decay=1e-4, augment="flip"),
-    ("smoke", "digits"): Recipe(20, batch_size=50, lr=0.05, schedule="cosine", augment="none", precision="64-true"),
-}
+__all__ = ["RECIPES", "Recipe", "fit", "predict"]
 
 
 def fit(
@@ -156,7 +84,8 @@ def fit(
     )
     prepare = _Normalise(spec, fabric.device, dtype)
 
-    history, best = run.resume(model, optimizer)
+    loss = loss.to(fabric.device)
+    history, best = run.resume(model, loss, optimizer)
     while (epoch := len(history)) < recipe.epochs:
         start = time.perf_counter()
         row = _epoch(fabric, wrapped, loss, optimizer, images, labels, prepare, recipe, epoch, seed, spec.augment)
@@ -167,7 +96,7 @@ def fit(
         if recipe.keep == "best" and val_accuracy >= max(past[5] for past in history):
             best = arrays_of(model)
         if fabric.is_global_zero:
-            run.checkpoint(model, optimizer, history, best)
+            run.checkpoint(model, loss, optimizer, history, best)
         fabric.barrier()
     if best is not None:
         model.load_state_dict({name: torch.from_numpy(array) for name, array in best.items()})
@@ -229,6 +158,7 @@ def _epoch(fabric, model, loss, optimizer, images, labels, prepare, recipe, epoc
         crops.fill_(4)  # the window at (4, 4) is the image itself
     flips = torch.randint(0, 2, (n,), generator=generator, dtype=torch.bool).to(fabric.device)
     augment = recipe.augment != "none" and augmentable
+    indexed = getattr(loss, "uses_index", False)  # it keeps a history of every image
     total = torch.zeros(2, dtype=torch.float64, device=fabric.device)
     model.train()
     steps = -(-n // recipe.batch_size)
@@ -236,21 +166,34 @@ def _epoch(fabric, model, loss, optimizer, images, labels, prepare, recipe, epoc
         lr = recipe.lr_at(epoch + step / steps)
         for group in optimizer.param_groups:
             group["lr"] = lr
-        at = slice(step * recipe.batch_size + fabric.global_rank, min((step + 1) * recipe.batch_size, n))
-        at = slice(at.start, at.stop, fabric.world_size)
+        whole = order[step * recipe.batch_size : (step + 1) * recipe.batch_size]
+        at = slice(
+            step * recipe.batch_size + fabric.global_rank, step * recipe.batch_size + len(whole), fabric.world_size
+        )
         chosen = order[at]
         batch = _crop_and_flip(images[chosen], crops[at], flips[at]) if augment else images[chosen]
         logits = model(prepare(batch))
-        value = loss(logits, labels[chosen])
+        value = loss(logits, labels[chosen], *([chosen] if indexed else []))
         optimizer.zero_grad(set_to_none=True)
         fabric.backward(value)
         if recipe.clip_norm is not None:
             fabric.clip_gradients(model, optimizer, max_norm=recipe.clip_norm)
         optimizer.step()
-        hits = (logits.detach().argmax(1) == labels[chosen]).sum()
-        total += torch.stack([value.detach().double() * len(chosen), hits.double()])
+        hits = logits.detach().argmax(1) == labels[chosen]
+        if indexed:
+            loss.update(whole, _gather(fabric, hits, len(whole)))
+        total += torch.stack([value.detach().double() * len(chosen), hits.sum().double()])
+    if indexed:
+        loss.end_epoch()
     total = fabric.all_reduce(total, reduce_op="sum").tolist()
     return [lr, total[0] / n, total[1] / n]
+
+
+def _gather(fabric, part: Tensor, n: int) -> Tensor:
+    """The (n,) bool vector of which each process holds every ``world_size``-th entry."""
+    whole = torch.zeros(n, dtype=torch.int32, device=part.device)
+    whole[fabric.global_rank :: fabric.world_size] = part.int()
+    return fabric.all_reduce(whole, reduce_op="sum").bool()
 
 
 def _crop_and_flip(images: Tensor, crops: Tensor, flips: Tensor, padding: int = 4) -> Tensor:

@@ -158,3 +158,27 @@ def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
     images, labels = data.load("cifar10", "test")
     model = load_weights(build(name, 10), weights)
     assert (predict(model, images, "cifar10").argmax(1) == labels).mean() == pytest.approx(accuracy, abs=1e-9)
+
+
+def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
+    """CRL counts the correct predictions of each image; a run cut after one epoch goes on with its counts."""
+    from calibkit.losses import CRL
+
+    recipe = {"batch_size": 64, "lr": 0.05, "precision": "64-true", "milestones": ()}
+    whole = CRL(n_samples=1000)
+    first = fit(digits_model(), whole, "digits", Recipe(2, **recipe), folder=tmp_path / "whole")
+    assert int(whole.epochs) == 2 and 0 < int(whole.counts.max()) <= 2
+    assert int(whole.counts.sum()) > 1000 * 0.2
+
+    class Stop(CRL):
+        def end_epoch(self):
+            super().end_epoch()
+            if int(self.epochs) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(digits_model(), Stop(n_samples=1000), "digits", Recipe(2, **recipe), folder=tmp_path / "cut")
+    again = CRL(n_samples=1000)
+    second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut")
+    np.testing.assert_array_equal(first.test_logits, second.test_logits)
+    assert torch.equal(again.counts, whole.counts)
