@@ -22,7 +22,7 @@ LEVELS = (
 LEVEL = {name: i for i, names in enumerate(LEVELS) for name in names}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TRACKED = subprocess.run(
-    ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=False
+    ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False
 ).stdout.split("\n")
 TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".bib", ".cff", ".csv", ".json", ".ipynb", ".lock", ""}
 
@@ -63,6 +63,11 @@ def test_the_package_needs_neither_notebooks_nor_tools():
 def test_no_file_over_300_lines(folder):
     long = {p.name: n for p in (ROOT / folder).rglob("*.py") if (n := p.read_text().count("\n")) > 300}
     assert not long
+
+
+def test_toc_lists_the_notebooks_that_exist():
+    listed = set(re.findall(r"file: (notebooks/\w+)", (ROOT / "_toc.yml").read_text()))
+    assert listed == {name.removesuffix(".ipynb") for name in TRACKED if re.fullmatch(r"notebooks/\w+\.ipynb", name)}
 
 
 def test_notebooks_are_small():

@@ -23,7 +23,8 @@ def commands() -> list[tuple[str, str]]:
     for page in PAGES:
         text = (ROOT / page).read_text()
         for block in re.findall(r"```bash\n(.*?)```", text, re.S):
-            found += [(page, line.split("  #")[0].strip()) for line in block.splitlines() if line.strip()]
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [(page, line.split("  #")[0].strip()) for line in lines if line.strip()]
         found += [(page, match) for match in re.findall(r"`(make [^`]+)`", text)]
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from pathlib import Path
+from collections.abc import Container
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -17,15 +17,20 @@ from sphinx.util.docutils import SphinxDirective
 
 from calibkit import results
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = {
+    "neural_clamping": "NC",
+    "class_temperature_scaling": "CTS",
+    "class_loss_scaling": "CLS",
+    "mbls": "MbLS",
+    "acls": "ACLS",
+}
 
 
-def verdicts() -> list[str]:
-    """The summary as a Markdown table; a paper links to its chapter where there is one."""
-    lines = ["| paper | table | printed | " + " | ".join(results.VERDICTS) + " |", "|---|---" + "|--:" * 5 + "|"]
+def verdicts(pages: Container[str]) -> list[str]:
+    """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one."""
+    lines = ["| | table | printed | " + " | ".join(results.VERDICTS) + " |", "|---|---" + "|--:" * 5 + "|"]
     for (paper, table), counts in results.summary().iterrows():
-        chapter = ROOT / "notebooks" / f"{paper}.ipynb"
-        name = f"[{paper}](../notebooks/{chapter.name})" if chapter.exists() else f"`{paper}`"
+        name = f"[{SHORT[paper]}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else SHORT[paper]
         lines.append(f"| {name} | {table} | " + " | ".join(map(str, counts)) + " |")
     return lines
 
@@ -56,7 +61,7 @@ class Verdicts(Computed):
 
     def run(self) -> list[nodes.Node]:
         """The table."""
-        return self.parse(verdicts())
+        return self.parse(verdicts(self.env.found_docs))
 
 
 class Registry(Computed):
