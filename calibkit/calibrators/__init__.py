@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 from calibkit.calibrators._base import Calibrator, load
+from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.identity import Identity
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 
 CALIBRATORS = {
     "identity": Identity,
     "temperature_scaling": TemperatureScaling,
+    "cts": ClassTemperatureScaling,
 }
 
-__all__ = ["CALIBRATORS", "Calibrator", "Identity", "TemperatureScaling", "load"]
+__all__ = ["CALIBRATORS", "Calibrator", "ClassTemperatureScaling", "Identity", "TemperatureScaling", "load"]

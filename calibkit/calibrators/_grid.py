@@ -34,7 +34,7 @@ def ece_of_temperatures(logits: Tensor, labels: Tensor, grid: Tensor, n_bins: in
         top, index = logits[rows].max(1, keepdim=True)
         s = logits[rows].double() - top
         e = torch.empty_like(s)
-        totals = torch.stack([torch.mul(s, b, out=e).exp_().sum(1) for b in scales], 1)
-        correct = (index[:, 0] == labels[rows]).double()[:, None]
+        totals = torch.stack([torch.mul(s, b, out=e).exp_().sum(1) for b in scales])
+        correct = (index[:, 0] == labels[rows]).double()
         gaps += bin_gaps(totals.reciprocal_(), correct, n_bins)
     return gaps.abs().sum(1) / len(logits)

@@ -33,15 +33,16 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         where the objective decreases up to it: below, when every label has the largest logit; above, when the logits
         tell nothing about the labels.
     """
-    spread = _spread(logits)
-    if spread == 0.0:
-        return 1.0  # constant rows: every temperature gives the same probabilities
-    bounds = (-math.log(HIGHEST * spread), -math.log(LOWEST * spread))
+    coldest, hottest = temperature_bounds(logits)
+    bounds = (-math.log(hottest), -math.log(coldest))
     stride = max(1, len(logits) // max(SUBSAMPLE, len(logits) // 16))
     some, some_labels = logits[::stride].double(), labels[::stride]
-    x = _scan(objective, some, some_labels, bounds) if objective.adaptive or not objective.convex else -math.log(spread)
+    x = -math.log(coldest / LOWEST)
+    if objective.adaptive or not objective.convex:
+        x = _scan(objective, some, some_labels, bounds)
     if stride > 1:
-        x = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+        near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+        x = x if near in bounds else near
     x = _root(objective, logits, labels, x, bounds, tolerance=1e-9)
     if x in bounds:
         side = "one-hot" if x == bounds[1] else "uniform"
@@ -81,10 +82,14 @@ def moments(
     return ce, first, second
 
 
-def _spread(logits: Tensor) -> float:
-    """Root mean square of the logits about their row means, on 4,096 rows at most."""
+def temperature_bounds(logits: Tensor) -> tuple[float, float]:
+    """Lowest and highest temperature searched: 0.01 and 1,000 times the spread of the logits within a row.
+
+    The spread is the root mean square of the logits about their row means, on 4,096 rows at most; 1 if it is 0.
+    """
     some = logits[:: max(1, len(logits) // 4096)].double()
-    return float((some - some.mean(1, keepdim=True)).square().mean().sqrt())
+    spread = float((some - some.mean(1, keepdim=True)).square().mean().sqrt()) or 1.0
+    return LOWEST * spread, HIGHEST * spread
 
 
 def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64):
@@ -132,6 +137,8 @@ def _root(
         _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
         if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
             return x
+        if slope == curvature == 0.0 and step == math.inf:
+            return x  # flat: rows of equal logits
         low, high = (x, high) if slope < 0 else (low, x)
         unseen.discard(x)
 

@@ -15,6 +15,7 @@ from calibkit.objectives._passes import Backward, Forward, losses, value_and_gra
 
 ARMIJO, WOLFE = 1e-4, 0.9
 MEMORY = 20  # pairs kept by L-BFGS
+DEPTH = 6  # points kept by the fixed-point iteration
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ def minimize(
     x: Tensor,
     *,
     curvature: Tensor | None = None,
+    pairs: deque | None = None,
     tolerance: float = 1e-15,
     max_iter: int = 500,
 ) -> Minimum:
@@ -49,6 +51,7 @@ def minimize(
         x: where to start.
         curvature: positive estimate of the diagonal of the Hessian, of the shape of ``x``; it makes the first step a
             Newton step and keeps parameters of unequal scale apart. None: ones, and a first step of length <= 1.
+        pairs: steps and gradient changes of an earlier, similar minimisation to go on from; updated.
         tolerance: stop when the predicted decrease is below ``tolerance * (|value| + 1e-3)``.
         max_iter: steps at most.
 
@@ -61,7 +64,7 @@ def minimize(
     n_evaluations = 1
     scale = torch.ones_like(x) if curvature is None else curvature.reciprocal()
     first = min(1.0, 1.0 / float(grad.norm().clamp(min=1e-300))) if curvature is None else 1.0
-    pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=MEMORY)
+    pairs = deque(maxlen=MEMORY) if pairs is None else pairs
     for _ in range(max_iter):
         direction = -_inverse_hessian(grad, pairs, scale)
         slope = float((grad * direction).sum())
@@ -154,23 +157,40 @@ def fit_smooth(
             value, grad = value + more, grad + more_grad
         return value, grad
 
-    if objective.adaptive:
-        ce = losses(logits, labels, x, forward, objective.smoothing)
-    else:
-        ce = torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
+    def at(x: Tensor) -> Tensor:
+        return losses(logits, labels, x, forward, objective.smoothing)
+
+    pairs: deque = deque(maxlen=MEMORY)
+    options = {"curvature": curvature, "pairs": pairs, "tolerance": tolerance, "max_iter": max_iter}
+    ce = at(x) if objective.adaptive else torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
     weights = reweigh(ce)
-    for _ in range(max_rounds):
-        best = minimize(function, x, curvature=curvature, tolerance=tolerance, max_iter=max_iter)
-        x, old = best.x, weights
-        if not objective.adaptive:
+    best = minimize(function, x, **options)
+    starts, ends = deque([x], maxlen=DEPTH), deque([best.x], maxlen=DEPTH)
+    for _ in range(max_rounds if objective.adaptive else 0):
+        if float((reweigh(at(best.x)) - weights).abs().sum()) <= 1e-10:
             break
-        weights = reweigh(losses(logits, labels, x, forward, objective.smoothing))
-        if float((weights - old).abs().sum()) <= 1e-10:
-            break
+        x = _anderson(starts, ends)
+        weights = reweigh(at(x))
+        best = minimize(function, x, **options)
+        starts.append(x)
+        ends.append(best.x)
     else:
-        warnings.warn(f"no fixed point of {objective} after {max_rounds} reweighings", RuntimeWarning, stacklevel=2)
+        if objective.adaptive:
+            warnings.warn(f"{objective} found no fixed point in {max_rounds} rounds", RuntimeWarning, stacklevel=2)
     if not best.converged:
-        warnings.warn(
-            f"{objective} is not converged after {best.n_evaluations} evaluations", RuntimeWarning, stacklevel=2
-        )
-    return x
+        text = f"{objective} is not converged after {best.n_evaluations} evaluations"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return best.x
+
+
+def _anderson(starts: deque, ends: deque) -> Tensor:
+    """Where to start next, given points and their images under a map whose fixed point is sought (Anderson 1965)."""
+    residuals = [end - start for start, end in zip(starts, ends, strict=True)]
+    if len(residuals) == 1:
+        return ends[-1]
+    changes = torch.stack([(r - residuals[-1]).flatten() for r in list(residuals)[:-1]], 1)
+    shares = torch.linalg.lstsq(changes, residuals[-1].flatten()[:, None], driver="gelsd").solution[:, 0]
+    mixed = ends[-1].clone()
+    for share, end in zip(shares.tolist(), ends, strict=False):
+        mixed -= share * (end - ends[-1])
+    return mixed

@@ -22,9 +22,10 @@ Forward = Callable[[Tensor, Tensor], Tensor]
 Backward = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 
 
-def row_blocks(logits: Tensor, itemsize: int = 8) -> list[slice]:
-    """Row slices for a pass: blocks that stay in cache on a CPU, larger ones (16 MB) on a GPU."""
-    return blocks(*logits.shape, itemsize, BLOCK_BYTES if logits.device.type == "cpu" else 16 << 20)
+def row_blocks(logits: Tensor, itemsize: int = 8, n_rows: int | None = None) -> list[slice]:
+    """Slices for a pass over all rows (or ``n_rows``): blocks that stay in cache on a CPU, of 16 MB on a GPU."""
+    block_bytes = BLOCK_BYTES if logits.device.type == "cpu" else 16 << 20
+    return blocks(len(logits) if n_rows is None else n_rows, logits.shape[1], itemsize, block_bytes)
 
 
 def cross_entropy(u: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:

@@ -14,20 +14,17 @@ from calibkit.objectives._base import Objective
 
 
 def bin_gaps(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
-    """(G, n_bins) sums of ``confidence - correct`` in each bin, for G columns of candidates.
+    """(G, n_bins) sums of ``confidence - correct`` in each bin, for G rows of candidates.
 
     ECE of candidate g is ``bin_gaps(...)[g].abs().sum() / N``: the counts of the bins cancel.
 
     Args:
-        confidence: (n, G) float64 top probabilities of n samples under G candidates.
-        correct: (n, G) float64, 1 where the top class is the label.
+        confidence: (G, n) contiguous float64 top probabilities of n samples under G candidates.
+        correct: (G, n) or (n,) float64, 1 where the top class is the label.
         n_bins: number of equal-width bins.
     """
-    n_candidates = confidence.shape[1]
-    index = width_bins(confidence, n_bins)
-    index += torch.arange(0, n_candidates * n_bins, n_bins, device=confidence.device)
-    sums = torch.bincount(index.view(-1), (confidence - correct).view(-1), minlength=n_candidates * n_bins)
-    return sums.view(n_candidates, n_bins)
+    gaps = torch.zeros(len(confidence), n_bins, dtype=torch.float64, device=confidence.device)
+    return gaps.scatter_add_(1, width_bins(confidence, n_bins), confidence - correct)
 
 
 @dataclass(frozen=True)
@@ -59,5 +56,5 @@ class ECE(Objective):
         """ECE of these logits as they are, a fraction."""
         z, y = check_logits(logits, labels)
         top, index = z.double().softmax(1).max(1)
-        gaps = bin_gaps(top[:, None], (index == y).double()[:, None], self.n_bins)
+        gaps = bin_gaps(top[None], (index == y).double(), self.n_bins)
         return float(gaps.abs().sum()) / len(z)
