@@ -12,12 +12,22 @@ from __future__ import annotations
 from calibkit.calibrators._base import Calibrator, load
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.identity import Identity
+from calibkit.calibrators.neural_clamping import NeuralClamping
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 
 CALIBRATORS = {
     "identity": Identity,
     "temperature_scaling": TemperatureScaling,
     "cts": ClassTemperatureScaling,
+    "neural_clamping": NeuralClamping,  # takes (model, images) in place of logits
 }
 
-__all__ = ["CALIBRATORS", "Calibrator", "ClassTemperatureScaling", "Identity", "TemperatureScaling", "load"]
+__all__ = [
+    "CALIBRATORS",
+    "Calibrator",
+    "ClassTemperatureScaling",
+    "Identity",
+    "NeuralClamping",
+    "TemperatureScaling",
+    "load",
+]

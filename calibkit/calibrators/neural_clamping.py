@@ -38,14 +38,14 @@ class NeuralClamping:
             chooses gamma in 0.01 ... 5 by the ECE of the calibration set (Sec. 4.1).
         weight: lambda. The paper chooses it in 0.001 ... 10 by calibration ECE; 0.01 as in the authors' demonstration.
         variant: "paper" penalises the squared norm of delta (eq. 9), "code" the norm, as the authors' code does. The
-            norm has a gradient of constant length, so a moderate ``weight`` pulls delta to 0.
+            norm has a gradient of constant length, so a moderate ``weight`` pulls delta to 0; hence the default.
         init: of delta. "random": normal with standard deviation ``std``; "theorem": Theorem 1's from the gradient of
             the entropy at T = 1, which needs ``input_range``; "zero".
         std: of the random start; 0.1, from "variance = 0.01" in Appendix A (the authors' code has 0.01).
         input_range: (alpha, beta) that an input may have, after normalisation; each a number or one a channel.
         lr: of SGD; 1e-3 (Sec. 4.1).
         momentum: of SGD; 0.9 as in the authors' code, the paper does not say.
-        batch_size: images a step; 512 (Sec. 4.1).
+        batch_size: images a step, and in every forward pass; 512 (Sec. 4.1).
         epochs: passes over the images; 100 (Sec. 4.1). 0 leaves delta where it starts.
         exact_temperature: replace SGD's T by the one that minimises the objective for the final delta, found to
             machine precision. Without it T is where SGD stopped, as in the paper.
@@ -59,7 +59,7 @@ class NeuralClamping:
     Raises:
         ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges.
 
-    Source: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
+    Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".
 
     Differs from the paper: the loss is the mean over images, where eq. 9 prints the sum (its lambda is n times ours;

@@ -7,6 +7,7 @@ from scipy.optimize import LinearConstraint, linprog, minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from torch import nn
 
+from calibkit.calibrators import load
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient, theorem_delta
 from calibkit.objectives import Focal
 
@@ -279,6 +280,15 @@ def test_state_round_trip(network, images, labels):
     copy = NeuralClamping(**clamping.options()).load_state_dict(clamping.state_dict())
     assert copy.options() == clamping.options()
     assert torch.equal(copy(network, images), clamping(network, images))
+
+
+def test_save_and_load_without_pickle(network, images, labels, tmp_path):
+    options = {"objective": Focal(gamma=0.5), "init": "theorem", "input_range": ((-2.0,), (2.0,))}
+    clamping = NeuralClamping(**FAST, **options).fit(network, images, labels)
+    copy = load(clamping.save(tmp_path / "clamping.npz"))
+    assert isinstance(copy, NeuralClamping) and copy.objective == clamping.objective
+    assert torch.equal(copy(network, images), clamping(network, images))
+    np.testing.assert_array_equal(copy.loss_curve, clamping.loss_curve)
 
 
 @pytest.mark.gpu
