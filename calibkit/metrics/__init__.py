@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from calibkit._checks import Array, check_choice, check_int
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
-from calibkit.metrics.bootstrap import bootstrap
+from calibkit.metrics.bootstrap import bootstrap, bootstrap_difference
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
@@ -73,6 +73,7 @@ __all__ = [
     "ace",
     "adaptive_ece",
     "bootstrap",
+    "bootstrap_difference",
     "brier",
     "classwise_ece",
     "debiased_ece",

@@ -63,23 +63,81 @@ def bootstrap(
         >>> round(low, 2), round(high, 2)
         (0.72, 0.88)
     """
-    check_int("n_resamples", n_resamples, 1)
-    check_int("n_bins", n_bins, 1)
+    _check_level(level)
+    values = _resampled(Sample.of(probs, labels), metrics, n_resamples, seed, n_bins)
+    return {name: _interval(v, level) for name, v in values.items()}
+
+
+def bootstrap_difference(
+    before: Array,
+    after: Array,
+    labels: Array,
+    metrics: Iterable[str] | Mapping[str, Metric] | None = None,
+    *,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    n_bins: int = 15,
+) -> dict[str, tuple[float, float]]:
+    """Percentile bootstrap intervals of metric(after) - metric(before), both taken on the same draws.
+
+    What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
+    methods differ beyond the chance of the test set where the interval does not hold 0.
+
+    Args:
+        before: (N, K) probabilities.
+        after: (N, K) probabilities of the same samples.
+        labels: (N,) integers in [0, K).
+        metrics: as in :func:`bootstrap`.
+        n_resamples: number of resamples.
+        level: coverage in (0, 1).
+        seed: of the draws.
+        n_bins: number of bins of the binned metrics.
+
+    Returns:
+        ``{name: (low, high)}``.
+
+    Raises:
+        ValueError: as :func:`bootstrap`; probabilities of different shapes.
+
+    Example:
+        >>> import numpy as np
+        >>> before, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> after = np.tile([0.8, 0.2], (100, 1))
+        >>> low, high = bootstrap_difference(before, after, labels, metrics=["nll"])["nll"]
+        >>> round(low, 3), round(high, 3)
+        (-0.109, 0.02)
+    """
+    _check_level(level)
+    first, second = Sample.of(before, labels), Sample.of(after, labels)
+    if first.probs.shape != second.probs.shape:
+        raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
+    a, b = (_resampled(sample, metrics, n_resamples, seed, n_bins) for sample in (first, second))
+    return {name: _interval(b[name] - a[name], level) for name in a}
+
+
+def _check_level(level: float) -> None:
     if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
         raise expected("level", "between 0 and 1", level)
-    sample = Sample.of(probs, labels)
+
+
+def _interval(values: np.ndarray, level: float) -> tuple[float, float]:
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(values, tail, method="lower"), np.quantile(values, 1.0 - tail, method="higher")
+    return float(low), float(high)
+
+
+def _resampled(
+    sample: Sample, metrics: Iterable[str] | Mapping[str, Metric] | None, n_resamples: int, seed: int, n_bins: int
+) -> dict[str, np.ndarray]:
+    """Each metric on each draw: (n_resamples,)."""
+    check_int("n_resamples", n_resamples, 1)
+    check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     if isinstance(metrics, Mapping):
-        values = _by_rows(sample, metrics, n_resamples, rng)
-    else:
-        names = STATISTICS if metrics is None else [check_choice("metrics", name, STATISTICS) for name in metrics]
-        statistics = {name: STATISTICS[name](sample, n_bins) for name in names}
-        values = _by_weights(sample, statistics, n_resamples, rng)
-    tail = (1.0 - level) / 2.0
-    return {
-        name: (float(np.quantile(v, tail, method="lower")), float(np.quantile(v, 1.0 - tail, method="higher")))
-        for name, v in values.items()
-    }
+        return _by_rows(sample, metrics, n_resamples, rng)
+    names = STATISTICS if metrics is None else [check_choice("metrics", name, STATISTICS) for name in metrics]
+    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, n_resamples, rng)
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], n_resamples: int, rng: np.random.Generator) -> dict:

@@ -1,0 +1,121 @@
+"""From stored logits to numbers: fit calibrators on ``val``, measure them on ``test``, record them in ``ours.csv``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from calibkit._checks import check_choice, expected
+from calibkit.calibrators import CALIBRATORS
+from calibkit.calibrators._base import Calibrator
+from calibkit.logits import Logits, external, find, load, zoo
+from calibkit.objectives import OBJECTIVES
+from calibkit.results import append, measure, parse_key
+from calibkit.results import load as load_results
+
+#: Other people's logits by name: what they are of.
+EXTERNAL = {
+    "sctl-cifar10-densenet40": ("cifar10", "densenet40"),
+    "sctl-cifar10lt-densenet40": ("cifar10_lt", "densenet40"),
+    "sctl-cifar10lt-resnet110": ("cifar10_lt", "resnet110"),
+}
+
+
+def calibrator(key: str) -> Calibrator:
+    """The unfitted calibrator of a method key such as ``"cts accuracy_constraint=False"`` or ``"ets:cls"``.
+
+    Raises:
+        ValueError: no such calibrator or objective.
+
+    Example:
+        >>> calibrator("temperature_scaling:ece").options()["objective"]
+        'ece'
+    """
+    name, options, objective, objective_options = parse_key(key)
+    check_choice("key", name, CALIBRATORS)
+    if objective is not None:
+        check_choice("objective", objective, OBJECTIVES)
+        options["objective"] = OBJECTIVES[objective](**objective_options) if objective_options else objective
+    return CALIBRATORS[name](**options)
+
+
+def methods() -> list[str]:
+    """Every method that a paper prints and that works on logits alone, ``identity`` first."""
+    printed = load_results("paper")["method"].unique()
+    known = [key for key in sorted(printed) if parse_key(key)[0] in CALIBRATORS and key != "identity"]
+    return ["identity", *(key for key in known if not key.startswith("neural_clamping"))]
+
+
+def cell(name: str, logits: Logits) -> dict[str, str]:
+    """The columns that say which network a row is of."""
+    if name in EXTERNAL:
+        dataset, model = EXTERNAL[name]
+        facts = {"dataset": dataset, "model": model, "loss": "cross_entropy"}
+        return facts | {"budget": "paper", "source": "author-logits"}
+    return {k: logits.meta[k] for k in ("dataset", "model", "loss", "budget")} | {"source": "ours"}
+
+
+def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False) -> int:
+    """Fit and measure method keys on one set of logits; returns how many rows of ``ours.csv`` are new or different.
+
+    Args:
+        name: of the zoo, of the external logits, or a path.
+        keys: method keys; default: :func:`methods`.
+        again: also those that ``ours.csv`` has already.
+    """
+    logits = find(name)
+    where = cell(name, logits)
+    test_logits, test_labels = logits.test
+    done = load_results("ours")
+    for column, value in where.items():
+        done = done[done[column] == value]
+    changed = 0
+    for key in methods() if keys is None else keys:
+        if not again and key in set(done["method"]):
+            continue
+        fitted = calibrator(key).fit(*logits.val)
+        probs = fitted(torch.from_numpy(test_logits))
+        changed += append(measure([(probs, test_labels)], method=key, note=_fitted(fitted), **where))
+    return changed
+
+
+def _fitted(calibrator: Calibrator) -> str:
+    """The fitted temperature, where there is one, for the note of a row."""
+    temperature = getattr(calibrator, "temperature", None)
+    return "" if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}"
+
+
+def record_all(*, again: bool = False) -> None:
+    """:func:`record` every network of the zoo and every known external one; says what it did."""
+    for name in [*zoo(), *(name for name in external() if name in EXTERNAL)]:
+        print(f"{name}: {record(name, again=again)} rows are new", flush=True)
+
+
+def ensure_logits(name: str, *, budget: str = "smoke", device: str = "auto") -> Logits:
+    """The Logits called ``name``; at a budget above "smoke", train the network first where they are absent.
+
+    Args:
+        name: of the zoo (``"<dataset>/<model>-<loss>-s<seed>"``), of the external logits, or a path.
+        budget: "smoke" only reads; "reduced" and "paper" may train, into the zoo's folder.
+        device: of that training.
+
+    Raises:
+        ValueError: unknown logits at the smoke budget, or a name that no training can give.
+    """
+    if budget == "smoke" or name.endswith(".npz") or name in {**zoo(), **external()}:
+        return find(name)
+    from calibkit.__main__ import main
+
+    match = re.fullmatch(r"(\w+)/(\w+)-(\w+)-s(\d+)", name)
+    if match is None:
+        raise expected("logits", "<dataset>/<model>-<loss>-s<seed>", repr(name))
+    dataset, model, loss, seed = match.groups()
+    folder = Path("runs") / name
+    facts = ["--dataset", dataset, "--model", model, "--loss", loss, "--seed", seed, "--budget", budget]
+    if main(["train", *facts, "--device", device, "--out", str(folder)]):
+        raise expected("logits", "a network that can be trained", repr(name))
+    return load(folder / "logits.npz")
