@@ -116,10 +116,15 @@ def check_probs(probs: object, labels: object | None = None) -> tuple[Tensor, Te
     return p, None if labels is None else check_labels(labels, *p.shape, p.device)
 
 
-def check_int(name: str, value: object, low: int) -> int:
-    """An integer >= ``low``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise expected(name, f"an integer >= {low}", repr(value))
+def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
+    """An integer >= ``low``, or in [low, high)."""
+    if (
+        not isinstance(value, Integral)
+        or isinstance(value, bool)
+        or value < low
+        or (high is not None and value >= high)
+    ):
+        raise expected(name, f"an integer >= {low}" if high is None else f"an integer in [{low}, {high})", repr(value))
     return int(value)
 
 

@@ -121,7 +121,7 @@ def reliability_bins(
     sample = Sample.of(probs, labels)
     values, hits = sample.confidence, sample.correct
     if class_index is not None:
-        check_choice("class_index", class_index, range(sample.probs.shape[1]))
+        check_int("class_index", class_index, 0, sample.probs.shape[1])
         values, hits = sample.probs[:, class_index].contiguous(), sample.labels == class_index
     if scheme == "width":
         index, edges = width_bins(values, n_bins), bin_edges(n_bins, values.dtype)

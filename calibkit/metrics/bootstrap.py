@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from calibkit._checks import Array, check_choice, check_int, check_real, expected
-from calibkit.metrics import calibration, proper, smooth
 from calibkit.metrics._sample import Sample
-from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
+from calibkit.metrics.weighted import STATISTICS, Statistic
 
 #: Of a block of resamples' weights (N, R) in float64.
 BLOCK_BYTES = 1 << 25
-#: Weights (N, R), how often each row is drawn in each of R resamples -> the metric of each resample (R,).
-Statistic = Callable[[Tensor], Tensor]
 Metric = Callable[[Array, Array], float]
 
 
@@ -166,131 +162,3 @@ def _by_weights(
 def draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """The rows (n,) of each resample."""
     return (rng.integers(0, n, size=n) for _ in range(n_resamples))
-
-
-def _mean(of_rows: Callable[[Sample], Tensor]) -> Callable[[Sample, int], Statistic]:
-    def prepare(sample: Sample, n_bins: int) -> Statistic:
-        values = of_rows(sample)
-        infinite = values.isinf()
-        finite = values.masked_fill(infinite, 0.0)  # 0 draws of an infinite value are 0, not NaN
-
-        def statistic(weights: Tensor) -> Tensor:
-            return torch.where(weights[infinite].sum(0) > 0, torch.inf, finite @ weights / len(sample))
-
-        return statistic
-
-    return prepare
-
-
-def _sums(sample: Sample, n_bins: int, *values: Tensor) -> Callable[[Tensor], list[Tensor]]:
-    """Weighted sums of each of ``values`` in the equal-width bins of the confidence: (R, n_bins) each."""
-    one_hot = torch.nn.functional.one_hot(width_bins(sample.confidence, n_bins), n_bins).double()
-    matrix = torch.cat([one_hot * v.double()[:, None] for v in values], 1).t()
-    return lambda weights: (matrix @ weights).t().split(n_bins, 1)
-
-
-def _ece(sample: Sample, n_bins: int) -> Statistic:
-    sums = _sums(sample, n_bins, sample.gap)
-    return lambda weights: sums(weights)[0].abs().sum(1) / len(sample)
-
-
-def _top_label(of_sums: Callable[..., Tensor]) -> Callable[[Sample, int], Statistic]:
-    def prepare(sample: Sample, n_bins: int) -> Statistic:
-        sums = _sums(sample, n_bins, torch.ones_like(sample.confidence), sample.confidence, sample.correct)
-        return lambda weights: of_sums(*sums(weights))
-
-    return prepare
-
-
-def _adaptive_ece(sample: Sample, n_bins: int) -> Statistic:
-    return _mass(sample.confidence, sample.gap, n_bins)
-
-
-def _mass(values: Tensor, gap: Tensor, n_bins: int) -> Statistic:
-    """Sum over equal-mass bins of the absolute weighted gap, over the total weight (0 if nothing is drawn)."""
-    ordered, order = values.sort()
-    gap = gap[order]
-    last = torch.searchsorted(ordered, ordered, right=True)  # end of each value's ties
-
-    def statistic(weights: Tensor) -> Tensor:
-        weights = weights.index_select(0, order)
-        counts = weights.cumsum(0).t().contiguous()
-        gaps = torch.nn.functional.pad((weights * gap[:, None]).cumsum(0), (0, 0, 1, 0))
-        totals = counts[:, -1]
-        ends = mass_ends(totals.long(), n_bins).double()
-        stops = last[torch.searchsorted(counts, ends).clamp(max=len(last) - 1)].t()
-        stops = torch.where(totals > 0, stops, 0)
-        inside = torch.nn.functional.pad(gaps.gather(0, stops), (0, 0, 1, 0)).diff(dim=0)
-        return inside.abs().sum(0) / totals.clamp(min=1.0)
-
-    return statistic
-
-
-def _mean_mass(threshold: float) -> Callable[[Sample, int], Statistic]:
-    def prepare(sample: Sample, n_bins: int) -> Statistic:
-        def statistic(weights: Tensor) -> Tensor:
-            total = torch.zeros_like(weights[0])
-            for k, values in enumerate(sample.probs.t()):
-                kept = (values >= threshold).nonzero()[:, 0]
-                if len(kept):
-                    gap = values[kept].double() - (sample.labels[kept] == k).double()
-                    total += _mass(values[kept], gap, n_bins)(weights.index_select(0, kept))
-            return total / sample.probs.shape[1]
-
-        return statistic
-
-    return prepare
-
-
-def _classwise_ece(sample: Sample, n_bins: int) -> Statistic:
-    """Sparse sums of the entries above the first inner edge, and of the labels; the first bin by difference."""
-    probs, (n, n_classes) = sample.probs, sample.probs.shape
-    row, column = (probs > bin_edges(n_bins, probs.dtype, probs.device)[1]).nonzero(as_tuple=True)
-    entry = torch.stack([column * n_bins + width_bins(probs[row, column], n_bins), row])
-    label = torch.stack(
-        [sample.labels * n_bins + width_bins(sample.label_probs, n_bins), torch.arange(n, device=probs.device)]
-    )
-    size = (n_classes * n_bins, n)
-    above = torch.sparse_coo_tensor(entry, probs[row, column].double(), size, check_invariants=False).coalesce()
-    hits = torch.sparse_coo_tensor(label, probs.new_ones(n, dtype=torch.float64), size, check_invariants=False)
-
-    def statistic(weights: Tensor) -> Tensor:
-        sums = torch.sparse.mm(above, weights).view(n_classes, n_bins, -1)
-        sums[:, 0] = sum(p.double().t() @ w for p, w in zip(probs.split(1024), weights.split(1024), strict=True))
-        sums[:, 0] -= sums[:, 1:].sum(1)
-        sums -= torch.sparse.mm(hits, weights).view(n_classes, n_bins, -1)
-        return sums.abs().sum((0, 1)) / (n * n_classes)
-
-    return statistic
-
-
-def _smooth_ece(sample: Sample, n_bins: int) -> Statistic:
-    gap = sample.gap / len(sample)
-
-    def statistic(weights: Tensor) -> Tensor:
-        return torch.tensor([smooth.smooth_error(sample.confidence, gap * w) for w in weights.t()])
-
-    return statistic
-
-
-def _ks_error(sample: Sample, n_bins: int) -> Statistic:
-    ordered, order = sample.confidence.sort()
-    gap, ends = sample.gap[order, None], calibration.tie_ends(ordered)
-    return lambda weights: (weights[order] * gap).cumsum(0)[ends].abs().amax(0) / len(sample)
-
-
-STATISTICS: dict[str, Callable[[Sample, int], Statistic]] = {
-    "accuracy": _mean(lambda sample: sample.correct.double()),
-    "nll": _mean(proper.sample_nll),
-    "brier": _mean(proper.sample_brier),
-    "entropy": _mean(proper.sample_entropy),
-    "ece": _ece,
-    "mce": _top_label(calibration.mce_of),
-    "adaptive_ece": _adaptive_ece,
-    "classwise_ece": _classwise_ece,
-    "ace": _mean_mass(0.0),
-    "tace": _mean_mass(0.01),
-    "smooth_ece": _smooth_ece,
-    "ks_error": _ks_error,
-    "debiased_ece": _top_label(calibration.debiased_of),
-}

@@ -2,7 +2,9 @@
 
 A rule takes the confidences (N,) and the number of bins, and gives the key that is binned (N,), lower and upper edges
 (B,), and the closed side. What is in no bin is left out, what is in two counts twice, as in the package. Their sums
-run in float32 or float64; ours in float64, so values agree to about 1e-6.
+run in float32 or float64; ours in float64, so values agree to about 1e-6. Not reproduced: probmetrics rounds by taking
+logarithms first, and netcal counts float32 values in float64 bins but averages them in float32 bins; both show only
+where a confidence is on an edge.
 """
 
 from __future__ import annotations

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import adaptive_ece, ece, reliability_bins
+from calibkit.metrics.binning import bin_edges, mass_bins, width_bins
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 25, 100, 1000])
+def test_every_edge_belongs_to_the_bin_below(n_bins, dtype):
+    """The decimal k / n_bins, however it is written, is in bin k - 1; just above it is in bin k."""
+    k = torch.arange(1, n_bins + 1)
+    decimals = torch.tensor([i / n_bins for i in k.tolist()], dtype=torch.float64).to(dtype)
+    assert (width_bins(decimals, n_bins) == k - 1).all()
+    above = torch.nextafter(decimals[:-1], torch.tensor(2.0, dtype=dtype))
+    assert (width_bins(above, n_bins) == k[:-1]).all()
+    assert width_bins(torch.zeros(1, dtype=dtype), n_bins) == 0
+    assert width_bins(torch.tensor([1.0 + 1e-6], dtype=dtype), n_bins) == n_bins - 1
+
+
+def test_edges_are_linspace():
+    for n_bins in range(1, 60):
+        np.testing.assert_allclose(bin_edges(n_bins).numpy(), np.linspace(0, 1, n_bins + 1), atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_confidences_on_an_edge(dtype):
+    """0.7, 0.75 and 0.8 in 10 bins: (0.6, 0.7] holds the first, (0.7, 0.8] the others, in both dtypes."""
+    probs = np.array([[0.7, 0.3], [0.75, 0.25], [0.8, 0.2]], dtype)
+    bins = reliability_bins(probs, np.array([0, 1, 0]), n_bins=10)
+    assert bins.counts.tolist() == [0, 0, 0, 0, 0, 0, 1, 2, 0, 0]
+    assert ece(probs, np.array([0, 1, 0]), n_bins=10) == pytest.approx((0.3 + abs(1.55 - 1)) / 3, abs=1e-7)
+    fifteen = reliability_bins(np.array([[0.4, 0.3, 0.3]], dtype), np.array([0]))
+    assert fifteen.counts.argmax() == 5
+
+
+def test_mass_bins_without_ties_are_even_parts():
+    values = torch.from_numpy(np.random.default_rng(0).random(101))
+    for n_bins in (1, 2, 7, 15, 100, 101, 102, 500):
+        parts = np.array_split(np.argsort(values.numpy()), n_bins)
+        want = np.empty(101, int)
+        for b, part in enumerate(parts):
+            want[part] = b
+        assert (mass_bins(values, n_bins).numpy() == want).all()
+
+
+def test_mass_bins_keep_ties_together():
+    values = torch.tensor([0.1, 0.2, 0.3, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9])
+    assert mass_bins(values, 5).tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert set(mass_bins(torch.full((90,), 0.7), 15).tolist()) == {0}
+
+
+@pytest.mark.parametrize("scheme, metric", [("width", ece), ("mass", adaptive_ece)])
+def test_reliability_bins_give_the_error(hard, scheme, metric):
+    bins = reliability_bins(*hard, scheme=scheme)
+    assert bins.counts.sum() == len(hard[1]) and bins.counts.dtype == np.int64 and len(bins.edges) == 16
+    assert (np.isnan(bins.confidence) == (bins.counts == 0)).all()
+    assert (np.isnan(bins.accuracy) == (bins.counts == 0)).all()
+    total = np.nansum(bins.counts * np.abs(bins.accuracy - bins.confidence)) / len(hard[1])
+    assert total == pytest.approx(metric(*hard), abs=1e-12)
+    filled = bins.counts > 0
+    assert (bins.confidence[filled] <= bins.edges[1:][filled] + 1e-7).all()
+    assert (bins.confidence[filled] >= bins.edges[:-1][filled] - 1e-7).all()
+
+
+def test_reliability_bins_of_a_class(mixed):
+    probs, labels = mixed
+    bins = reliability_bins(probs, labels, class_index=2)
+    for b in range(15):
+        inside = (probs[:, 2] > b / 15) & (probs[:, 2] <= (b + 1) / 15)
+        assert bins.counts[b] == inside.sum()
+        if inside.any():
+            assert bins.accuracy[b] == pytest.approx((labels[inside] == 2).mean())
+            assert bins.confidence[b] == pytest.approx(probs[inside, 2].mean())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"scheme": "height"}, "Expected `scheme` to be one of width, mass, but got 'height'"),
+        ({"class_index": 6}, "Expected `class_index` to be an integer in \\[0, 6\\), but got 6"),
+        ({"class_index": "a"}, "Expected `class_index` to be an integer in \\[0, 6\\), but got 'a'"),
+    ],
+)
+def test_bad_options_raise(mixed, options, message):
+    with pytest.raises(ValueError, match=message):
+        reliability_bins(*mixed, **options)

@@ -1,0 +1,155 @@
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import METRICS, adaptive_ece, debiased_ece, ece, evaluate, ks_error, mce
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+# Values of the authors' code (focal_calibration 475422a) on the inputs of metrics_oracle.npz, float64.
+ORACLE = json.loads((DATA / "metrics_oracle.json").read_text())
+
+
+def top_label(probs, labels):
+    """Confidence and correctness of each row as Python floats."""
+    return [(float(p.max()), float(p.argmax() == y)) for p, y in zip(probs, labels, strict=True)]
+
+
+def naive_bins(pairs, n_bins):
+    """(n, accuracy, confidence) of the non-empty bins, right-closed, one sample at a time."""
+    bins = [[] for _ in range(n_bins)]
+    for confidence, correct in pairs:
+        bins[next(b for b in range(n_bins) if confidence <= (b + 1) / n_bins or b == n_bins - 1)].append(
+            (confidence, correct)
+        )
+    return [(len(b), sum(y for _, y in b) / len(b), sum(c for c, _ in b) / len(b)) for b in bins if b]
+
+
+def naive_mass_bins(pairs, n_bins):
+    """Even parts of the sorted samples; every sample goes to the first part that holds its confidence."""
+    parts = np.array_split(sorted(c for c, _ in pairs), n_bins)
+    bins = [[] for _ in parts]
+    for pair in pairs:
+        bins[next(b for b, part in enumerate(parts) if pair[0] in part)].append(pair)
+    return [(len(b), sum(y for _, y in b) / len(b), sum(c for c, _ in b) / len(b)) for b in bins if b]
+
+
+@pytest.mark.parametrize("n_bins", [1, 10, 15, 400])
+def test_naive_oracle(hard, n_bins):
+    probs, labels = hard
+    n, bins = len(labels), naive_bins(top_label(*hard), n_bins)
+    assert ece(probs, labels, n_bins=n_bins) == pytest.approx(sum(m * abs(a - c) for m, a, c in bins) / n, abs=1e-12)
+    assert mce(probs, labels, n_bins=n_bins) == pytest.approx(max(abs(a - c) for _, a, c in bins), abs=1e-12)
+    squares = sum(m * ((a - c) ** 2 - a * (1 - a) / (m - 1)) for m, a, c in bins if m > 1) / n
+    assert debiased_ece(probs, labels, n_bins=n_bins) == pytest.approx(math.sqrt(max(0.0, squares)), abs=1e-8)
+    mass = naive_mass_bins(top_label(*hard), n_bins)
+    want = sum(m * abs(a - c) for m, a, c in mass) / n
+    assert adaptive_ece(probs, labels, n_bins=n_bins) == pytest.approx(want, abs=1e-12)
+
+
+def test_naive_ks(hard):
+    pairs = top_label(*hard)
+    sums = [abs(sum(c - y for c, y in pairs if c <= s)) for s, _ in pairs]
+    assert ks_error(*hard) == pytest.approx(max(sums) / len(pairs), abs=1e-12)
+
+
+@pytest.mark.parametrize("case", ["A", "C", "E"])
+@pytest.mark.parametrize("n_bins", [10, 15, 25])
+def test_values_of_the_authors_code(case, n_bins):
+    inputs, want = np.load(DATA / "metrics_oracle.npz"), ORACLE[case]
+    probs, labels = torch.from_numpy(inputs[f"{case}_logits"]).softmax(1), inputs[f"{case}_labels"]
+    assert ece(probs, labels, n_bins=n_bins) == pytest.approx(want[f"ece{n_bins}_binfunc"], abs=1e-12)
+    assert mce(probs, labels, n_bins=n_bins) == pytest.approx(want[f"mce{n_bins}_binfunc"], abs=1e-12)
+    theirs = adaptive_ece(probs, labels, n_bins=n_bins, like="focal_calibration")
+    assert theirs == pytest.approx(want[f"aece{n_bins}_AdaptiveECELoss"], abs=1e-7)  # its means are float32
+    if n_bins == 15:
+        values, own = evaluate(probs, labels), want["own"]
+        assert values["adaptive_ece"] == pytest.approx(own["aece15_array_split"], abs=1e-12)
+        assert values["classwise_ece"] == pytest.approx(own["sce15_fullK"], abs=1e-12)
+        assert values["ks_error"] == pytest.approx(own["ks_top1"], abs=1e-12)
+        assert values["brier"] == pytest.approx(own["brier_sumK"], abs=1e-12)
+        assert values["entropy"] == pytest.approx(own["entropy_nats"], abs=1e-12)
+        assert values["nll"] == pytest.approx(want["nll"], rel=1e-12)
+        assert values["accuracy"] == want["accuracy"]
+
+
+def test_values_on_the_logits_of_a_densenet():
+    """CIFAR-10 DenseNet-40 of Kull et al.: 5.50 % ECE, 92.42 % accuracy, 821 confidences exactly 1 in float64."""
+    path = (
+        Path(os.environ.get("CALIBKIT_DATA", "~/.cache/calibkit")).expanduser() / "logits/sctl-cifar10-densenet40.npz"
+    )
+    if not path.exists():
+        pytest.skip(f"needs {path.name} in $CALIBKIT_DATA/logits")
+    data, want = np.load(path), ORACLE["densenet40_c10_test"]
+    logits, labels = torch.from_numpy(data["test_logits"]), torch.from_numpy(data["test_labels"])
+    values = evaluate(logits.double().softmax(1), labels)
+    assert values["accuracy"] == want["accuracy"] == 0.9242
+    assert values["ece"] == pytest.approx(want["ece15_binfunc"], abs=1e-12) == pytest.approx(0.0550, abs=5e-5)
+    assert values["mce"] == pytest.approx(want["mce15_binfunc"], abs=1e-12)
+    assert values["classwise_ece"] == pytest.approx(want["own"]["sce15_fullK"], abs=1e-12)
+    assert values["ks_error"] == pytest.approx(want["own"]["ks_top1"], abs=1e-9)  # theirs splits the 821 ties
+    assert values["adaptive_ece"] == pytest.approx(want["own"]["aece15_array_split"], abs=1e-9)
+    saturated = evaluate(logits.softmax(1), labels)  # float32: 5,598 confidences are exactly 1
+    for name in ("accuracy", "ece", "mce", "classwise_ece", "ks_error", "brier"):
+        assert saturated[name] == pytest.approx(values[name], abs=1e-6)
+
+
+def test_by_hand():
+    """Confidences 0.95 right, 0.9 wrong | 0.55 right: gaps 0.925 - 0.5 over 2 samples, 0.55 - 1 over one."""
+    probs, labels = np.array([[0.95, 0.05], [0.1, 0.9], [0.55, 0.45]]), np.array([0, 0, 0])
+    assert ece(probs, labels, n_bins=5) == pytest.approx((0.85 + 0.45) / 3)
+    assert mce(probs, labels, n_bins=5) == pytest.approx(0.45)
+    assert adaptive_ece(probs, labels, n_bins=2) == pytest.approx((abs(0.55 + 0.9 - 1) + 0.05) / 3)
+    assert ks_error(probs, labels) == pytest.approx(0.45 / 3)
+    assert debiased_ece(probs, labels, n_bins=5) == 0.0  # (0.425 ** 2 - 0.25) < 0, and the lone sample adds nothing
+    assert debiased_ece(probs, labels, n_bins=1) == pytest.approx(math.sqrt(max(0, (2.4 / 3 - 2 / 3) ** 2 - 1 / 9)))
+
+
+def test_confidence_one_is_in_the_last_bin():
+    """0.95 wrong and 1.0 right share a bin, gap (0.95 + 1 - 1) / 2; an extra bin for 1.0 would give the same sum,
+    0.95 right and 1.0 wrong would not."""
+    probs = np.array([[0.95, 0.05], [1.0, 0.0]])
+    assert ece(probs, np.array([0, 1]), n_bins=10) == pytest.approx(0.475)
+    assert ece(probs, np.array([0, 1]), n_bins=10, like="torchmetrics") == pytest.approx(0.525)
+
+
+def test_equal_confidences_do_not_depend_on_row_order():
+    """90 rows of one confidence with true gap 1/30: splitting the ties by label order would show up to 0.35."""
+    probs, labels = np.tile([0.7, 0.3], (90, 1)), np.repeat([0, 1], [60, 30])
+    assert adaptive_ece(probs, labels) == pytest.approx(0.7 - 60 / 90)
+    assert adaptive_ece(probs, labels, like="torch-uncertainty") > 0.3
+
+
+def test_debiasing_removes_the_bias():
+    """Accuracy is confidence - 0.2 everywhere, so the squared error is 0.04; the plug-in adds the accuracies' noise."""
+    rng = np.random.default_rng(0)
+    squares, plain = [], []
+    for _ in range(300):
+        confidence = rng.uniform(0.6, 1, 200)
+        probs = np.stack([confidence, 1 - confidence], 1)
+        labels = (rng.random(200) > confidence - 0.2).astype(int)
+        squares.append(debiased_ece(probs, labels) ** 2)
+        bins = naive_bins(top_label(probs, labels), 15)
+        plain.append(sum(m * (a - c) ** 2 for m, a, c in bins) / 200)
+    error = np.std(squares) / math.sqrt(300)
+    assert abs(np.mean(squares) - 0.04) < 3 * error
+    assert np.mean(plain) - 0.04 > 6 * error
+
+
+def test_inequalities(hard):
+    """|acc - conf| <= ECE <= MCE, and the KS error is no less than |acc - conf|."""
+    gap = abs(np.mean([c - y for c, y in top_label(*hard)]))
+    assert gap - 1e-12 <= ece(*hard) <= mce(*hard) + 1e-12
+    assert gap - 1e-12 <= adaptive_ece(*hard)
+    assert gap - 1e-12 <= ks_error(*hard)
+    assert ece(*hard, n_bins=1) == pytest.approx(gap, abs=1e-12) == pytest.approx(adaptive_ece(*hard, n_bins=1))
+
+
+@pytest.mark.parametrize("name", ["ece", "adaptive_ece"])
+def test_unknown_peer_raises(mixed, name):
+    with pytest.raises(ValueError, match="Expected `like` to be one of .*, but got 'sklearn'"):
+        METRICS[name](*mixed, like="sklearn")

@@ -1,0 +1,134 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import ace, classwise_ece, ece, tace
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+def naive_classwise(probs, labels, n_bins, normalize="n"):
+    """A loop over classes and bins with masks; edges k / n_bins."""
+    errors = []
+    for k in range(probs.shape[1]):
+        p, y = probs[:, k], labels == k
+        index = np.clip(np.searchsorted(np.arange(1, n_bins) / n_bins, p, side="left"), 0, n_bins - 1)
+        total = sum(abs(p[index == b].sum() - y[index == b].sum()) for b in range(n_bins))
+        if normalize == "n":
+            errors.append(total / len(p))
+        elif y.any():
+            errors.append(total / y.sum())
+    return np.mean(errors)
+
+
+def naive_mass(probs, labels, n_bins, threshold=0.0):
+    """Per class: even parts of the sorted kept values; a value belongs to the first part that holds it."""
+    errors = []
+    for k in range(probs.shape[1]):
+        kept = probs[:, k] >= threshold
+        p, y = probs[kept, k], (labels[kept] == k).astype(float)
+        gaps = np.zeros(n_bins)
+        parts = np.array_split(np.sort(p), n_bins)
+        for value, hit in zip(p, y, strict=True):
+            gaps[next(b for b, part in enumerate(parts) if value in part)] += value - hit
+        errors.append(np.abs(gaps).sum() / max(1, len(p)))
+    return np.mean(errors)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 10, 15, 400])
+@pytest.mark.parametrize("normalize", ["n", "class_count"])
+def test_classwise_naive_oracle(hard, n_bins, normalize):
+    want = naive_classwise(*hard, n_bins, normalize)
+    assert classwise_ece(*hard, n_bins=n_bins, normalize=normalize) == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 15, 400])
+def test_mass_naive_oracle(hard, n_bins):
+    assert ace(*hard, n_bins=n_bins) == pytest.approx(naive_mass(*hard, n_bins), abs=1e-12)
+    for threshold in (0.01, 0.3, 1.0):
+        want = naive_mass(*hard, n_bins, threshold)
+        assert tace(*hard, n_bins=n_bins, threshold=threshold) == pytest.approx(want, abs=1e-12)
+
+
+def test_many_classes_and_blocks():
+    """A shape that needs several row and column blocks, in both dtypes."""
+    rng = np.random.default_rng(0)
+    logits = torch.from_numpy(rng.normal(scale=3, size=(2000, 300)))
+    labels = torch.distributions.Categorical(logits=0.5 * logits).sample().numpy()
+    probs = logits.softmax(1)
+    for p, tolerance in ((probs, 1e-13), (probs.float(), 1e-9)):
+        exact = p.double().numpy()
+        assert classwise_ece(p, labels) == pytest.approx(naive_classwise(exact, labels, 15), abs=tolerance)
+        parts = [np.array_split(np.argsort(exact[:, k]), 15) for k in range(300)]
+        gap = exact - np.eye(300)[labels]
+        want = np.mean([sum(abs(gap[part, k].sum()) for part in parts[k]) for k in range(300)]) / 2000
+        assert ace(p, labels) == pytest.approx(want, abs=tolerance)
+
+
+@pytest.mark.parametrize("case", ["A", "E"])
+@pytest.mark.parametrize("n_bins", [10, 15, 25])
+def test_values_of_the_authors_code(case, n_bins):
+    """focal_calibration 475422a, whose means are float32 and whose K is the largest label + 1 (case C is left out)."""
+    inputs, want = np.load(DATA / "metrics_oracle.npz"), json.loads((DATA / "metrics_oracle.json").read_text())[case]
+    probs, labels = torch.from_numpy(inputs[f"{case}_logits"]).softmax(1), inputs[f"{case}_labels"]
+    assert classwise_ece(probs, labels, n_bins=n_bins) == pytest.approx(want[f"sce{n_bins}_ClasswiseECELoss"], abs=1e-7)
+
+
+def test_ace_is_the_plain_mean_over_ranges(mixed):
+    """Eq. 6 of Neural Clamping as printed, where R divides N and nothing ties."""
+    probs, labels = mixed
+    total = 0.0
+    for k in range(6):
+        order = np.argsort(probs[:, k])
+        for rows in order.reshape(15, -1):
+            total += abs((labels[rows] == k).mean() - probs[rows, k].mean())
+    assert ace(probs, labels) == pytest.approx(total / (6 * 15), abs=1e-13)
+
+
+def test_class_count_weighs_rare_classes(mixed):
+    """Eq. 2 of class-based temperature scaling: N / n_k times the class's share, averaged over the classes present."""
+    probs, labels = mixed
+    balanced = np.repeat(np.arange(6), 50)
+    assert classwise_ece(probs, balanced, normalize="class_count") == pytest.approx(6 * classwise_ece(probs, balanced))
+
+
+def test_two_classes_are_symmetric():
+    """For K = 2 both classes have the same gaps mirrored, so one class alone gives the value."""
+    rng = np.random.default_rng(0)
+    p = rng.random(500)
+    probs, labels = np.stack([1 - p, p], 1), (rng.random(500) < p**2).astype(int)
+    naive = naive_classwise(probs, labels, 15)
+    assert classwise_ece(probs, labels) == pytest.approx(naive, abs=1e-13)
+    assert ace(probs, labels, n_bins=10) == pytest.approx(naive_mass(probs[:, 1:], labels - 1, 10), abs=1e-12)
+
+
+def test_one_bin_is_the_class_share_error(mixed):
+    probs, labels = mixed
+    want = np.abs(probs.mean(0) - np.bincount(labels, minlength=6) / 300).mean()
+    assert classwise_ece(probs, labels, n_bins=1) == pytest.approx(want) == pytest.approx(ace(probs, labels, n_bins=1))
+    assert ece(probs, labels) > 0
+
+
+def test_tace_without_threshold_is_ace(hard):
+    assert tace(*hard, threshold=0.0) == ace(*hard)
+
+
+def test_tace_threshold_keeps_its_own_value():
+    probs, labels = np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([0, 1])
+    assert tace(probs, labels, n_bins=1, threshold=0.5) == pytest.approx((0.25 / 2 + 0.5) / 2)
+
+
+@pytest.mark.parametrize(
+    "metric, options, message",
+    [
+        (classwise_ece, {"normalize": "k"}, "Expected `normalize` to be one of n, class_count, but got 'k'"),
+        (tace, {"threshold": 1.5}, r"Expected `threshold` to be a number in \[0.0, 1.0\], but got 1.5"),
+        (tace, {"threshold": float("nan")}, "Expected `threshold` to be a number in .*, but got nan"),
+    ],
+)
+def test_bad_options_raise(mixed, metric, options, message):
+    with pytest.raises(ValueError, match=message):
+        metric(*mixed, **options)

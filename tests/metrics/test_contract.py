@@ -1,0 +1,135 @@
+"""What holds for every metric: each line of METRICS is tested here with no new code."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import METRICS, bootstrap, evaluate, reliability_bins
+from calibkit.metrics._sample import Sample
+
+EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins]
+BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name]).parameters]
+GOOD, LABELS = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1])
+NAN = float("nan")
+
+BAD = {
+    "list of words": ("words", LABELS, "`probs` to be a numpy array, a torch tensor or nested numbers, but got str"),
+    "one axis": (np.array([0.5, 0.5]), LABELS, r"`probs` to be of shape \(N, K\), but got shape \(2,\)"),
+    "one class": (np.ones((2, 1)), LABELS, r"N >= 1 and K >= 2, but got shape \(2, 1\)"),
+    "empty": (np.ones((0, 3)), np.ones(0, int), r"N >= 1 and K >= 2, but got shape \(0, 3\)"),
+    "integers": (np.array([[1, 0], [0, 1]]), LABELS, "`probs` to be floating point, but got dtype torch.int64"),
+    "nan": (np.array([[NAN, 1.0], [0.5, 0.5]]), LABELS, r"`probs` to be in \[0, 1\], but got NaN"),
+    "infinity": (np.array([[np.inf, 0.0], [0.5, 0.5]]), LABELS, r"`probs` to be in \[0, 1\], but got inf"),
+    "negative": (np.array([[-0.1, 1.1], [0.5, 0.5]]), LABELS, r"`probs` to be in \[0, 1\], but got -0.1"),
+    "above one": (np.array([[1.5, 0.0], [0.5, 0.5]]), LABELS, r"`probs` to be in \[0, 1\], but got 1.5"),
+    "row sum": (np.array([[0.9, 0.2], [0.5, 0.5]]), LABELS, "rows that sum to 1, but got a row that is off by 0.1"),
+    "logits": (np.array([[3.0, -2.0], [0.1, 0.2]]), LABELS, r"`probs` to be in \[0, 1\], but got -2.0"),
+    "label K": (GOOD, np.array([0, 2]), r"`labels` to be in \[0, 2\), but got 2"),
+    "label -1": (GOOD, np.array([0, -1]), r"`labels` to be in \[0, 2\), but got -1"),
+    "float labels": (GOOD, np.array([0.0, 1.0]), "`labels` to be integers, but got dtype torch.float64"),
+    "bool labels": (GOOD, np.array([True, False]), "`labels` to be integers, but got dtype torch.bool"),
+    "label count": (GOOD, np.array([0]), r"`labels` to be of shape \(2,\), one label a row, but got shape \(1,\)"),
+    "one-hot labels": (GOOD, np.eye(2, dtype=int), r"`labels` to be of shape \(2,\)"),
+    "no labels": (GOOD, None, "`labels` to be a numpy array, a torch tensor or nested numbers, but got NoneType"),
+}
+
+
+@pytest.mark.parametrize("metric", EVERY, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_raises(metric, case):
+    probs, labels, message = BAD[case]
+    with pytest.raises(ValueError, match="^Expected .*" + message):
+        metric(probs, labels)
+
+
+@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), evaluate, bootstrap, reliability_bins])
+@pytest.mark.parametrize("n_bins", [0, -1, 2.5, True, "15"])
+def test_bad_n_bins_raises(metric, n_bins):
+    with pytest.raises(ValueError, match="^Expected `n_bins` to be an integer >= 1, but got"):
+        metric(GOOD, LABELS, n_bins=n_bins)
+
+
+@pytest.mark.parametrize("name", METRICS)
+class TestMetric:
+    def test_is_a_python_float_in_range(self, name, hard):
+        value = METRICS[name](*hard)
+        assert type(value) is float
+        assert 0 <= value <= {"nll": np.inf, "brier": 2, "entropy": np.log(hard[0].shape[1]) + 1e-12}.get(name, 1)
+
+    def test_same_for_numpy_torch_lists_and_any_layout(self, name, mixed, tmp_path):
+        probs, labels = mixed
+        want = METRICS[name](probs, labels)
+        np.save(tmp_path / "probs.npy", probs)
+        backwards = np.ascontiguousarray(probs[::-1, ::-1])[::-1, ::-1]
+        for p, y in (
+            (torch.from_numpy(probs), torch.from_numpy(labels)),
+            (torch.from_numpy(probs).requires_grad_(), labels.astype(np.int32)),
+            (probs.tolist(), labels.tolist()),
+            (np.asfortranarray(probs), labels.astype(np.uint8)),
+            (np.repeat(np.repeat(probs, 2, 0), 3, 1)[::2, ::3], np.repeat(labels, 2)[::2]),
+            (backwards, labels),
+            (probs.astype(">f8"), labels.astype(">i8")),
+            (np.load(tmp_path / "probs.npy", mmap_mode="r"), labels),
+        ):
+            assert METRICS[name](p, y) == pytest.approx(want, rel=1e-12)
+
+    def test_independent_of_row_order(self, name, hard):
+        probs, labels = hard
+        order = np.random.default_rng(1).permutation(len(labels))
+        assert METRICS[name](probs[order], labels[order]) == pytest.approx(METRICS[name](probs, labels), abs=1e-12)
+
+    def test_independent_of_class_order_without_ties(self, name, mixed):
+        probs, labels = mixed
+        order = np.random.default_rng(1).permutation(probs.shape[1])
+        relabelled = np.argsort(order)[labels]
+        assert METRICS[name](probs[:, order], relabelled) == pytest.approx(METRICS[name](probs, labels), abs=1e-12)
+
+    def test_float32_as_float64(self, name, hard):
+        """The same decimals, rounded to float32 or to float64, fall in the same bins."""
+        value = METRICS[name](hard[0].astype(np.float32), hard[1])
+        assert value == pytest.approx(METRICS[name](*hard), rel=1e-6, abs=1e-7)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_is_its_float32_value(self, name, mixed, dtype):
+        """Rows of half precision miss 1 by more than float32 may; the values are taken as they are."""
+        half, labels = torch.from_numpy(mixed[0]).to(dtype), torch.from_numpy(mixed[1])
+        p = half.float()
+        sample = Sample(p, labels, p.amax(1), p.argmax(1) == labels)
+        assert METRICS[name](half, labels) == METRICS[name](sample, None)
+
+    def test_input_is_not_written_to(self, name, mixed):
+        probs, labels = (x.copy() for x in mixed)
+        METRICS[name](probs, labels)
+        assert (probs == mixed[0]).all() and (labels == mixed[1]).all()
+
+
+@pytest.mark.gpu
+def test_same_on_cuda(hard):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    probs, labels = torch.from_numpy(hard[0]).cuda(), torch.from_numpy(hard[1]).cuda()
+    assert evaluate(probs, labels) == pytest.approx(evaluate(*hard), abs=1e-12)
+    intervals = bootstrap(probs, labels, n_resamples=5)
+    for name, interval in bootstrap(*hard, n_resamples=5).items():
+        assert intervals[name] == pytest.approx(interval, abs=1e-12)
+
+
+def test_a_perfect_network_has_no_error():
+    probs, labels = np.eye(4)[[0, 1, 2, 3, 0, 0]], np.array([0, 1, 2, 3, 0, 0])
+    assert evaluate(probs, labels) == {name: float(name == "accuracy") for name in METRICS}
+
+
+@pytest.mark.parametrize("n_bins", [1, 10, 15, 500])
+def test_evaluate_equals_each_metric(hard, n_bins):
+    values = evaluate(*hard, n_bins=n_bins)
+    assert list(values) == list(METRICS)
+    for name, value in values.items():
+        assert value == METRICS[name](*hard, **({"n_bins": n_bins} if name in BINNED else {}))
+
+
+def test_evaluate_some(mixed):
+    assert list(evaluate(*mixed, ["nll", "ece"])) == ["nll", "ece"]
+    with pytest.raises(ValueError, match="Expected `metrics` to be one of accuracy, .*, but got 'f1'"):
+        evaluate(*mixed, ["f1"])

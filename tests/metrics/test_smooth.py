@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from calibkit.metrics import smooth_ece
+from calibkit.metrics._sample import Sample
+
+
+def direct(probs, labels, points=20001):
+    """The definition: reflected Gaussians summed over mirror images, trapezoidal rule, bisection on sigma."""
+    sample = Sample.of(probs, labels)
+    position, gap = sample.confidence.numpy(), sample.gap.numpy() / len(labels)
+    position, where = np.unique(position, return_inverse=True)
+    gap = np.bincount(where, gap)
+    t = np.linspace(0, 1, points)[:, None]
+
+    def error(sigma):
+        images = [m + sign * position for m in range(-6, 7, 2) for sign in (1, -1)]
+        residual = sum(norm.pdf(t, image, sigma) for image in images) @ gap
+        return np.trapezoid(np.abs(residual), t[:, 0])
+
+    low, high = 1e-3, 1.0
+    if error(low) <= low:
+        return error(low)
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) > middle else (low, middle)
+    return error(low)
+
+
+@pytest.mark.parametrize(
+    "confidence, correct",
+    [
+        ([0.9, 0.9, 0.9, 0.9], [1, 1, 0, 0]),
+        ([1.0, 1.0, 1.0, 0.6], [1, 1, 0, 1]),
+        ([0.55, 0.61, 0.72, 0.83, 0.97, 0.999], [1, 0, 1, 0, 1, 1]),
+        ([0.7], [0]),
+        ([0.52, 0.9], [1, 0]),
+        ([1.0, 1.0], [0, 0]),
+        ([1.0, 0.999], [1, 1]),
+    ],
+)
+def test_definition(confidence, correct):
+    confidence = np.array(confidence)
+    probs, labels = np.stack([confidence, 1 - confidence], 1), 1 - np.array(correct)
+    assert smooth_ece(probs, labels) == pytest.approx(direct(probs, labels, 8001), abs=2e-4)
+
+
+def test_definition_on_a_sample(mixed):
+    probs, labels = mixed[0][:60], mixed[1][:60]
+    assert smooth_ece(probs, labels) == pytest.approx(direct(probs, labels, 4001), abs=2e-4)
+
+
+def test_one_point_mass_is_its_gap():
+    """All rows at one confidence: the kernel spreads the residual but not its sum."""
+    probs, labels = np.tile([0.8, 0.2], (10, 1)), np.repeat([0, 1], [5, 5])
+    assert smooth_ece(probs, labels) == pytest.approx(0.3, abs=1e-9)
+
+
+def test_gaps_of_both_signs_cancel_only_when_close():
+    """Gaps +0.45 at 0.95 and -0.45 at 0.55 stay apart; at 0.751 and 0.749 they nearly cancel."""
+    far = np.array([[0.95, 0.05]] * 20 + [[0.55, 0.45]] * 20)
+    near = np.array([[0.751, 0.249]] * 20 + [[0.749, 0.251]] * 20)
+    labels = np.array([0] * 10 + [1] * 10 + [0] * 20)
+    assert smooth_ece(far, labels) > 0.2
+    assert smooth_ece(near, labels) < 0.05
+
+
+def test_relplot_agrees():
+    """To relplot's own tolerance: 10 bisections of sigma (1e-3) and its grid."""
+    relplot = pytest.importorskip("relplot", reason="relplot is not installed")
+    rng = np.random.default_rng(0)
+    for scale, sharpen in ((1.0, 1.0), (1.5, 1.3), (1.0, 0.7), (1.2, 2.0)):
+        logits = rng.normal(scale=scale, size=(3000, 5))
+        labels = (np.exp(logits) / np.exp(logits).sum(1, keepdims=True)).cumsum(1) < rng.random((3000, 1))
+        labels = labels.sum(1)
+        probs = np.exp(sharpen * logits)
+        probs /= probs.sum(1, keepdims=True)
+        theirs = relplot.smECE(probs.max(1), (probs.argmax(1) == labels).astype(float))
+        assert smooth_ece(probs, labels) == pytest.approx(theirs, abs=1.5e-3)

@@ -1,0 +1,146 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import METRICS
+
+pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+
+from calibkit.metrics import streaming  # noqa: E402
+
+STREAMING = {
+    "accuracy": streaming.Accuracy,
+    "nll": streaming.NLL,
+    "brier": streaming.Brier,
+    "entropy": streaming.Entropy,
+    "ece": streaming.ECE,
+    "mce": streaming.MCE,
+    "debiased_ece": streaming.DebiasedECE,
+    "classwise_ece": lambda **options: streaming.ClasswiseECE(6, **options),
+}
+
+
+def tensors(mixed):
+    return tuple(torch.from_numpy(x) for x in mixed)
+
+
+def images(mixed):
+    """The 300 rows as 3 images of 10 x 10 pixels."""
+    probs, labels = tensors(mixed)
+    return probs.view(3, 10, 10, 6).permute(0, 3, 1, 2), labels.view(3, 10, 10)
+
+
+@pytest.mark.parametrize("name", STREAMING)
+class TestStreaming:
+    def test_batches_give_the_value_on_all(self, name, mixed):
+        metric = STREAMING[name]()
+        for p, y in zip(*(x.split(37) for x in tensors(mixed)), strict=True):
+            metric.update(p, y)
+        assert metric.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+        metric.reset()
+        metric.update(*(x[:10] for x in tensors(mixed)))
+        assert metric.compute().item() == pytest.approx(METRICS[name](*(x[:10] for x in mixed)), rel=1e-12)
+
+    def test_pixels_are_samples(self, name, mixed):
+        metric = STREAMING[name]()
+        metric.update(*images(mixed))
+        assert metric.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+
+    @pytest.mark.parametrize("ignore_index", [-100, 2, 255])
+    def test_ignored_pixels_do_not_count(self, name, mixed, ignore_index):
+        probs, labels = images(mixed)
+        labels = labels.clone()
+        labels[0, :5] = ignore_index
+        labels[1] = ignore_index
+        kept = (labels != ignore_index).flatten()
+        metric = STREAMING[name](ignore_index=ignore_index)
+        metric.update(probs, labels)
+        want = METRICS[name](mixed[0][kept], mixed[1][kept])
+        assert metric.compute().item() == pytest.approx(want, rel=1e-12)
+
+    def test_state_does_not_grow(self, name, mixed):
+        metric = STREAMING[name]()
+        metric.update(*tensors(mixed))
+        size = sum(getattr(metric, state).numel() for state in metric._defaults)
+        for _ in range(3):
+            metric.update(*tensors(mixed))
+        assert size == sum(getattr(metric, state).numel() for state in metric._defaults) <= 6 * 15 + 6
+
+    def test_states_of_two_processes_add_up(self, name, mixed):
+        probs, labels = tensors(mixed)
+        one, two = STREAMING[name](), STREAMING[name]()
+        one.update(probs[:100], labels[:100])
+        two.update(probs[100:], labels[100:])
+        assert all(reduce.__name__ == "dim_zero_sum" for reduce in one._reductions.values())
+        for state in one._defaults:
+            setattr(one, state, getattr(one, state) + getattr(two, state))
+        assert one.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+
+    def test_forward_pickle_and_state_dict(self, name, mixed):
+        metric = STREAMING[name]()
+        assert metric(*tensors(mixed)).item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+        assert pickle.loads(pickle.dumps(metric)).compute() == metric.compute()
+        metric.persistent(True)
+        other = STREAMING[name]()
+        other.load_state_dict(metric.state_dict())
+        assert all((getattr(other, state) == getattr(metric, state)).all() for state in metric._defaults)
+
+    @pytest.mark.parametrize(
+        "probs, labels, message",
+        [
+            (torch.ones(6), torch.zeros(6, dtype=torch.int64), "`labels` to be of the shape of `probs` without"),
+            (torch.ones(2, 6) / 6, torch.zeros(3, dtype=torch.int64), "`labels` to be of the shape of `probs` without"),
+            (torch.ones(2, 6), torch.zeros(2, dtype=torch.int64), "`probs` to be rows that sum to 1"),
+            (torch.ones(2, 6) / 6, torch.tensor([0, 6]), r"`labels` to be in \[0, 6\), but got 6"),
+        ],
+    )
+    def test_bad_input_raises(self, name, probs, labels, message):
+        with pytest.raises(ValueError, match=message):
+            STREAMING[name]().update(probs, labels)
+
+
+def test_options(mixed):
+    probs, labels = tensors(mixed)
+    for options in ({"n_bins": 7}, {"n_bins": 4, "normalize": "class_count"}):
+        metric = streaming.ClasswiseECE(6, **options)
+        metric.update(probs, labels)
+        assert metric.compute().item() == pytest.approx(METRICS["classwise_ece"](*mixed, **options), rel=1e-12)
+    with pytest.raises(ValueError, match=r"Expected `probs` to be of shape \(N, 5, \*\), but got 6 classes"):
+        streaming.ClasswiseECE(5).update(probs, labels)
+    with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1, but got 0"):
+        streaming.ECE(n_bins=0)
+
+
+def test_float32_pixels_of_many_classes():
+    """A Cityscapes-like map: 19 classes, strided view of the class axis, a void label."""
+    rng = np.random.default_rng(0)
+    probs = torch.from_numpy(rng.normal(scale=3, size=(2, 19, 40, 30))).float().softmax(1)
+    labels = torch.from_numpy(rng.integers(0, 19, (2, 40, 30)))
+    labels[:, :3] = 255
+    rows, kept = probs.permute(0, 2, 3, 1).reshape(-1, 19), (labels != 255).flatten()
+    for name, metric in (("ece", streaming.ECE(ignore_index=255)), ("nll", streaming.NLL(ignore_index=255))):
+        metric.update(probs, labels)
+        want = METRICS[name](rows[kept], labels.flatten()[kept])
+        assert metric.compute().item() == pytest.approx(want, rel=1e-12)
+
+
+def _process(rank: int, port: int, probs: torch.Tensor, labels: torch.Tensor) -> None:
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    part = slice(0, 100) if rank == 0 else slice(100, None)
+    metric = streaming.ClasswiseECE(6)
+    metric.update(probs[part], labels[part])
+    value = metric.compute().item()
+    torch.distributed.destroy_process_group()
+    assert abs(value - METRICS["classwise_ece"](probs, labels)) < 1e-12
+
+
+def test_two_gloo_processes(mixed):
+    """DDP: two processes see 100 and 200 rows, and both compute the value on all 300."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.start_processes(_process, (port, *tensors(mixed)), nprocs=2, start_method="fork")
