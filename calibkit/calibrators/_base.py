@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Self
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -100,11 +101,11 @@ def load(path: str | os.PathLike) -> Calibrator:
     """The calibrator that ``save`` wrote to ``path``."""
     from calibkit.calibrators import CALIBRATORS
 
-    arrays = read_npz(path)
     try:
+        arrays = read_npz(path)
         header = json.loads(str(arrays.pop("header")), object_hook=_objective_from_json)
         cls = CALIBRATORS[header["calibrator"]]
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, BadZipFile):
         raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}") from None
     return cls(**header["options"]).load_state_dict(arrays)
 

@@ -18,12 +18,12 @@ TEMPERATURES = tuple(k / 10 for k in range(1, 101))
 def check_grid(grid: Sequence[float]) -> tuple[float, ...]:
     """Positive rising temperatures, as a tuple of floats."""
     try:
-        values = tuple(check_real("grid", float(t), 0.0, open_low=True) for t in grid)
-    except TypeError:
+        values = tuple(float(t) for t in grid)
+    except (TypeError, ValueError):
         raise expected("grid", "a sequence of temperatures", repr(grid)) from None
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):
         raise expected("grid", "at least one temperature, rising", repr(grid))
-    return values
+    return tuple(check_real("grid", t, 0.0, open_low=True) for t in values)
 
 
 def ece_of_temperatures(logits: Tensor, labels: Tensor, grid: Tensor, n_bins: int) -> Tensor:

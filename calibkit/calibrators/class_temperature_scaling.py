@@ -50,9 +50,9 @@ class ClassTemperatureScaling(Calibrator):
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
     and Algorithm 1.
 
-    Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay equal;
-    it is compared with the accuracy at the present temperatures; the present temperature is always a candidate and
-    keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K) (``_greedy``).
+    Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay
+    equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
+    and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K) (``_greedy``).
 
     Example:
         >>> import numpy as np
@@ -63,7 +63,7 @@ class ClassTemperatureScaling(Calibrator):
         >>> bool(cts.history[-1, 3] < cts.history[0, 3])
         True
         >>> ClassTemperatureScaling("nll").fit(z, y).temperatures.round(1).tolist()
-        [5.3, 2.3, 1.0]
+        [5.1, 2.0, 1.1]
     """
 
     state = ("temperatures", "history")
@@ -132,4 +132,5 @@ def _curvature(logits: Tensor, x: Tensor) -> Tensor:
         u = logits[rows] / x.exp()
         p = u.softmax(1)
         total += (p - p * p).mul_(u.square_()).sum(0)
-    return (total / len(logits)).clamp(min=1e-3 * float(total.max()) / len(logits) + 1e-300)
+    total /= len(logits)
+    return total.clamp(min=max(1e-3 * float(total.max()), 1e-8))

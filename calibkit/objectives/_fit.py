@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from calibkit.objectives._passes import Backward, Forward, losses, value_and_gra
 
 ARMIJO, WOLFE = 1e-4, 0.9
 MEMORY = 20  # pairs kept by L-BFGS
-DEPTH = 6  # points kept by the fixed-point iteration
+DEPTH = 6  # points mixed on the way to a fixed point
+CHANGE = 1e-9  # of the weights (their sum is 1), below which a point is fixed
+PATIENCE, AVERAGED = 25, 40  # rounds in which the change must halve, and rounds of averaging if it does not
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def minimize(
         threshold = tolerance * (abs(value) + 1e-3)
         if -slope <= threshold:
             return Minimum(x, value, n_evaluations, True)
-        step, low, high = 1.0 if pairs else first, 0.0, float("inf")
+        step, low, high = 1.0 if pairs else first, 0.0, math.inf
         for _ in range(30):
             trial = x + step * direction
             trial_value, trial_grad = function(trial)
@@ -85,7 +88,7 @@ def minimize(
                 low = step
             else:
                 break
-            step = (low + high) / 2 if high < float("inf") else 2 * low
+            step = (low + high) / 2 if high < math.inf else 2 * low
         else:
             return Minimum(x, value, n_evaluations, False)
         s, y = trial - x, trial_grad - grad
@@ -122,11 +125,14 @@ def fit_smooth(
     penalty: Callable[[Tensor], tuple[float, Tensor]] | None = None,
     tolerance: float = 1e-15,
     max_iter: int = 500,
-    max_rounds: int = 100,
 ) -> Tensor:
     """Parameters at the minimum of a smooth objective, or at its fixed point where its weights depend on the losses.
 
     Weights are normalised to sum to 1, so that values, tolerances and penalties mean the same for every objective.
+
+    The fixed point is found by solving for frozen weights again and again, with Anderson's mixing. A calibrator so
+    flexible that it can make all class losses equal may have none, for there the weights of class-wise loss scaling
+    jump. Then the weights are averaged over a number of rounds, which ends near the point where the class losses meet.
 
     Args:
         objective: any objective with ``smooth``.
@@ -139,48 +145,53 @@ def fit_smooth(
         penalty: ``x -> (value, gradient)`` to be added.
         tolerance: see ``minimize``.
         max_iter: see ``minimize``.
-        max_rounds: reweighings at most, for an adaptive objective.
 
     Returns:
-        The parameters; a RuntimeWarning tells when they are not converged.
+        The parameters. A RuntimeWarning tells when they are not converged, or no fixed point was found.
     """
+    pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 
-    def reweigh(ce: Tensor) -> Tensor:
+    def own_weights(x: Tensor) -> Tensor:
+        ce = losses(logits, labels, x, forward, objective.smoothing)
         weights = objective.weights(ce, labels, logits.shape[1])
         return weights / weights.sum()
 
-    def function(x: Tensor) -> tuple[float, Tensor]:
-        nonlocal ce
-        value, grad, ce = value_and_grad(objective, logits, labels, weights, x, forward, backward)
-        if penalty is not None:
-            more, more_grad = penalty(x)
-            value, grad = value + more, grad + more_grad
-        return value, grad
+    def solve(x: Tensor, weights: Tensor, tolerance: float = tolerance) -> Minimum:
+        def function(x: Tensor) -> tuple[float, Tensor]:
+            value, grad, _ = value_and_grad(objective, logits, labels, weights, x, forward, backward)
+            more, more_grad = (0.0, 0.0) if penalty is None else penalty(x)
+            return value + more, grad + more_grad
 
-    def at(x: Tensor) -> Tensor:
-        return losses(logits, labels, x, forward, objective.smoothing)
+        return minimize(function, x, curvature=curvature, pairs=pairs, tolerance=tolerance, max_iter=max_iter)
 
-    pairs: deque = deque(maxlen=MEMORY)
-    options = {"curvature": curvature, "pairs": pairs, "tolerance": tolerance, "max_iter": max_iter}
-    ce = at(x) if objective.adaptive else torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
-    weights = reweigh(ce)
-    best = minimize(function, x, **options)
-    starts, ends = deque([x], maxlen=DEPTH), deque([best.x], maxlen=DEPTH)
-    for _ in range(max_rounds if objective.adaptive else 0):
-        if float((reweigh(at(best.x)) - weights).abs().sum()) <= 1e-10:
-            break
-        x = _anderson(starts, ends)
-        weights = reweigh(at(x))
-        best = minimize(function, x, **options)
-        starts.append(x)
-        ends.append(best.x)
-    else:
-        if objective.adaptive:
-            warnings.warn(f"{objective} found no fixed point in {max_rounds} rounds", RuntimeWarning, stacklevel=2)
+    best = _fixed_point(solve, own_weights, x, tolerance) if objective.adaptive else solve(x, own_weights(x))
     if not best.converged:
         text = f"{objective} is not converged after {best.n_evaluations} evaluations"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return best.x
+
+
+def _fixed_point(solve: Callable, own_weights: Callable, x: Tensor, tolerance: float) -> Minimum:
+    """The minimum under weights that are its own, by Anderson's mixing; else under averaged weights, with a warning."""
+    starts, ends = deque(maxlen=DEPTH), deque(maxlen=DEPTH)
+    weights, change, least, since = own_weights(x), 1.0, math.inf, 0
+    while since < PATIENCE:
+        enough = max(tolerance, 1e-6 * change * change)  # no need to be far ahead of the weights
+        best = solve(x, weights, enough)
+        own = own_weights(best.x)
+        change = float((own - weights).abs().sum())
+        if change <= CHANGE and enough == tolerance:
+            return best
+        least, since = (change, 0) if change < least / 2 else (least, since + 1)
+        starts.append(x)
+        ends.append(best.x)
+        x = _anderson(starts, ends)
+        weights = own_weights(x)
+    warnings.warn("no fixed point was found: the weights jump, and are averaged", RuntimeWarning, stacklevel=3)
+    for n in range(1, AVERAGED + 1):
+        best = solve(best.x, weights, max(tolerance, 1e-6 / n**2))
+        weights = weights + (own_weights(best.x) - weights) / (n + 1)
+    return best
 
 
 def _anderson(starts: deque, ends: deque) -> Tensor:
@@ -188,9 +199,10 @@ def _anderson(starts: deque, ends: deque) -> Tensor:
     residuals = [end - start for start, end in zip(starts, ends, strict=True)]
     if len(residuals) == 1:
         return ends[-1]
-    changes = torch.stack([(r - residuals[-1]).flatten() for r in list(residuals)[:-1]], 1)
-    shares = torch.linalg.lstsq(changes, residuals[-1].flatten()[:, None], driver="gelsd").solution[:, 0]
+    changes = torch.stack([(r - residuals[-1]).flatten() for r in residuals[:-1]], 1)
+    # The shares sum to 1 with the last one and minimise the mixed residual: |r + sum_j share_j (r_j - r)|.
+    found = torch.linalg.lstsq(changes.cpu(), -residuals[-1].flatten()[:, None].cpu(), driver="gelsd")
     mixed = ends[-1].clone()
-    for share, end in zip(shares.tolist(), ends, strict=False):
-        mixed -= share * (end - ends[-1])
+    for share, end in zip(found.solution[:, 0].tolist(), ends, strict=False):
+        mixed += share * (end - ends[-1])
     return mixed
