@@ -11,19 +11,25 @@ from __future__ import annotations
 
 from calibkit.calibrators._base import Calibrator, load
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
+from calibkit.calibrators.ets import ETS
 from calibkit.calibrators.identity import Identity
 from calibkit.calibrators.neural_clamping import NeuralClamping
+from calibkit.calibrators.pts import PTS
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 
 CALIBRATORS = {
     "identity": Identity,
     "temperature_scaling": TemperatureScaling,
     "cts": ClassTemperatureScaling,
+    "ets": ETS,
+    "pts": PTS,
     "neural_clamping": NeuralClamping,  # takes (model, images) in place of logits
 }
 
 __all__ = [
     "CALIBRATORS",
+    "ETS",
+    "PTS",
     "Calibrator",
     "ClassTemperatureScaling",
     "Identity",

@@ -137,7 +137,7 @@ class _ClassLoss:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """torch on one CPU thread."""
+    """Torch on one CPU thread."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,0 +1,128 @@
+"""Ensemble temperature scaling (ETS): a mixture of scaled, raw and uniform probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from calibkit.calibrators import _sctl
+from calibkit.calibrators._base import Calibrator, as_vector
+from calibkit.calibrators._newton import fit_temperature
+from calibkit.objectives import Objective, fit_smooth, get, losses
+
+
+class ETS(Calibrator):
+    r"""Ensemble temperature scaling, a temperature and three weights.
+
+    .. math:: p = w_1 \softmax(z / T) + w_2 \softmax(z) + w_3 \frac1K, \qquad w_j \ge 0, \quad \sum_j w_j = 1
+
+    Every term ranks the classes alike (the last one does not rank them), so the argmax and with it the accuracy stay.
+    Fitted in two stages: T alone, then the weights at that T. In the weights the NLL is convex, and its optimum, often
+    on the boundary of the simplex, is found to rounding. It is never above that of temperature scaling.
+
+    Args:
+        objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object, for both stages; ``"ece"`` is
+            refused. Default ``"nll"``.
+        solver: ``"exact"``, or ``"sctl"`` for what Jung et al. 2023 call ETS, as their code runs it: it mixes
+            *logits*, :math:`\softmax(w_1 z / T + w_2 z + w_3 / K)` with free weights. The third term moves nothing,
+            the first two are one temperature :math:`1 / (w_1 / T + w_2)`: temperature scaling, fitted twice by an
+            optimiser that stops early. Only for reproducing their tables.
+
+    Attributes:
+        temperature: T > 0 (any sign with ``solver="sctl"``).
+        weights: (3,) float64 w.
+
+    Raises:
+        ValueError: bad input, an unknown or unsuited objective, an unknown solver.
+        RuntimeError: called before ``fit``.
+
+    Paper: Zhang, Kailkhura and Han 2020, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration
+    in Deep Learning", section 4.1.
+
+    Differs from the paper: none in the model. The authors' code fits both stages by the Brier score, whatever loss it
+    is asked for, and searches T in [0.05, 5] only.
+
+    Example:
+        >>> import numpy as np
+        >>> z = np.array([[20.0, 0.0]] * 10 + [[10.0, 0.0]] * 10)    # 9 of 10 are right at either gap
+        >>> y = np.array([0] * 9 + [1] + [0] * 9 + [1])
+        >>> ets = ETS().fit(z, y)
+        >>> ets.weights.round(2).tolist(), ets(z)[[0, -1], 0].round(2).tolist()
+        ([0.0, 0.8, 0.2], [0.9, 0.9])
+        >>> from calibkit.calibrators import TemperatureScaling      # one temperature cannot say 0.9 twice
+        >>> TemperatureScaling().fit(z, y)(z)[[0, -1], 0].round(2).tolist()
+        [0.95, 0.81]
+    """
+
+    state = ("temperature", "weights")
+
+    def __init__(self, objective: str | Objective = "nll", *, solver: str = "exact") -> None:
+        super().__init__()
+        self.objective, self.solver = objective, _sctl.check_solver(solver, get(objective, smooth=True))
+
+    def _fit(self, logits: Tensor, labels: Tensor) -> None:
+        objective = get(self.objective, smooth=True)
+        if self.solver == "sctl":
+            temperature, weights = _replay(objective, logits, labels)
+        else:
+            temperature = fit_temperature(objective, logits, labels)
+            weights = fit_weights(objective, logits, labels, temperature)
+        self.temperature, self.weights = float(temperature), weights.cpu().numpy()
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        w = as_vector(self.weights, logits)
+        if self.solver == "sctl":
+            return (w[0] * (logits / self.temperature) + w[1] * logits + w[2] / logits.shape[1]).softmax(1)
+        return w[0] * (logits / self.temperature).softmax(1) + w[1] * logits.softmax(1) + w[2] / logits.shape[1]
+
+
+def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """(3,) weights on the simplex at the minimum of the objective.
+
+    ``w = x**2 / sum(x**2)`` leaves x free and lets a weight reach 0 at a finite x. The log-probabilities of the mixture
+    stand for calibrated logits: their softmax is the mixture itself.
+    """
+
+    def terms(z: Tensor) -> Tensor:
+        uniform = torch.full_like(z, -math.log(z.shape[1]))
+        return torch.stack([(z / temperature).log_softmax(1), z.log_softmax(1), uniform])
+
+    def forward(x: Tensor, z: Tensor) -> Tensor:
+        return torch.logsumexp(terms(z) + _simplex(x).log()[:, None, None], 0)
+
+    def backward(x: Tensor, z: Tensor, g: Tensor, grad: Tensor) -> None:
+        components = terms(z)
+        mixture = torch.logsumexp(components + _simplex(x).log()[:, None, None], 0)
+        by_weight = ((components - mixture).exp_() * g).sum((1, 2))
+        grad += 2 * x / (x @ x) * (by_weight - _simplex(x) @ by_weight)
+
+    x = logits.new_tensor([0.98, 0.01, 0.01], dtype=torch.float64).sqrt()
+    x = fit_smooth(objective, logits, labels, x, forward, backward)
+    scaled = x.new_tensor([1.0, 0.0, 0.0])
+    if not objective.adaptive:
+
+        def value(x: Tensor) -> Tensor:
+            ce = losses(logits, labels, x, forward, objective.smoothing)
+            return objective.weights(ce, labels, logits.shape[1]) @ objective.transform(ce)[0]
+
+        x = min(x, scaled, key=lambda x: float(value(x)))
+    return _simplex(x)
+
+
+def _simplex(x: Tensor) -> Tensor:
+    return x.square() / (x @ x)
+
+
+def _replay(objective: Objective, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Temperature and then weights, both from where the public code of class-wise loss scaling starts."""
+    t = torch.ones(1, device=logits.device, requires_grad=True)
+    w = torch.tensor([1.0, 0.0, 0.0], device=logits.device, requires_grad=True)
+    n_classes = logits.shape[1]
+
+    def forward(z: Tensor) -> Tensor:
+        return z / t * w[0] + z * w[1] + 1 / n_classes * w[2]
+
+    _sctl.replay(objective, logits, labels, forward, [t], [w])
+    return t.detach().double(), w.detach().double()
