@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_int, expected
+from calibkit.calibrators import _sctl
 from calibkit.calibrators._base import Calibrator, as_vector
 from calibkit.calibrators._greedy import greedy_search
 from calibkit.calibrators._grid import TEMPERATURES, check_grid, ece_of_temperatures
@@ -36,6 +37,8 @@ class ClassTemperatureScaling(Calibrator):
         n_bins: bins of ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III).
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
         accuracy_constraint: False is the paper's U-CTS, which takes the lowest ECE at any accuracy.
+        solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) for the fit of Jung et al. 2023 as their code runs
+            it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
 
     Attributes:
         temperatures: (K,) float64; None before ``fit``.
@@ -44,7 +47,7 @@ class ClassTemperatureScaling(Calibrator):
 
     Raises:
         ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1,
-            ``max_sweeps`` < 1, ``accuracy_constraint`` that is no bool.
+            ``max_sweeps`` < 1, ``accuracy_constraint`` that is no bool, an unknown solver.
         RuntimeError: called before ``fit``.
 
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
@@ -76,17 +79,20 @@ class ClassTemperatureScaling(Calibrator):
         n_bins: int = 15,
         max_sweeps: int = 5,
         accuracy_constraint: bool = True,
+        solver: str = "exact",
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
-        get(objective)
+        self.solver = _sctl.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool):
             raise expected("accuracy_constraint", "True or False", repr(accuracy_constraint))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)
-        if objective.smooth:
+        if self.solver == "sctl":
+            temperatures, history = _sctl.scale(objective, logits, labels, logits.shape[1]), []
+        elif objective.smooth:
             temperatures, history = fit_class_temperatures(objective, logits, labels), []
         else:
             grid = torch.tensor(self.grid, dtype=torch.float64, device=logits.device)
