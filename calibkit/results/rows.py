@@ -45,9 +45,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from calibkit import metrics
 from calibkit._checks import Array, check_choice, expected
 from calibkit._io import write_atomic
+from calibkit.metrics import METRICS, bootstrap, evaluate
 
 FOLDER = Path(__file__).resolve().parents[2] / "book" / "results"
 COLUMNS = (
@@ -62,6 +62,8 @@ KEY = ("paper", "table", *CELL, "budget", "source")
 PAPERS = ("neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls")
 BUDGETS = ("reduced", "paper")
 SOURCES = {"paper": ("printed", "author-log"), "ours": ("author-logits", "ours")}
+#: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
+MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
 UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats")}
 
 
@@ -193,11 +195,20 @@ def _text(value: object) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- measuring
-def measure(runs: Sequence[tuple[Array, Array]], *, n_bins: int = 15, seed: int = 0, **cell: str) -> list[dict]:
-    """Every metric of one cell as rows for :func:`append`, with bootstrap intervals.
+def measure(
+    runs: Sequence[tuple[Array, Array]],
+    *,
+    metrics: Sequence[str] | None = None,
+    n_bins: int = 15,
+    seed: int = 0,
+    **cell: str,
+) -> list[dict]:
+    """The metrics of one cell as rows for :func:`append`, with bootstrap intervals.
 
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
+        metrics: names of METRICS; None: all of them.
+        metrics: keys of METRICS.
         n_bins: of the binned metrics.
         seed: of the bootstrap.
         cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
@@ -206,16 +217,18 @@ def measure(runs: Sequence[tuple[Array, Array]], *, n_bins: int = 15, seed: int 
         list[dict]: value and low, high averaged over seeds, std over seeds (empty for one).
     """
     runs = list(runs)
+    for metric in metrics:
+        check_choice("metrics", metric, METRICS)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
-    values = [metrics.evaluate(probs, labels, n_bins=n_bins) for probs, labels in runs]
-    bounds = [metrics.bootstrap(probs, labels, n_bins=n_bins, seed=seed) for probs, labels in runs]
+    values = [evaluate(probs, labels, metrics, n_bins=n_bins) for probs, labels in runs]
+    bounds = [bootstrap(probs, labels, metrics, n_bins=n_bins, seed=seed) for probs, labels in runs]
     stamp = {"n_seeds": len(runs), "commit": commit(), **cell}
     rows = []
-    for metric in values[0]:
+    for metric in metrics:
         sample = np.array([run[metric] for run in values])
         low, high = np.mean([run[metric] for run in bounds], axis=0)
-        binned = "n_bins" in inspect.signature(metrics.METRICS[metric]).parameters
+        binned = "n_bins" in inspect.signature(METRICS[metric]).parameters
         rows.append(
             stamp
             | {"metric": metric, "value": float(sample.mean()), "low": float(low), "high": float(high)}
