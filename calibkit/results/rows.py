@@ -198,7 +198,7 @@ def _text(value: object) -> str:
 def measure(
     runs: Sequence[tuple[Array, Array]],
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str] = MEASURED,
     n_bins: int = 15,
     seed: int = 0,
     **cell: str,
@@ -207,7 +207,6 @@ def measure(
 
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
-        metrics: names of METRICS; None: all of them.
         metrics: keys of METRICS.
         n_bins: of the binned metrics.
         seed: of the bootstrap.
@@ -217,8 +216,6 @@ def measure(
         list[dict]: value and low, high averaged over seeds, std over seeds (empty for one).
     """
     runs = list(runs)
-    for metric in metrics:
-        check_choice("metrics", metric, METRICS)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
     values = [evaluate(probs, labels, metrics, n_bins=n_bins) for probs, labels in runs]
