@@ -12,9 +12,12 @@ from __future__ import annotations
 from calibkit.calibrators._base import Calibrator, load
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.ets import ETS
+from calibkit.calibrators.histogram_binning import HistogramBinning
 from calibkit.calibrators.identity import Identity
+from calibkit.calibrators.isotonic import Isotonic
 from calibkit.calibrators.neural_clamping import NeuralClamping
 from calibkit.calibrators.pts import PTS
+from calibkit.calibrators.spline import Spline
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 
 CALIBRATORS = {
@@ -23,6 +26,9 @@ CALIBRATORS = {
     "cts": ClassTemperatureScaling,
     "ets": ETS,
     "pts": PTS,
+    "spline": Spline,
+    "histogram_binning": HistogramBinning,
+    "isotonic": Isotonic,
     "neural_clamping": NeuralClamping,  # takes (model, images) in place of logits
 }
 
@@ -32,8 +38,11 @@ __all__ = [
     "PTS",
     "Calibrator",
     "ClassTemperatureScaling",
+    "HistogramBinning",
     "Identity",
+    "Isotonic",
     "NeuralClamping",
+    "Spline",
     "TemperatureScaling",
     "load",
 ]
