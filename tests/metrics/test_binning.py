@@ -19,6 +19,17 @@ def test_every_edge_belongs_to_the_bin_below(n_bins, dtype):
     assert width_bins(torch.tensor([1.0 + 1e-6], dtype=dtype), n_bins) == n_bins - 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_width_bins_are_bucketize(dtype):
+    """Random values, and the nearest numbers to every edge, for many numbers of bins."""
+    values = torch.from_numpy(np.random.default_rng(0).random(2000)).to(dtype)
+    for n_bins in range(1, 300):
+        edges = bin_edges(n_bins, dtype)
+        near = torch.cat([torch.nextafter(edges, torch.full_like(edges, end)) for end in (-1.0, 2.0)]).clamp(0, 1)
+        tried = torch.cat([values, edges, near])
+        assert (width_bins(tried, n_bins) == torch.bucketize(tried, edges[1:-1])).all()
+
+
 def test_edges_are_linspace():
     for n_bins in range(1, 60):
         np.testing.assert_allclose(bin_edges(n_bins).numpy(), np.linspace(0, 1, n_bins + 1), atol=1e-15)

@@ -1,0 +1,263 @@
+"""The metrics against the installed peers, side by side in one run, with the limit rows of the hardware beside them.
+
+    python benchmarks/metrics.py [--shapes 10000x10 10000x100 25000x1000] [--threads 2] [--repeats 15] [--clock wall]
+
+Each function gets what it takes (numpy or torch, float32 probabilities) and is timed in turns with the others, so that
+a busy machine slows all of them; the median and the least time are printed. On a machine that others use too,
+``--clock cpu --threads 1`` counts the processor's time only. The peers' warnings are off. ``extra`` is
+the growth of the peak resident memory during one call. Peers that are not installed are left out.
+"""
+
+import argparse
+import ctypes
+import gc
+import statistics
+import time
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from calibkit._torchvision import ensure_importable
+from calibkit.metrics import ace, adaptive_ece, bootstrap, classwise_ece, ece, evaluate, smooth_ece
+
+TEMPERATURE, ACCURACY, ONCE = 1.79, 0.85, 2.0
+
+
+def predictions(n, k):
+    """Over-confident probabilities (n, k) of accuracy 0.85, whose true temperature is 1.79, and labels."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(n, k, generator=generator)
+    low, high = 0.0, 50.0
+    for _ in range(20):  # the expected accuracy of a calibrated network is its mean confidence
+        scale = (low + high) / 2
+        confidence = (scale * noise[:2000]).softmax(1).amax(1).mean()
+        low, high = (scale, high) if confidence < ACCURACY else (low, scale)
+    labels = torch.multinomial((scale * noise).softmax(1), 1, generator=generator)[:, 0]
+    return (TEMPERATURE * scale * noise).softmax(1), labels
+
+
+def peer(module, build):
+    """``build(module)`` if it can be imported, else None."""
+    try:
+        return build(import_module(module))
+    except Exception as error:
+        print(f"  ({module} left out: {str(error).splitlines()[0]})")
+        return None
+
+
+def extra_mebibytes(call):
+    """Growth of the peak resident memory during ``call``, where Linux lets the peak be reset."""
+    gc.collect()
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return float("nan")
+
+    def status(key):
+        return int(next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(key)).split()[1])
+
+    before = status("VmRSS")
+    call()
+    return (status("VmHWM") - before) / 1024
+
+
+def race(title, calls, repeats, clock):
+    """Time the calls in turns and print them; what takes over ``ONCE`` seconds runs once."""
+    calls = {name: call for name, call in calls.items() if call is not None}
+    times, values, extra = {name: [] for name in calls}, {}, {}
+    for name, call in calls.items():
+        start = clock()
+        values[name] = call()
+        times[name].append(clock() - start)
+        if repeats and times[name][0] < ONCE:
+            times[name].clear()
+            extra[name] = extra_mebibytes(call)
+    for _ in range(repeats):
+        for name in extra:
+            start = clock()
+            calls[name]()
+            times[name].append(clock() - start)
+    print(f"\n{title:34} {'median ms':>10} {'least ms':>9} {'extra MiB':>10}   value")
+    for name, seconds in times.items():
+        value = f"{values[name]:.7f}" if isinstance(values[name], float) else ""
+        memory = f"{extra[name]:10.1f}" if name in extra else f"{'':10}"
+        print(f"{name:34} {1e3 * statistics.median(seconds):10.3f} {1e3 * min(seconds):9.3f} {memory}   {value}")
+
+
+def limits(p, y):
+    return {
+        "limit: read (sum)": p.sum,
+        "limit: row max": lambda: p.amax(1),
+        "limit: row max + argmax": lambda: p.max(1),
+    }
+
+
+def top_label(p, y, k):
+    n, m = p.numpy(), y.numpy()
+
+    def flags():
+        return n.max(1), (n.argmax(1) == m).astype(np.float32)
+
+    def calzone(utils):
+        metrics = import_module("calzone.metrics")
+
+        def call():
+            accuracy, confidence, _, counts = utils.reliability_diagram(m, n, num_bins=15)
+            return float(metrics.calculate_ece_mce(accuracy, confidence, counts)[0])
+
+        return call
+
+    def mapie(strategy):
+        def build(module):
+            def call():
+                confidence, correct = flags()
+                error = module.expected_calibration_error
+                return float(error(correct.astype(int), confidence, num_bins=15, split_strategy=strategy))
+
+            return call
+
+        return build
+
+    def torch_uncertainty(cls):
+        def build(module):
+            def call():
+                metric = getattr(module, cls)(task="multiclass", num_classes=k, num_bins=15)
+                metric.update(p, y)
+                return metric.compute().item()
+
+            return call
+
+        return build
+
+    tm, pm = "torchmetrics.functional.classification", "probmetrics.metrics"
+    equal_width = {
+        **limits(p, y),
+        "calibkit ece (torch)": lambda: ece(p, y),
+        "calibkit ece (numpy)": lambda: ece(n, m),
+        "torchmetrics": peer(tm, lambda t: lambda: t.multiclass_calibration_error(p, y, k, 15).item()),
+        "torch-uncertainty": peer("torch_uncertainty.metrics", torch_uncertainty("CalibrationError")),
+        "relplot binnedECE": peer("relplot.metrics", lambda t: lambda: float(t.binnedECE(*flags(), nbins=15))),
+        "probmetrics": peer(
+            pm, lambda t: lambda: float(t.Metrics.from_names(["ece-15"]).compute_all_from_labels_probs(y, p)["ece-15"])
+        ),
+        "calzone": peer("calzone.utils", calzone),
+        "mapie": peer("mapie.metrics.calibration", mapie("uniform")),
+        "netcal": peer("netcal.metrics", lambda t: lambda: float(t.ECE(15).measure(n, m))),
+        "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece(n, m))),
+        "pycalib": peer("pycalib.metrics", lambda t: lambda: float(t.conf_ECE(m, n))),
+    }
+    confidence = p.amax(1)
+    equal_mass = {
+        "limit: row max": lambda: p.amax(1),
+        "limit: sort of the confidences": lambda: confidence.sort(),
+        "calibkit adaptive_ece": lambda: adaptive_ece(p, y),
+        "torch-uncertainty": peer("torch_uncertainty.metrics", torch_uncertainty("AdaptiveCalibrationError")),
+        "mapie (quantile)": peer("mapie.metrics.calibration", mapie("quantile")),
+        "netcal": peer("netcal.metrics", lambda t: lambda: float(t.ECE(15, equal_intervals=False).measure(n, m))),
+        "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece_em(n, m))),
+    }
+    smooth = {
+        "calibkit smooth_ece": lambda: smooth_ece(p, y),
+        "relplot smECE": peer("relplot.metrics", lambda t: lambda: float(t.smECE(*flags()))),
+    }
+    return equal_width, equal_mass, smooth
+
+
+def class_wise(p, y, k):
+    n, m = p.numpy(), y.numpy()
+
+    def mapie(strategy):
+        def build(module):
+            options = {"num_bins": 15, "split_strategy": strategy, "classwise": True, "class_labels": m}
+            return lambda: float(module.expected_calibration_error(None, n, **options))
+
+        return build
+
+    def torch_uncertainty(module):
+        def call():
+            metric = module.ClasswiseCalibrationError(num_classes=k, num_bins=15)
+            metric.update(p, y)
+            return metric.compute().item()
+
+        return call
+
+    equal_width = {
+        "limit: read (sum)": p.sum,
+        "calibkit classwise_ece": lambda: classwise_ece(p, y),
+        "pycalib": peer("pycalib.metrics", lambda t: lambda: float(t.classwise_ECE(m, n))),
+        "mapie": peer("mapie.metrics.calibration", mapie("uniform")),
+        "torch-uncertainty": peer("torch_uncertainty.metrics.classification.calibration", torch_uncertainty),
+        "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece(n, m, mode="marginal"))),
+    }
+    equal_mass = {
+        "limit: one torch sort by column": lambda: p.sort(0).values[0],
+        "limit: one numpy sort by column": lambda: np.sort(n.T, axis=1)[0],
+        "calibkit ace": lambda: ace(p, y),
+        "mapie (quantile)": peer("mapie.metrics.calibration", mapie("quantile")),
+        "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece_em(n, m, mode="marginal"))),
+    }
+    return equal_width, equal_mass
+
+
+def intervals(p, y, k):
+    n, m = p.numpy(), y.numpy()
+
+    def uncertainty_calibration(module):
+        return lambda: list(module.get_calibration_error_uncertainties(n, m, p=1, mode="top-label"))
+
+    def torchmetrics(module):
+        def call():
+            metric = import_module("torchmetrics.wrappers").BootStrapper(
+                module.MulticlassCalibrationError(k, n_bins=15), num_bootstraps=100
+            )
+            metric.update(p, y)
+            return metric.compute()
+
+        return call
+
+    return {
+        "calibkit 1000 x ece": lambda: bootstrap(p, y, ["ece"]),
+        "calibkit 1000 x classwise_ece": lambda: bootstrap(p, y, ["classwise_ece"]),
+        "calibkit 1000 x ace": lambda: bootstrap(p, y, ["ace"]),
+        "calibkit 1000 x smooth_ece": lambda: bootstrap(p, y, ["smooth_ece"]),
+        "calibkit 1000 x all metrics": lambda: bootstrap(p, y),
+        "uncertainty-calibration 100 x l1": peer("calibration", uncertainty_calibration),
+        "torchmetrics 100 x ECE": peer("torchmetrics.classification", torchmetrics),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--sections", nargs="+", default=["top", "class", "evaluate", "bootstrap"])
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    args = parser.parse_args()
+    clock = time.perf_counter if args.clock == "wall" else time.process_time
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(args.threads)
+    ensure_importable()
+    print(f"torch {torch.__version__}, numpy {np.__version__}, {args.threads} threads")
+    for shape in args.shapes:
+        n, k = map(int, shape.split("x"))
+        p, y = predictions(n, k)
+        print(f"\n==== {n} x {k}, accuracy {(p.argmax(1) == y).double().mean():.3f}")
+        if "top" in args.sections:
+            for title, calls in zip(("ECE", "adaptive ECE", "smooth ECE"), top_label(p, y, k), strict=True):
+                race(title, calls, args.repeats, clock)
+        if "class" in args.sections:
+            for title, calls in zip(("class-wise ECE", "class-wise adaptive (ACE)"), class_wise(p, y, k), strict=True):
+                race(title, calls, min(args.repeats, 5), clock)
+        if "evaluate" in args.sections:
+            race("all metrics", {"calibkit evaluate": lambda p=p, y=y: evaluate(p, y)}, min(args.repeats, 5), clock)
+        if "bootstrap" in args.sections and n * k <= 1_000_000:
+            race("intervals", intervals(p, y, k), 0, clock)
+
+
+if __name__ == "__main__":
+    main()
