@@ -28,7 +28,7 @@ from calibkit.objectives.ece import bin_gaps
 
 TIE = 1e-12  # ECEs nearer than this are equal: rounding is some 1e-15
 COLUMNS = 16  # classes whose logits are read together: a cache line of float32
-ELEMENTS = 1 << 16  # of a chunk on a CPU, so that it stays in cache
+ELEMENTS = 1 << 16  # candidates times samples at a time: what stays in the cache of a CPU
 RANGE = 2.5  # ratio of the hottest to the coldest temperature of a range of candidates
 
 
@@ -90,7 +90,7 @@ class _Search:
         self.temperatures = torch.full((n_classes,), start, dtype=torch.float64, device=logits.device)
         self.top, self.second, self.total, self.hit = torch.empty(4, n, dtype=torch.float64, device=logits.device)
         self.top_class, self.second_class = torch.empty(2, n, dtype=torch.int64, device=logits.device)
-        self.chunk = ELEMENTS if logits.device.type == "cpu" else 32 * ELEMENTS
+        self.elements = ELEMENTS if logits.device.type == "cpu" else 32 * ELEMENTS
         self.scan()
 
     def scan(self, index: Tensor | None = None) -> None:
@@ -171,11 +171,12 @@ class _Search:
         bins = bins.sub_(1).clamp_(min=0).long()
         rest, hit = self.rest.index_fill(0, moves, torch.inf), self.rival_hit.index_fill(0, moves, 0.0)
         gaps -= torch.zeros_like(gaps[0]).scatter_add_(0, bins, hit)
-        size = max(1, self.chunk // len(candidates))
-        for begin in range(0, len(self.z), size):
-            part = slice(begin, begin + size)
-            e = (self.z[part] * candidates.reciprocal()[:, None]).sub_(self.rival[part]).exp_()
-            gaps.scatter_add_(1, bins[part].expand(len(candidates), -1), e.add_(rest[part]).reciprocal_())
+        n, size = len(candidates), max(1, self.elements // len(candidates))
+        buffer = self.z.new_empty(n * size)
+        for z, rival, rest, index in zip(*(v.split(size) for v in (self.z, self.rival, rest, bins)), strict=True):
+            confidence = buffer[: n * len(z)].view(n, -1)
+            torch.mul(z, candidates.reciprocal()[:, None], out=confidence).sub_(rival).exp_().add_(rest).reciprocal_()
+            gaps.scatter_add_(1, index.expand(n, -1), confidence)
         for part in moves.split(size):
             u, rival, rest = self.z[part] / candidates[:, None], self.rival[part], self.rest[part]
             wins = _wins(u, rival, self.i < self.rival_class[part])

@@ -39,7 +39,7 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
     some, some_labels = logits[::stride].double(), labels[::stride]
     x = -math.log(coldest / LOWEST)
     if objective.adaptive or not objective.convex:
-        x = _scan(objective, some, some_labels, bounds)
+        x = _scan(objective, some, some_labels, x, bounds)
     if stride > 1:
         near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
         x = x if near in bounds else near
@@ -71,11 +71,11 @@ def moments(
         s = torch.sub(s_buffer[:n].copy_(logits[rows]), s_buffer[:n].amax(1, keepdim=True), out=s_buffer[:n])
         target = s.gather(1, labels[rows, None])[:, 0].double()
         if smoothing:
-            target = torch.lerp(target, s.mean(1, dtype=torch.float64), smoothing)
+            target = torch.lerp(target, s.mean(1).double(), smoothing)
         e = torch.mul(s, b, out=e_buffer[:n]).exp_()
-        total = e.sum(1, dtype=torch.float64)
-        mean = e.mul_(s).sum(1, dtype=torch.float64) / total
-        square = e.mul_(s).sum(1, dtype=torch.float64) / total
+        total = e.sum(1).double()
+        mean = e.mul_(s).sum(1).double() / total
+        square = e.mul_(s).sum(1).double() / total
         ce[rows] = total.log_() - b * target
         first[rows] = mean - target
         second[rows] = square - mean * mean
@@ -104,12 +104,17 @@ def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dt
     return float(weights @ phi), gradient, hessian
 
 
-def _scan(objective: Objective, logits: Tensor, labels: Tensor, bounds: tuple[float, float]) -> float:
-    """Where to start: the lowest of the points on a log grid at which the slope turns from negative to positive."""
+def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
+    """Where to start: of the points on a log grid where the slope turns from negative to positive, the lowest one.
+
+    Where it never turns, the end to which the objective decreases, or ``x`` if it is flat.
+    """
     points = torch.linspace(*bounds, SCAN, dtype=torch.float64).tolist()
-    found = [_evaluate(objective, logits, labels, x)[:2] for x in points]
-    turns = [i for i in range(SCAN - 1) if found[i][1] <= 0 < found[i + 1][1]] or [0 if found[0][1] > 0 else SCAN - 1]
-    return points[min(turns, key=lambda i: found[i][0])]
+    values, slopes, _ = zip(*(_evaluate(objective, logits, labels, point) for point in points), strict=True)
+    turns = [i for i in range(SCAN - 1) if slopes[i] <= 0 < slopes[i + 1]]
+    if turns:
+        return points[min(turns, key=values.__getitem__)]
+    return x if slopes[0] == 0 else points[0 if slopes[0] > 0 else -1]
 
 
 def _root(

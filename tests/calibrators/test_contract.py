@@ -1,0 +1,201 @@
+"""What every calibrator of logits keeps to, whatever its method: parametrised over the registry.
+
+Neural Clamping is fitted on images and a network, not on logits, and has its own tests.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.calibrators import CALIBRATORS, Calibrator, load
+from calibkit.objectives import OBJECTIVES, LabelSmoothing
+
+NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
+]
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """(600, 5) logits 2.5 times too large, in numpy, and labels in which every class occurs."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(scale=1.5, size=(600, 5))
+    labels = (true + rng.gumbel(size=true.shape)).argmax(1)
+    return 2.5 * true, labels
+
+
+@pytest.fixture(scope="module")
+def fitted(sample):
+    """Each calibrator fitted once."""
+    cache = {}
+
+    def fit(name):
+        if name not in cache:
+            cache[name] = CALIBRATORS[name]().fit(*sample)
+        return cache[name]
+
+    return fit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probabilities_in_float64(name, sample, fitted):
+    probs = fitted(name)(sample[0])
+    assert isinstance(probs, np.ndarray)
+    assert probs.dtype == np.float64 and probs.shape == sample[0].shape
+    assert (probs >= 0).all()
+    np.testing.assert_allclose(probs.sum(1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_higher_nll_than_an_overconfident_network(name, sample, fitted):
+    z, y = sample
+    identity = CALIBRATORS["identity"]().fit(z, y)
+    rows = np.arange(len(y))
+    with np.errstate(divide="ignore"):
+        ours, theirs = (-np.log(c(z)[rows, y]).mean() for c in (fitted(name), identity))
+    assert ours <= theirs + 1e-12 or np.isinf(ours)  # binning may give a label probability 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_numpy_and_torch_agree_on_any_device(name, device, sample, fitted):
+    z, y = sample
+    zt, yt = torch.from_numpy(z).to(device), torch.from_numpy(y).to(device)
+    probs = CALIBRATORS[name]().fit(zt, yt)(zt)
+    assert isinstance(probs, torch.Tensor)
+    assert probs.device == zt.device and probs.dtype == torch.float64
+    np.testing.assert_allclose(probs.cpu().numpy(), fitted(name)(z), atol=1e-12 if device == "cpu" else 1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_and_float64_agree(name, sample):
+    z, y = sample
+    z32 = z.astype(np.float32)
+    single, double = (CALIBRATORS[name]().fit(given, y)(given) for given in (z32, z32.astype(np.float64)))
+    np.testing.assert_allclose(single, double, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_fit_twice(name, sample, fitted):
+    again = CALIBRATORS[name]().fit(*sample)
+    state = fitted(name).state_dict()
+    assert set(again.state_dict()) == set(state)
+    for key, value in again.state_dict().items():
+        np.testing.assert_array_equal(value, state[key])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_calibrated_one_by_one(name, sample, fitted, monkeypatch):
+    z = sample[0]
+    whole = fitted(name)(z)
+    np.testing.assert_allclose(fitted(name)(z[::-1])[::-1], whole, atol=1e-14)
+    monkeypatch.setattr("calibkit.objectives._passes.BLOCK_BYTES", 7 * 5 * 8)
+    np.testing.assert_allclose(fitted(name)(z), whole, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_input_is_left_as_it_is(name, sample):
+    z, y = (torch.from_numpy(a.copy()) for a in sample)
+    CALIBRATORS[name]().fit(z, y)(z)
+    assert torch.equal(z, torch.from_numpy(sample[0]))
+    assert torch.equal(y, torch.from_numpy(sample[1]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_save_and_load_without_pickle(name, sample, fitted, tmp_path):
+    path = fitted(name).save(tmp_path / "calibrator.npz")
+    with np.load(path, allow_pickle=False) as archive:
+        header = json.loads(str(archive["header"]))
+    assert header["calibrator"] == name
+    again = load(path)
+    assert type(again) is CALIBRATORS[name]
+    assert again.options() == fitted(name).options()
+    np.testing.assert_array_equal(again(sample[0]), fitted(name)(sample[0]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_dict_moves_a_fit(name, sample, fitted):
+    other = CALIBRATORS[name]().load_state_dict(fitted(name).state_dict())
+    np.testing.assert_array_equal(other(sample[0]), fitted(name)(sample[0]))
+    with pytest.raises(ValueError, match="Expected `arrays` to be a state with the entries"):
+        other.load_state_dict({"n_classes": np.asarray(5), "w": np.zeros(3)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unfitted_use(name, sample, tmp_path):
+    calibrator = CALIBRATORS[name]()
+    for use in (lambda: calibrator(sample[0]), calibrator.state_dict, lambda: calibrator.save(tmp_path / "x.npz")):
+        with pytest.raises(RuntimeError, match="Expected `.*` to be fitted, but got no call of fit"):
+            use()
+    assert all(getattr(calibrator, key) is None for key in calibrator.state)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda z, y: (z[0], y), r"Expected `logits` to be of shape \(N, K\), but got shape \(5,\)"),
+        (lambda z, y: (z[:0], y[:0]), r"Expected `logits` to be of shape \(N, K\) with N >= 1 and K >= 2"),
+        (lambda z, y: (z.astype(int), y), "Expected `logits` to be floating point, but got dtype torch.int64"),
+        (lambda z, y: (z * np.nan, y), "Expected `logits` to be finite, but got NaN or infinity"),
+        (
+            lambda z, y: (z, y[1:]),
+            r"Expected `labels` to be of shape \(600,\), one label a row, but got shape \(599,\)",
+        ),
+        (lambda z, y: (z, y + 0.5), "Expected `labels` to be integers, but got dtype torch.float64"),
+        (lambda z, y: (z, y + 1), r"Expected `labels` to be in \[0, 5\), but got 5"),
+    ],
+    ids=["1-d", "empty", "integers", "NaN", "lengths", "float labels", "label 5"],
+)
+def test_bad_input(name, change, message, sample):
+    with pytest.raises(ValueError, match=message):
+        CALIBRATORS[name]().fit(*change(*sample))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_classes_than_fitted(name, sample, fitted):
+    with pytest.raises(ValueError, match=r"Expected `logits` to be of shape \(N, 5\) as in fit\(\)"):
+        fitted(name)(sample[0][:, :4])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_any_objective(name, objective, sample):
+    """Where a calibrator takes an objective it takes them all; only ``ece`` may be refused, for want of a gradient."""
+    try:
+        calibrator = CALIBRATORS[name](objective=objective)
+    except TypeError:
+        pytest.skip(f"{name} minimises nothing that can be chosen")
+    except ValueError as refusal:
+        assert objective == "ece", refusal
+        assert str(refusal).startswith("Expected `objective` to be one of nll")
+        return
+    probs = calibrator.fit(*sample)(sample[0])
+    np.testing.assert_allclose(probs.sum(1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_objective_object_is_saved_with_its_arguments(name, sample, tmp_path):
+    objective = LabelSmoothing(alpha=0.2)
+    try:
+        calibrator = CALIBRATORS[name](objective=objective)
+    except TypeError:
+        pytest.skip(f"{name} minimises nothing that can be chosen")
+    again = load(calibrator.fit(*sample).save(tmp_path / "calibrator.npz"))
+    assert again.objective == objective
+    assert dataclasses.is_dataclass(again.objective)
+
+
+def test_what_is_no_calibrator_is_not_loaded(tmp_path):
+    np.savez(tmp_path / "other.npz", values=np.zeros(3))
+    (tmp_path / "text.npz").write_text("no archive")
+    for path in tmp_path.iterdir():
+        with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote"):
+            load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.npz")

@@ -1,0 +1,220 @@
+"""Temperature scaling against closed forms, root finding on plain formulas, and known optima on published logits."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from calibkit import metrics
+from calibkit.calibrators import TemperatureScaling, _newton
+from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, LabelSmoothing, losses
+
+#: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
+ORACLE = json.loads((Path(__file__).resolve().parents[1] / "data" / "scaling_oracle.json").read_text())
+LOGITS = Path(os.environ.get("CALIBKIT_DATA", Path.home() / ".cache" / "calibkit")) / "logits"
+SETS = [
+    pytest.param(name, marks=pytest.mark.skipif(not (LOGITS / f"{name}.npz").exists(), reason=f"no {name} in {LOGITS}"))
+    for name in ORACLE
+    if name != "source"
+]
+OBJECTIVE = {
+    "nll": "nll",
+    "class_balanced": "class_balanced",
+    "label_smoothing": "label_smoothing",
+    "focal_detached": Focal(3.0, detach=True),
+    "cls_nd": "cls",
+    "cls_mm": ClassLossScaling(normalization="mm"),
+    "cls_cm": ClassLossScaling(normalization="cm"),
+}
+
+
+def random_sample(seed, n=400, k=6, temperature=2.0):
+    g = torch.Generator().manual_seed(seed)
+    z = torch.randn(n, k, generator=g, dtype=torch.float64) * 2
+    return z * temperature, torch.multinomial(z.softmax(1), 1, generator=g)[:, 0]
+
+
+def bisect(function, low, high):
+    """The root of a rising function: the slow, sure way."""
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+def plain_slope(z, y, b, smoothing=0.0):
+    """Derivative of the mean cross-entropy of b z by b."""
+    target = F.one_hot(y, z.shape[1]).double() * (1 - smoothing) + smoothing / z.shape[1]
+    return float((((b * z).softmax(1) - target) * z).sum(1).mean())
+
+
+@pytest.mark.parametrize("right", [3, 5, 99])
+def test_closed_form(right):
+    z, y = np.tile([3.0, 0.0], (100, 1)), np.array([0] * right + [1] * (100 - right))
+    if right > 50:
+        fitted = TemperatureScaling().fit(z, y)
+        assert fitted.temperature == pytest.approx(3 / math.log(right / (100 - right)), rel=1e-10)
+        np.testing.assert_allclose(fitted(z)[:, 0], right / 100, rtol=1e-10)
+    else:  # worse than chance: the best is to say nothing
+        with pytest.warns(RuntimeWarning, match="up to the bound T = 1500: its optimum is uniform"):
+            assert TemperatureScaling().fit(z, y).temperature == pytest.approx(1500)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("smoothing", [0.0, 0.05])
+def test_equals_bisection_on_the_plain_slope(seed, smoothing):
+    z, y = random_sample(seed, k=2 + 3 * seed)
+    known = 1 / bisect(lambda b: plain_slope(z, y, b, smoothing), 1e-3, 1e2)
+    objective = LabelSmoothing(smoothing) if smoothing else "nll"
+    assert TemperatureScaling(objective).fit(z, y).temperature == pytest.approx(known, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_focal_finds_the_lowest_minimum(seed):
+    z, y = random_sample(seed)
+    fitted = TemperatureScaling("focal").fit(z, y)
+    grid = torch.logspace(-1, 2, 400, dtype=torch.float64).tolist()
+    assert Focal().value(z / fitted.temperature, y) <= min(Focal().value(z / t, y) for t in grid) + 1e-12
+
+
+@pytest.mark.parametrize(
+    "objective", [Focal(3.0, detach=True), ClassLossScaling(), ClassLossScaling(0.3, 2.0, "mm")], ids=str
+)
+def test_fixed_point_equals_bisection_with_frozen_weights(objective):
+    g = torch.Generator().manual_seed(1)
+    z = torch.randn(600, 4, generator=g, dtype=torch.float64) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+    y = torch.multinomial((z / torch.tensor([1.0, 3.0, 1.5, 2.0])).softmax(1), 1, generator=g)[:, 0]
+
+    def slope(b):
+        weights = objective.weights(losses(b * z, y), y, 4)
+        return float(weights @ (((b * z).softmax(1) - F.one_hot(y, 4)) * z).sum(1))
+
+    assert TemperatureScaling(objective).fit(z, y).temperature == pytest.approx(1 / bisect(slope, 0.02, 20.0), rel=1e-8)
+
+
+@pytest.mark.parametrize("scale", [0.02, 1.0, 50.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_right_for_any_scale_and_dtype(scale, dtype):
+    z, y = random_sample(0, n=20_000, k=5)  # enough rows for the warm start and for passes in float32
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-2, 1e1)
+    given = (z * scale).to(dtype)
+    fitted = TemperatureScaling().fit(given, y)
+    assert fitted.temperature == pytest.approx(scale * known, rel=1e-7)
+    excess = float(F.cross_entropy(given.double() / fitted.temperature, y) - F.cross_entropy(z / known, y))
+    assert excess <= 1e-9
+
+
+def test_a_last_wrong_sample_keeps_the_optimum_finite():
+    z, y = random_sample(0, n=2000)
+    y = z.argmax(1)
+    y[0] = z[0].argmin()
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-3, 1e3)
+    assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "objective", [name for name, cls in OBJECTIVES.items() if cls.smooth and name != "label_smoothing"]
+)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_separable_data_warn_and_return_the_bound(objective, scale):
+    z, _ = random_sample(2, n=1500)
+    fitted = TemperatureScaling(objective)
+    with pytest.warns(RuntimeWarning, match="the objective decreases up to the bound .* one-hot probabilities"):
+        fitted.fit(scale * z, z.argmax(1))
+    coldest = 0.01 * float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
+    assert fitted.temperature == pytest.approx(scale * coldest, rel=1e-9)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_rows_of_equal_logits_leave_the_temperature_alone(objective):
+    z, y = torch.full((50, 3), 7.0), torch.arange(50) % 3
+    assert TemperatureScaling(objective, grid=[1.0, 2.0]).fit(z, y).temperature == 1.0
+
+
+def test_passes_stay_in_blocks(monkeypatch):
+    z, y = random_sample(3, n=1000)
+    whole = TemperatureScaling().fit(z, y).temperature
+    monkeypatch.setattr("calibkit.objectives._passes.BLOCK_BYTES", 7 * 6 * 8)
+    assert TemperatureScaling().fit(z, y).temperature == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_moments_are_derivatives(smoothing):
+    z, y = random_sample(4, n=30)
+    b = torch.full((30,), 0.7, dtype=torch.float64, requires_grad=True)
+    target = F.one_hot(y, 6).double() * (1 - smoothing) + smoothing / 6
+    ce = -(target * (b[:, None] * z).log_softmax(1)).sum(1)
+    first = torch.autograd.grad(ce.sum(), b, create_graph=True)[0]
+    second = torch.autograd.grad(first.sum(), b)[0]
+    found = _newton.moments(z, y, 0.7, smoothing)
+    for ours, known in zip(found, (ce.detach(), first.detach(), second), strict=True):
+        torch.testing.assert_close(ours, known, rtol=1e-11, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------- ECE on a grid
+@pytest.mark.parametrize("n_bins", [10, 15])
+def test_grid_search_equals_a_plain_loop(n_bins):
+    z, y = random_sample(5)
+    grid = [0.5 + 0.1 * k for k in range(40)]
+    eces = [metrics.ece((z / t).softmax(1), y, n_bins=n_bins) for t in grid]
+    fitted = TemperatureScaling("ece", grid=grid, n_bins=n_bins).fit(z, y)
+    assert fitted.temperature == grid[int(np.argmin(eces))]
+
+
+def test_smallest_temperature_wins_ties():
+    z, y = torch.zeros(20, 4), torch.arange(20) % 4
+    assert TemperatureScaling("ece").fit(z, y).temperature == 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "mse"}, "Expected `objective` to be one of nll, ece, .* but got 'mse'"),
+        ({"grid": []}, r"Expected `grid` to be at least one temperature, rising, but got \[\]"),
+        ({"grid": [2.0, 1.0]}, "Expected `grid` to be at least one temperature, rising"),
+        ({"grid": [0.0, 1.0]}, r"Expected `grid` to be a number in \(0.0, inf\], but got 0.0"),
+        ({"grid": 1.0}, "Expected `grid` to be a sequence of temperatures, but got 1.0"),
+        ({"n_bins": 0}, "Expected `n_bins` to be an integer >= 1, but got 0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        TemperatureScaling(**options)
+
+
+# ----------------------------------------------------------------------------------------------- published logits
+@pytest.fixture(scope="module")
+def stored():
+    cache = {}
+
+    def load(name):
+        if name not in cache:
+            with np.load(LOGITS / f"{name}.npz") as archive:
+                cache[name] = {key: archive[key] for key in archive.files if "_l" in key}
+        return cache[name]
+
+    return load
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("objective", OBJECTIVE)
+def test_known_optima(name, objective, stored):
+    data, known = stored(name), ORACLE[name]["ts"][objective]
+    fitted = TemperatureScaling(OBJECTIVE[objective]).fit(data["val_logits"], data["val_labels"])
+    assert fitted.temperature == pytest.approx(known["temperature"], rel=2e-7)
+    probs = fitted(data["test_logits"])
+    assert metrics.ece(probs, data["test_labels"]) == pytest.approx(known["test_ece"], abs=1e-6)
+    assert metrics.accuracy(probs, data["test_labels"]) == ORACLE[name]["uncalibrated"]["test_accuracy"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_known_grid_optimum(name, stored):
+    data, known = stored(name), ORACLE[name]["ts_ece_grid"]
+    fitted = TemperatureScaling("ece").fit(data["val_logits"], data["val_labels"])
+    assert fitted.temperature == known["temperature"]
+    assert metrics.ece(fitted(data["test_logits"]), data["test_labels"]) == pytest.approx(known["test_ece"], abs=1e-9)
