@@ -13,6 +13,7 @@ from calibkit._checks import check_choice, expected
 from calibkit.calibrators import CALIBRATORS
 from calibkit.calibrators._base import Calibrator
 from calibkit.logits import Logits, external, find, load, zoo
+from calibkit.metrics import ece
 from calibkit.objectives import OBJECTIVES
 from calibkit.results import append, measure, parse_key
 from calibkit.results import load as load_results
@@ -86,14 +87,17 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
             continue
         fitted = calibrator(key).fit(*logits.val)
         probs = fitted(torch.from_numpy(test_logits))
-        changed += append(measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted), **where))
+        changed += append(
+            measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted, logits), **where)
+        )
     return changed
 
 
-def _fitted(calibrator: Calibrator) -> str:
-    """The fitted temperature, where there is one, for the note of a row."""
+def _fitted(calibrator: Calibrator, logits: Logits) -> str:
+    """What a row's note says of the fit: its temperature, where there is one, and the ECE on the images it saw."""
     temperature = getattr(calibrator, "temperature", None)
-    return "" if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}"
+    seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
+    return seen if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}; {seen}"
 
 
 def record_all(*, again: bool = False) -> None:

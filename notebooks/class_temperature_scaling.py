@@ -440,8 +440,8 @@ gain = curves["CTS"][:, -1, 1] - curves["TS by ECE"][:, -1, 1]
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print(f"held-out ECE of CTS minus TS by ECE, {n_val} images, {n_splits} divisions:",
-      " ".join(f"{value:+.2f}" for value in gain), "points")  # fmt: skip
+print(f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:")
+print(" ".join(f"{value:+.2f}" for value in gain))
 
 # %% [markdown]
 # ## The temperatures
@@ -463,7 +463,11 @@ axes[0].set_ylabel("temperature")
 axes[1].plot(*halves, "o", color=plots.BLUE, alpha=0.4)
 ends = [0.9 * min(map(min, halves)), 1.1 * max(map(max, halves))]
 axes[1].plot(ends, ends, color=plots.BLACK, linewidth=0.8, linestyle="--")
+ticks = [t for t in (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 10) if ends[0] <= t <= ends[1]]
 axes[1].set(xlabel="temperature from one half", ylabel="from the other half", xscale="log", yscale="log")
+for axis in (axes[1].xaxis, axes[1].yaxis):
+    axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+    axis.set_ticks([], minor=True)
 plt.show()
 for name, x, y in (
     ("temperature against class accuracy", class_accuracy, cts.temperatures),

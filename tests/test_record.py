@@ -1,0 +1,107 @@
+"""From stored logits to rows of ours.csv, and the command line around it."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from calibkit import record, results
+from calibkit.__main__ import main
+from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
+from calibkit.calibrators import load as load_calibrator
+from calibkit.logits import Logits
+from calibkit.logits import load as load_logits
+from calibkit.results import rows
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A small Logits file whose best temperature is 2, and a results folder of its own."""
+    monkeypatch.setattr(rows, "FOLDER", tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    shutil.copy(record.Path(results.__file__).parents[2] / "book" / "results" / "paper.csv", tmp_path / "results")
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    facts = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced"}
+    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:], facts).save(tmp_path / "toy.npz")
+
+
+def test_recorded_rows_are_those_of_the_methods(toy):
+    keys = ["identity", "temperature_scaling", "cts max_sweeps=1"]
+    assert record.record(str(toy), keys) == len(keys) * len(record.METRICS)
+    frame = results.load("ours")
+    assert set(frame["method"]) == set(keys) and set(frame["source"]) == {"ours"}
+    nll = frame[frame["metric"] == "nll"].set_index("method")
+    assert nll.loc["temperature_scaling", "value"] < nll.loc["identity", "value"]
+    logits = load_logits(toy)
+    temperature = TemperatureScaling().fit(*logits.val).temperature
+    assert temperature == pytest.approx(2, rel=0.2)
+    assert nll.loc["temperature_scaling", "note"].startswith(f"T = {temperature:.4f}; val ECE ")
+    assert record.record(str(toy), keys) == 0  # already there
+    assert record.record(str(toy), keys[:1], again=True) == 0  # measured again, and the same
+
+
+def test_keys_make_calibrators():
+    cts = record.calibrator("cts accuracy_constraint=False")
+    assert isinstance(cts, ClassTemperatureScaling) and cts.accuracy_constraint is False
+    assert record.calibrator("temperature_scaling:focal gamma=2").objective.gamma == 2
+    with pytest.raises(ValueError, match="Expected `key` to be one of identity"):
+        record.calibrator("platt")
+    with pytest.raises(ValueError, match="Expected `objective` to be one of nll"):
+        record.calibrator("cts:hinge")
+
+
+def test_methods_start_with_none_and_need_only_logits():
+    keys = record.methods()
+    assert keys[0] == "identity" and "cts" in keys
+    assert not any(key.startswith("neural_clamping") for key in keys)
+
+
+def test_logits_are_trained_only_above_smoke(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="Expected `logits` to be one of"):
+        record.ensure_logits("digits/small_cnn-cross_entropy-s7")
+    with pytest.raises(ValueError, match="Expected `logits` to be <dataset>/<model>"):
+        record.ensure_logits("nonsense", budget="reduced")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="Expected `logits` to be a network that can be trained"):
+        record.ensure_logits("digits/small_cnn-cross_entropy-s7", budget="paper")
+
+
+class TestCommandLine:
+    def test_train_writes_logits_and_resumes(self, tmp_path, capsys):
+        command = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--device", "cpu"]
+        command += ["--out", str(tmp_path / "run")]
+        assert main(command) == 0
+        assert "test accuracy 9" in capsys.readouterr().out
+        stamp = (tmp_path / "run" / "logits.npz").stat().st_mtime_ns
+        assert main(command) == 0
+        assert (tmp_path / "run" / "logits.npz").stat().st_mtime_ns == stamp
+
+    def test_calibrate_prints_saves_and_the_file_loads(self, toy, tmp_path, capsys):
+        assert main(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]) == 0
+        out = capsys.readouterr().out
+        assert "ece" in out and "saved" in out
+        assert load_calibrator(tmp_path / "ts.npz").temperature == pytest.approx(2, rel=0.2)
+
+    def test_evaluate_gives_intervals_that_hold_the_accuracy(self, toy, capsys):
+        assert main(["evaluate", str(toy)]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
+        value, low, high = (float(x.strip("[],")) for x in line.split()[1:])
+        assert low < value < high
+
+    @pytest.mark.parametrize(
+        ("command", "message"),
+        [
+            (["calibrate"], "Expected `logits` to be one network, or --all, but got neither"),
+            (["calibrate", "absent.npz"], "absent.npz"),
+            (["evaluate", "absent"], "Expected `logits` to be one of"),
+            (["train", "--dataset", "mnist", "--model", "resnet20"], "Expected `dataset` to be one of digits"),
+            (["train", "--dataset", "digits", "--model", "vgg", "--budget", "smoke"], "Expected `model` to be one of"),
+            (["train", "--dataset", "digits", "--model", "small_cnn", "--loss", "hinge"], "Expected `loss` to be one"),
+            (["train", "--dataset", "digits", "--model", "small_cnn"], "Expected `budget` to be one with a recipe"),
+        ],
+    )
+    def test_bad_input_says_so_and_exits_1(self, command, message, capsys):
+        assert main(command) == 1
+        assert message in capsys.readouterr().err
