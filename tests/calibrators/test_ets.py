@@ -1,0 +1,123 @@
+"""Ensemble temperature scaling: by hand, against EM, never worse than temperature scaling, authors' numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.calibrators import ETS, TemperatureScaling
+from calibkit.metrics import ece, nll
+from calibkit.objectives import OBJECTIVES, Focal, LabelSmoothing
+
+SMOOTH = [name for name, cls in OBJECTIVES.items() if cls.smooth and name != "cls"]
+
+
+@pytest.fixture
+def noisy(overconfident):
+    """Logits at whose labels 10 % are drawn anew: no temperature fits both the labels and the noise."""
+    z, y = overconfident
+    rng = np.random.default_rng(1)
+    again = torch.from_numpy(rng.random(len(y)) < 0.1)
+    return z, torch.where(again, torch.from_numpy(rng.integers(0, z.shape[1], len(y))), y)
+
+
+def components(z, y, temperature):
+    """(N, 3) probability of the label under each term of the mixture."""
+    rows = torch.arange(len(y))
+    scaled, raw = (z / temperature).softmax(1)[rows, y], z.softmax(1)[rows, y]
+    return torch.stack([scaled, raw, torch.full_like(raw, 1 / z.shape[1])], 1)
+
+
+def test_one_frequency_at_two_gaps():
+    """9 of 10 right at a gap of 50 and at one of 90: raw probabilities of 1 need a weight of 0.8 and 0.2 * 1/2."""
+    z = np.array([[90.0, 0.0]] * 10 + [[50.0, 0.0]] * 10)
+    y = np.array([0] * 9 + [1] + [0] * 9 + [1])
+    ets = ETS().fit(z, y)
+    assert ets(z)[[0, -1], 0] == pytest.approx([0.9, 0.9], abs=1e-6)
+    assert ets.weights[2] == pytest.approx(0.2, abs=1e-6)
+
+
+def test_weights_equal_those_of_expectation_maximisation(noisy):
+    z, y = noisy
+    ets = ETS().fit(z, y)
+    a, w = components(z, y, ets.temperature), torch.full((3,), 1 / 3, dtype=torch.float64)
+    for _ in range(20_000):
+        w = (a * w / (a @ w)[:, None]).mean(0)
+    assert ets.temperature == TemperatureScaling().fit(z, y).temperature
+    assert ets.weights == pytest.approx(w.numpy(), abs=2e-4)
+    assert nll(ets(z), y) <= float(-(a @ w).log().mean()) + 1e-12
+
+
+@pytest.mark.parametrize("objective", SMOOTH)
+def test_optimal_on_the_simplex_and_never_worse_than_temperature_scaling(objective, noisy):
+    """At an optimum no direction towards a vertex of the simplex descends (the first-order condition)."""
+    z, y = noisy
+    ets, objective = ETS(objective).fit(z, y), OBJECTIVES[objective]()
+
+    def value(w):
+        p = w[0] * (z / ets.temperature).softmax(1) + w[1] * z.softmax(1) + w[2] / z.shape[1]
+        return objective.value(p.log(), y)
+
+    best = value(ets.weights)
+    assert best <= value(np.array([1.0, 0.0, 0.0])) + 1e-15
+    for vertex in np.eye(3):
+        assert value(0.999 * ets.weights + 0.001 * vertex) >= best - 1e-13
+    assert ets.weights.min() >= 0 and ets.weights.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+def test_class_loss_scaling_ends_at_its_fixed_point(noisy):
+    """At its own weights, held fixed, no vertex of the simplex is a descent direction."""
+    z, y = noisy
+    ets, objective = ETS("cls").fit(z, y), OBJECTIVES["cls"]()
+    a = components(z, y, ets.temperature)
+    q = a @ torch.from_numpy(ets.weights)
+    slopes = -(objective.weights(-q.log(), y, z.shape[1])[:, None] * a / q[:, None]).sum(0).numpy()
+    assert (slopes - ets.weights @ slopes >= -1e-6).all()
+
+
+def test_argmax_is_kept(noisy):
+    z, y = noisy
+    assert (ETS().fit(z, y)(z).argmax(1) == z.argmax(1)).all()
+
+
+def test_of_jung_et_al_is_one_temperature(overconfident):
+    """Their mixture of logits is softmax(z (w1 / T + w2)): nothing moves the third weight but rounding."""
+    z, y = (x[:500] for x in overconfident)
+    ets = ETS(solver="sctl").fit(z, y)
+    scale = ets.weights[0] / ets.temperature + ets.weights[1]
+    assert torch.allclose(ets(z), (z * scale).softmax(1), atol=1e-14)
+    assert abs(ets.weights[2]) < 1e-6
+    assert 1 / scale == pytest.approx(TemperatureScaling().fit(z, y).temperature, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "ece"}, "Expected `objective` to be one of nll"),
+        ({"solver": "newton"}, "Expected `solver` to be one of exact, sctl"),
+        ({"objective": "class_balanced", "solver": "sctl"}, "Expected `objective` to be nll, label_smoothing"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        ETS(**options)
+
+
+@pytest.mark.parametrize("objective", [LabelSmoothing(0.1), Focal(1.0)])
+def test_objectives_with_options_survive_a_file(objective, noisy, tmp_path):
+    from calibkit.calibrators import load
+
+    z, y = noisy
+    ets = ETS(objective).fit(z, y)
+    again = load(ets.save(tmp_path / "ets.npz"))
+    assert again.objective == objective and torch.equal(again(z), ets(z))
+
+
+def test_published_logits(published):
+    """No worse than the optimum that Mix-n-Match's own helpers reach."""
+    known = published.oracle["ets"]
+    ets = ETS().fit(*published.logits.val)
+    test_logits, test_labels = published.logits.test
+    assert ets.temperature == pytest.approx(known["temperature"], rel=1e-7)
+    assert ets.weights == pytest.approx(known["weights"], abs=1e-4)
+    assert nll(ets(published.logits.val_logits), published.logits.val_labels) <= known["val_nll"] + 1e-9
+    assert ece(ets(test_logits), test_labels) == pytest.approx(known["test_ece"], abs=2e-5)
