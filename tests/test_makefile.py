@@ -1,6 +1,7 @@
 """Every command that the prose shows is one that exists."""
 
 import contextlib
+import functools
 import importlib
 import io
 import re
@@ -29,13 +30,18 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
+@functools.cache
+def help_of(program: str) -> str:
+    """What a program of the environment prints for ``--help``."""
+    path = Path(sys.executable).with_name(program)
+    return subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
+
+
 def known(words: list[str]) -> bool:
     """Whether a command would be understood by the program that it names."""
     if words[0].endswith(("papermill", "snakemake")):
-        help_text = subprocess.run(
-            [Path(sys.executable).with_name(Path(words[0]).name), "--help"], capture_output=True, text=True, check=True
-        ).stdout
-        return all(option in help_text for option in words if option.startswith("--") and "slurm" not in option)
+        text = help_of(Path(words[0]).name)
+        return all(option in text for option in words if option.startswith("--"))
     if words[0] == "conda":
         return (ROOT / words[words.index("-f") + 1]).exists()
     if words[:2] == ["pip", "install"]:
