@@ -1,0 +1,1024 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Measuring calibration
+#
+# A classifier that says "80 %" should be right in 80 % of such cases. This chapter makes that sentence precise, defines
+# every number with which this book measures it, and finds out how far each number can be trusted.
+#
+# On real data the true calibration error is unknown, so nobody can tell whether a metric is right. Most of this chapter
+# therefore runs on classifiers that we build ourselves, with a true error that we know. At the end you can
+#
+# - read a reliability diagram, and say which part of it is chance;
+# - say what each metric sees and what it is blind to;
+# - judge whether a difference of 0.2 points between two printed calibration errors means anything;
+# - explain why two libraries return different numbers for the same predictions.
+
+# %% tags=["parameters"]
+n_samples = 2000  # samples behind the diagrams and the comparison of estimators
+n_bins = 15  # bins, where the text does not vary them
+n_repeats = 100  # simulated test sets behind every mean, spread and coverage
+seed = 0  # of everything random
+logits = "cifar10/resnet20-cross_entropy-s0"  # the real network: a name of the logits zoo, or a path to an .npz
+
+# %% tags=["hide-input"]
+from calibkit import notebook
+
+notebook.parameters(
+    globals(),
+    n_samples=range(200, 50_001),
+    n_bins=range(2, 201),
+    n_repeats=range(10, 5001),
+    seed=range(2**31),
+    logits=str,
+)
+
+# %% tags=["hide-input"]
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import brentq
+from scipy.special import entr, softmax
+from scipy.stats import norm
+
+from calibkit import metrics, plots
+from calibkit.calibrators import TemperatureScaling
+from calibkit.logits import find
+from calibkit.metrics import accuracy, bootstrap, classwise_ece, ece, evaluate, nll, reliability_bins
+
+plots.use_style()
+torch.set_num_threads(1)
+data = find(logits)  # an unknown name stops here, not at the end
+
+
+def show(frame, digits=2, **options):
+    """Print a table with a fixed number of digits, without negative zeros."""
+    frame = frame.round(digits).map(lambda v: v + 0.0 if isinstance(v, float) else v)  # -0.0 + 0.0 is 0.0
+    print(frame.to_string(float_format=f"%.{digits}f", na_rep="-", **options))
+
+
+# %% [markdown]
+# ## What calibration is
+#
+# ### Words
+#
+# A *classifier* takes an input $\mathbf{x}$, say an image, and scores $K$ classes. The last layer of a network gives
+# one real number a class, the *logits* $\mathbf{z} \in \mathbb{R}^K$. Softmax turns them into *probabilities*, which
+# are positive and sum to one:
+#
+# $$p_k = \frac{e^{z_k}}{\sum_j e^{z_j}} .$$
+#
+# The *prediction* $\hat y$ is the class of the largest probability, and that probability is the *confidence*
+# $\hat p = p_{\hat y}$. Logits $(2, 1, -1)$ become probabilities $(0.71, 0.26, 0.04)$: the classifier predicts class 0
+# with confidence 0.71.
+#
+# *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at its word:
+# of all inputs on which the classifier says 0.71, is it right on 71 %?
+#
+# ### Ten forecasts by hand
+#
+# A forecaster says each morning whether it will rain. Her ten forecasts, sorted by confidence:
+#
+# | confidence $\hat p$ | days | right | accuracy | gap |
+# |---|---|---|---|---|
+# | 0.9 | 5 | 3 | 3/5 = 0.6 | 0.3 |
+# | 0.6 | 5 | 3 | 3/5 = 0.6 | 0.0 |
+#
+# On the days when she says 0.6 she is right as often as she says. When she says 0.9 she is not: she is
+# *over-confident*. Averaging the gaps, each weighted with its share of the days, gives one number:
+#
+# $$\tfrac{5}{10} \cdot 0.3 + \tfrac{5}{10} \cdot 0.0 = 0.15 .$$
+#
+# This is her *expected calibration error* (ECE). The package agrees:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+confidence = np.repeat([0.9, 0.6], 5)
+right = np.array([1, 1, 1, 0, 0, 1, 1, 1, 0, 0])
+forecasts = np.column_stack([confidence, 1 - confidence])  # class 0 is what she predicts
+print(f"accuracy {accuracy(forecasts, 1 - right):.2f}, ECE {ece(forecasts, 1 - right, n_bins=10):.2f}")
+
+# %% [markdown]
+# Note what the number says and what it does not. Her accuracy is 60 % on both kinds of days, so her two confidences
+# carry no information. Saying 0.6 every day would make her perfectly calibrated, and no better at telling rain from
+# sun. **Calibration is not skill.** It is honesty about the skill that is there.
+#
+# ### Three meanings of "calibrated"
+#
+# With more than two classes the word has three meanings. Probabilities run over the inputs and their labels $y$.
+#
+# | | the classifier is calibrated if | for all |
+# |---|---|---|
+# | *top-label* | $P(y = \hat y \mid \hat p = c) = c$ | confidences $c$ |
+# | *class-wise* | $P(y = k \mid p_k = v) = v$ | classes $k$, values $v$ |
+# | *full* | $P(y = k \mid \mathbf{p} = \mathbf{v}) = v_k$ | classes $k$, vectors $\mathbf{v}$ |
+#
+# Full calibration implies the other two, and neither of them implies it {cite:p}`vaicenavicius2019evaluating`. Two
+# small data sets with three classes show the difference.
+#
+# **A.** The classifier says $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is right
+# 60 % of the time, as it says. But class 1 is announced with 40 % and never comes; class 2 is excluded and comes.
+#
+# **B.** The classifier says one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
+# $(+0.1, -0.1, 0)$ for the even permutations, and by the opposite for the odd ones. Each class gets each value from one
+# even and one odd permutation, so the two errors cancel in every class.
+#
+# The last column below compares the frequencies with the whole vector, which is possible here because each vector
+# occurs ten times.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+EVEN, ODD = [(0, 1, 2), (1, 2, 0), (2, 0, 1)], [(0, 2, 1), (2, 1, 0), (1, 0, 2)]
+vectors = np.array([0.6, 0.3, 0.1])[EVEN + ODD]
+shift = np.repeat([[0.1, -0.1, 0.0], [-0.1, 0.1, 0.0]], 3, axis=0)
+
+
+def dataset(vectors, frequencies, n):
+    """n rows of each vector, with labels in exactly these frequencies."""
+    counts = np.rint(n * np.asarray(frequencies)).astype(int)
+    return np.repeat(vectors, n, axis=0), np.concatenate([np.repeat(np.arange(3), c) for c in counts])
+
+
+def full_error(probs, labels):
+    """Mean over rows and classes of |frequency - probability|, given the whole vector."""
+    _, group = np.unique(probs, axis=0, return_inverse=True)
+    error = probs - np.eye(probs.shape[1])[labels]
+    return np.abs(np.stack([error[group == g].mean(0) for g in group])).mean()
+
+
+A = dataset(np.array([[0.6, 0.4, 0.0]]), [[0.6, 0.0, 0.4]], 10)
+B = dataset(vectors, vectors + shift, 10)
+rows = {name: (ece(*data), classwise_ece(*data), full_error(*data)) for name, data in {"A": A, "B": B}.items()}
+show(pd.DataFrame(rows, index=["top-label", "class-wise", "full"]).T)
+
+# %% [markdown]
+# A is calibrated for its top label only; B for its top label and for every class, but not fully. Full calibration would
+# have to be checked for every possible vector, and a real network hardly ever says the same vector twice. So every
+# metric below looks at a one-dimensional shadow of the question, the confidence or one class at a time. Each has a
+# blind spot for that reason, and we shall visit them all.
+#
+# ## Classifiers whose truth is known
+#
+# To test a metric we need the answer. So we turn the usual order around: first draw what the classifier says, then
+# decide what is true, then draw labels from the truth.
+#
+# 1. Ten logits are drawn from a normal distribution, and softmax gives $\mathbf{p}$.
+# 2. The true probabilities of the labels, $\boldsymbol\pi$, are a function of the logits that we choose.
+# 3. The label is drawn from $\boldsymbol\pi$.
+#
+# Three choices of $\boldsymbol\pi$ serve the whole chapter.
+#
+# | classifier | truth | what it stands for |
+# |---|---|---|
+# | calibrated | $\boldsymbol\pi = \mathbf{p}$ | the ideal |
+# | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | a network as trained; dividing its logits by the temperature 1.5 would make it fully calibrated |
+# | wavy | $\pi_{\hat y} = \hat p + 0.08 \sin 4 \pi \hat p$, the rest in proportion | what a correction can leave behind: gaps of both signs |
+#
+# Write $r(c) = P(y = \hat y \mid \hat p = c)$ for the *calibration curve*: the accuracy at confidence $c$. The *true*
+# error is
+#
+# $$\mathrm{ECE}^\star = \mathbb{E} \, \bigl| r(\hat p) - \hat p \bigr| .$$
+#
+# For the wavy classifier $r$ is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on every
+# single input, so the absolute value comes out of the mean, and
+# $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of $\mathbf{z}$, without
+# labels and without bins, so 400,000 draws give them to about 0.01 points.
+
+# %%
+K, SCALE, T_TRUE = 10, 5.0, 1.5
+
+
+def with_top(p, top):
+    """Probabilities whose value at the predicted class is ``top``; the others keep their proportions."""
+    rest = (1 - top) / np.maximum(1 - p.max(1), 1e-12)
+    return np.where(np.arange(p.shape[1]) == p.argmax(1)[:, None], top[:, None], p * rest[:, None])
+
+
+def wave(c):
+    """Calibration curve of the wavy classifier."""
+    return c + 0.08 * np.sin(4 * np.pi * c)
+
+
+TRUTH = {
+    "calibrated": lambda z: softmax(z, axis=1),
+    "over-confident": lambda z: softmax(z / T_TRUE, axis=1),
+    "wavy": lambda z: with_top(softmax(z, axis=1), wave(softmax(z, axis=1).max(1))),
+}
+
+
+def draw_labels(truth, rng):
+    """One label a row, drawn from the rows of ``truth``."""
+    return (truth.cumsum(1) < rng.random((len(truth), 1))).sum(1).clip(max=truth.shape[1] - 1)
+
+
+def draw(name, n, rng, scale=SCALE):
+    """Logits, true probabilities and labels of n samples of one classifier."""
+    z = scale * rng.standard_normal((n, K))
+    truth = TRUTH[name](z)
+    return z, truth, draw_labels(truth, rng)
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def truth_table(name, n=400_000):
+    z = SCALE * np.random.default_rng([seed, 2]).standard_normal((n, K))
+    p, truth = softmax(z, axis=1), TRUTH[name](z)
+    c, t = p.max(1), truth[np.arange(n), p.argmax(1)]
+    error = np.abs(wave(c) - c) if name == "wavy" else c - t
+    return {"accuracy": t.mean(), "mean confidence": c.mean(), "true ECE": error.mean()}
+
+
+known = pd.DataFrame({name: truth_table(name) for name in TRUTH}).T
+print("percent")
+show(100 * known)
+
+# %% [markdown]
+# ## The reliability diagram, step by step
+#
+# A *reliability diagram* {cite:p}`degroot1983comparison` draws the calibration curve from a finite sample.
+#
+# 1. Cut the confidences $[0, 1]$ into $M$ bins of equal width. $B_m$ are the samples in bin $m$.
+# 2. In each bin, take the mean confidence $\operatorname{conf}(B_m)$ and the share of right predictions
+#    $\operatorname{acc}(B_m)$.
+# 3. Draw one point a bin. On the diagonal, the two are equal. Below it the classifier is over-confident: it is right
+#    less often than it says. Above it, it is under-confident. The red line to the diagonal is the gap.
+#
+# Two things are easily overlooked. The diagram does not show how many samples a bin holds; the histogram below each one
+# does. And accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out of
+# 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar is no evidence of
+# anything.**
+
+# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (red) and the accuracy (black).", "name": "fig-metrics-diagrams"}} tags=["hide-input"]
+fig, axes = plt.subplots(2, 3, figsize=(9, 4.9), height_ratios=(3, 1), sharex=True)
+rng = np.random.default_rng([seed, 3])
+sample = {}
+for (top, bottom), name in zip(axes.T, TRUTH, strict=True):
+    z, _, labels = draw(name, n_samples, rng)
+    probs = softmax(z, axis=1)
+    sample[name] = probs, labels
+    plots.reliability_diagram(top, probs, labels, n_bins=n_bins)
+    z, truth, _ = draw(name, 100_000, rng)
+    p = softmax(z, axis=1)
+    bins = (50 * p.max(1)).astype(int)
+    curve = np.bincount(bins, truth[np.arange(len(p)), p.argmax(1)]) / np.maximum(np.bincount(bins), 1)
+    seen = np.bincount(bins) > 20
+    top.plot((np.arange(len(curve))[seen] + 0.5) / 50, curve[seen], color=plots.GREEN, linewidth=2, label="truth")
+    plots.confidence_histogram(bottom, probs, labels, n_bins=n_bins)
+    top.set(title=name, xlabel="")
+    bottom.set_ylabel("share")
+    handles = top.get_legend_handles_labels()
+    top.get_legend().remove()
+    bottom.get_legend().remove()
+fig.legend(*handles, loc="outside upper center", ncols=4)
+plt.show()
+
+# %% [markdown]
+# The numbers behind the middle diagram, and the sum that gives its ECE:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+bins = reliability_bins(*sample["over-confident"], n_bins=n_bins)
+frame = pd.DataFrame({"confidence": bins.confidence, "accuracy": bins.accuracy, "samples": bins.counts})
+frame["gap"] = (frame.accuracy - frame.confidence).abs()
+frame["share x gap"] = frame.samples / n_samples * frame.gap
+frame.index = [f"({low:.2f}, {high:.2f}]" for low, high in zip(bins.edges[:-1], bins.edges[1:], strict=True)]
+show(frame, 3)
+print(f"sum of share x gap {frame['share x gap'].sum():.4f}, ece() {ece(*sample['over-confident'], n_bins=n_bins):.4f}")
+
+# %% [markdown]
+# The truth of this classifier is 9.72 %, and this sample says 10.33 %. How far off such a number usually is, is the
+# subject of the section on bias.
+#
+# ## The metrics, and what each is blind to
+#
+# All take `probs` (N, K) and `labels` (N,), and all but the scores are fractions; the tables show percent.
+#
+# ### The top label, in bins
+#
+# The *expected calibration error* {cite:p}`naeini2015obtaining,guo2017calibration` is the weighted mean of the gaps:
+#
+# $$\mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N} \, \bigl| \operatorname{acc}(B_m) - \operatorname{conf}(B_m) \bigr| .$$
+#
+# - `ece`: $M = 15$ bins of equal width. A bin holds its upper edge but not its lower one, $(a, b]$; a confidence of
+#   exactly 1 is in the last bin.
+# - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
+# - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are cut into $M$ parts of
+#   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
+# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, from which the part that chance adds is
+#   subtracted,
+#
+# $$\Bigl( \sum_m \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
+#   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_m| - 1} \Bigr] \Bigr)_+^{1/2} .$$
+#
+# ### The top label, without bins
+#
+# Sort the samples by confidence and write $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$ for the gap of one sample.
+#
+# - `ks_error` {cite:p}`gupta2021calibration`: the largest partial sum,
+#   $\max_c \frac1N \bigl| \sum_{i: \hat p_i \le c} g_i \bigr|$, as in the Kolmogorov–Smirnov test. Gaps of opposite
+#   sign cancel along the way.
+# - `smooth_ece` {cite:p}`blasiok2024smooth`: the gaps are smoothed with a Gaussian kernel over the confidence, and the
+#   absolute value of the result is integrated. The width of the kernel is the value at which width and error are equal,
+#   so nothing has to be chosen.
+#
+# ### Every class
+#
+# Here each $p_k$ is compared with $\mathbb{1}[y = k]$, for all classes, whether predicted or not.
+#
+# - `classwise_ece` (SCE) {cite:p}`kull2019beyond`: the ECE of each class over bins of equal width, averaged over the
+#   classes.
+# - `ace` {cite:p}`nixon2019measuring`: the same with equal mass.
+# - `tace`: `ace` over the values $p_k \ge 0.01$ only. Without the threshold the many values near 0 dilute the mean.
+#
+# ### Scores
+#
+# Two scores judge the whole vector $\mathbf{p}$ against the label, one sample at a time:
+#
+# $$\mathrm{NLL} = - \frac1N \sum_i \log p_{i, y_i} , \qquad
+#   \mathrm{Brier} = \frac1N \sum_i \sum_k \bigl( p_{ik} - \mathbb{1}[y_i = k] \bigr)^2 .$$
+#
+# They are *proper*: in expectation nothing beats saying the true probabilities. They need no bins and have no bias. But
+# they measure skill and honesty together. If $\boldsymbol\pi$ is the truth for an input, and $\mathbf{r}$ the mean
+# truth over all inputs that get the same $\mathbf{p}$, then {cite:p}`degroot1983comparison`
+#
+# $$\mathbb{E} \, \mathrm{NLL} = \underbrace{\mathbb{E} \, H(\boldsymbol\pi)}_{\text{noise in the labels}}
+#   + \underbrace{\mathbb{E} \, \mathrm{KL}(\boldsymbol\pi \,\|\, \mathbf{r})}_{\text{detail that } \mathbf{p} \text{ leaves out}}
+#   + \underbrace{\mathbb{E} \, \mathrm{KL}(\mathbf{r} \,\|\, \mathbf{p})}_{\text{miscalibration}} ,$$
+#
+# with the entropy $H$ and the Kullback–Leibler divergence. A function that maps old probabilities to new ones, such as
+# a temperature, can remove the last term and nothing else. `accuracy` and `entropy` are reported beside the rest: a
+# correction may cost accuracy, and the mean entropy says how much it has softened the outputs.
+#
+# ### The blind spots
+#
+# Six suspects, each of 100,000 samples (B: the 60 from above):
+#
+# | | what it does | what is true of it |
+# |---|---|---|
+# | calibrated | says the truth | nothing to find |
+# | class prior | says 0.1 for every class, always | fully calibrated, and useless |
+# | over-confident | $\mathbf{z}$ is 1.5 times too large | to be found by all |
+# | opposite | over-confident when it predicts classes 0–4, under-confident by as much for 5–9 | top-label calibrated |
+# | swapped rest | right about the top label; the ranks of the other nine are reversed | top-label calibrated |
+# | B | see above | class-wise calibrated |
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def opposite(z):
+    p = softmax(z, axis=1)
+    c, sign = p.max(1), np.where(p.argmax(1) < 5, -1, 1)
+    return with_top(p, c + 0.4 * sign * c * (1 - c))
+
+
+def swapped_rest(z):
+    p = softmax(z, axis=1)
+    rows, order = np.arange(len(p))[:, None], p.argsort(1)
+    truth = p.copy()
+    truth[rows, order[:, :-1]] = p[rows, order[:, -2::-1]]
+    return truth
+
+
+rng = np.random.default_rng([seed, 4])
+z = SCALE * rng.standard_normal((100_000, K))
+p, prior = softmax(z, axis=1), np.full((len(z), K), 1 / K)
+suspects = {  # what it says, and what is true
+    "calibrated": (p, p),
+    "class prior": (prior, p),
+    "over-confident": (p, TRUTH["over-confident"](z)),
+    "opposite": (p, opposite(z)),
+    "swapped rest": (p, swapped_rest(z)),
+}
+answers = {name: (says, draw_labels(truth, rng)) for name, (says, truth) in suspects.items()} | {"B": B}
+verdicts = pd.DataFrame({name: evaluate(*answer, n_bins=n_bins) for name, answer in answers.items()})
+print("errors, accuracy and Brier score in percent; NLL and entropy in 0.01 nats")
+show(100 * verdicts)
+
+# %% [markdown]
+# Read the table by columns. Entries up to half a percent are chance, as the first column shows.
+#
+# - **Class prior.** Every calibration error is near zero for a classifier that has looked at nothing. Only accuracy,
+#   NLL and Brier see it. A calibration error alone is no reason to use a classifier.
+# - **Over-confident.** All see it. `ece`, `adaptive_ece`, `smooth_ece` and `ks_error` agree to the last digit, because
+#   every gap has the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$
+#   are near zero and right. Class-wise values of data sets with different $K$ cannot be compared.
+# - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
+#   those in the first column. This is the case for which {doc}`class-based temperatures <class_temperature_scaling>`
+#   were made.
+# - **Swapped rest.** The top-label errors see nothing, the class-wise errors are large, and the NLL is a disaster: the
+#   true label often is the class that was ranked last.
+# - **B.** No calibration error sees it.
+#
+# The maximum error `mce` deserves a warning: it reports 19 % in the first column, for a perfect classifier with 100,000
+# samples. One bin that holds next to nothing is enough. This book does not use it.
+#
+# The decomposition of the NLL, with each term computed from the known truth:
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def kl(a, b):
+    return (a * np.log(np.maximum(a, 1e-300) / b)).sum(1).mean()
+
+
+def decomposition(name):
+    says, truth = suspects[name]
+    given_p = prior if name == "class prior" else truth  # every other p occurs once
+    parts = {"noise": entr(truth).sum(1).mean(), "left out": kl(truth, given_p), "miscalibration": kl(given_p, says)}
+    return parts | {"sum": sum(parts.values()), "NLL measured": nll(*answers[name])}
+
+
+print("nats")
+show(pd.DataFrame({name: decomposition(name) for name in suspects}).T, 3)
+
+# %% [markdown]
+# Over-confidence costs 0.07 nats here, and that is what temperature scaling could win back. On real data only the last
+# column can be measured. So the NLL compares two corrections of the *same* network cleanly, since their first two terms
+# are equal if neither merges different outputs; of two different networks it says which is better, not which is better
+# calibrated.
+#
+# ## Bias: a calibrated classifier has an ECE above zero
+#
+# ### How large
+#
+# Take a calibrated classifier. In a bin with $n_m$ samples, $\operatorname{acc} - \operatorname{conf}$ is a mean of
+# $n_m$ independent errors with mean zero. Its variance is $v_m / n_m$, where $v_m$ is the mean of $\hat p (1 - \hat p)$
+# in the bin. It is nearly normal, and the mean absolute value of a centred normal is $\sqrt{2 / \pi}$ times its
+# standard deviation. With $w_m = n_m / N$,
+#
+# $$\mathbb{E} \, \mathrm{ECE} \approx \sqrt{\frac{2}{\pi N}} \sum_{m=1}^{M} \sqrt{w_m v_m}
+#   \;\le\; \sqrt{\frac{2 M v}{\pi N}} , \qquad v = \mathbb{E} \, \hat p (1 - \hat p) .$$
+#
+# The bound is the Cauchy–Schwarz inequality, and it is close when the terms $w_m v_m$ are alike. So the bias grows like
+# $\sqrt{M / N}$: four times the samples halve it, and twice the bins cost as much as half of the samples. Simulation
+# against formula:
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def test_sets(name, n, repeats, key, scale=SCALE):
+    """Independent test sets of one classifier: (probs, labels) of n samples each."""
+    rng = np.random.default_rng([seed, *key, n])
+    for _ in range(repeats):
+        z, _, labels = draw(name, n, rng, scale)
+        yield softmax(z, axis=1), labels
+
+
+c = softmax(SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K)), axis=1).max(1)
+rows = {}
+for n in (500, 2000, 8000):
+    found = pd.DataFrame(
+        [{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in test_sets("calibrated", n, n_repeats, (5, 1))]
+    )
+    for m in found:
+        index = np.ceil(c * m).astype(int)
+        share_times_variance = np.bincount(index, c * (1 - c)) / len(c)
+        formula = np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum()
+        bound = np.sqrt(2 * m * np.mean(c * (1 - c)) / np.pi / n)
+        rows[n, m] = {"simulated": found[m].mean(), "formula": formula, "bound": bound, "std": found[m].std()}
+print("ECE of the calibrated classifier, percent")
+show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
+
+# %% [markdown]
+# The standard deviation in the last column is two to nine times smaller than the mean. So this is not bad luck: with 15
+# bins, *every* test set of 500 samples shows an ECE of about 4 %.
+#
+# ### Too few bins, too many bins
+#
+# With gaps of both signs there is a second bias, downwards. A bin that spans a stretch of over-confidence and one of
+# under-confidence averages them away, and with one bin for all, ECE is $|\text{accuracy} - \text{mean confidence}|$. By
+# the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds the true one.
+
+# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}} tags=["hide-input"]
+M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
+fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+for ax, name in zip(axes, TRUTH, strict=True):
+    for n, repeats in ((500, n_repeats // 2), (2000, n_repeats // 4), (10_000, n_repeats // 10)):
+        mean = np.mean([[ece(*test, n_bins=m) for m in M_GRID] for test in test_sets(name, n, repeats, (5, 2))], axis=0)
+        ax.plot(M_GRID, 100 * mean, "o-", label=f"N = {n:,}")
+    ax.axhline(100 * known.loc[name, "true ECE"], color="black", linestyle="--", linewidth=1)
+    ax.axvline(15, color="grey", linewidth=0.6)
+    ax.set(title=name, xscale="log", xlabel="bins M", ylim=(0, 20))
+    ax.set_xticks([1, 5, 15, 60, 250], labels=[1, 5, 15, 60, 250])
+    ax.minorticks_off()
+axes[0].set_ylabel("ECE, %")
+axes[0].legend(loc="upper left")
+plt.show()
+
+# %% [markdown]
+# The over-confident classifier hardly minds how it is binned, since $|\cdot|$ has no effect when all gaps have one
+# sign. That is the situation *before* calibration. *After* it, gaps are small and of both signs, as in the other two
+# panels, and then the number of bins decides what is printed. Comparing a paper's 15 bins with another's 25 is safe in
+# the first situation only.
+#
+# ### The estimators side by side
+#
+# Each metric has a limit of its own, its value on unlimited samples. For the calibrated classifier it is zero; for the
+# others we take it from 500,000 samples, which give it to about 0.06 points. The bias of an estimator is its mean over
+# test sets of $N$ samples, minus that limit.
+
+# %%
+TOP = ["ece", "adaptive_ece", "smooth_ece", "ks_error", "debiased_ece"]
+limits = {"calibrated": dict.fromkeys(TOP, 0.0)}
+for name in ("over-confident", "wavy"):
+    limits[name] = evaluate(*next(test_sets(name, 500_000, 1, (5, 3))), TOP, n_bins=n_bins)
+
+
+def repeats(n):
+    """Test sets of n samples: fewer of the large ones, whose results vary less."""
+    return max(10, min(2 * n_repeats, 2000 * n_repeats // n))
+
+
+sizes = sorted({200, 500, 1000, n_samples, 5000, 10_000})
+found = pd.DataFrame(
+    {"classifier": name, "n": n} | evaluate(*test, TOP, n_bins=n_bins)
+    for name in TRUTH
+    for n in sizes
+    for test in test_sets(name, n, repeats(n), (5, 4))
+)
+error = found.set_index(["classifier", "n"]).sub(pd.DataFrame(limits).T.rename_axis("classifier"), level="classifier")
+bias = error.groupby(level=[0, 1]).mean()
+
+# %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}} tags=["hide-input"]
+fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+for ax, name in zip(axes, TRUTH, strict=True):
+    for metric, marker in zip(TOP, "os^vD", strict=True):
+        ax.plot(sizes, 100 * bias.loc[name, metric], marker=marker, label=metric)
+    ax.axhline(0, color="black", linestyle="--", linewidth=1)
+    ax.set(title=name, xscale="log", xlabel="samples N")
+    ax.set_xticks([200, 1000, 5000], labels=["200", "1,000", "5,000"])
+    ax.minorticks_off()
+axes[0].set_ylabel("bias, percentage points")
+axes[0].legend()
+plt.show()
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(f"N = {n_samples}, percent: limit, bias, standard deviation, and root mean square error")
+rows = {}
+for name in TRUTH:
+    for metric, e in error.loc[name, n_samples].items():
+        rows[name, metric] = {
+            "limit": limits[name][metric],
+            "bias": e.mean(),
+            "std": e.std(),
+            "rmse": np.sqrt((e**2).mean()),
+        }
+show(100 * pd.DataFrame(rows).T)
+
+# %% [markdown]
+# What the figure and the table say:
+#
+# - With gaps of one sign, all five are about equally good. The choice of metric matters after calibration, not before.
+# - `adaptive_ece` has the bias of `ece`. Equal mass avoids nearly empty bins, not chance.
+# - `smooth_ece` has half the spread on the calibrated classifier and half the bias on the wavy one. But on the
+#   calibrated one its bias shrinks more slowly than that of `ece`, and is the larger one at $N = 10{,}000$.
+# - `ks_error` has half the bias of `ece` on the calibrated classifier. But it is another quantity: on the wavy
+#   classifier its limit is a third of that of `ece`, because neighbouring waves cancel in its partial sums.
+# - `debiased_ece` has next to no bias where there is an error to find, and pays with the largest spread. On a
+#   calibrated classifier its square is right on average, but a negative square counts as zero, so its mean stays above
+#   zero.
+#
+# ### What would a calibrated classifier score here?
+#
+# The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric: this is
+# what a calibrated classifier with the same outputs scores on a test set of this size
+# {cite:p}`vaicenavicius2019evaluating`. Many such draws give the whole distribution, and so a test of calibration: an
+# ECE beyond its 95 % quantile is evidence against it.
+#
+# We do this for two classifiers with ten classes and $N = 10{,}000$ test samples, the size of CIFAR-10 and CIFAR-100.
+# The *easy* one has larger logits and an accuracy of 94 %, as networks have on CIFAR-10. The *hard* one is the
+# calibrated classifier of the sections above, as accurate as networks are on CIFAR-100.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+SCALES = {"easy": 20.0, "hard": SCALE}
+
+
+def score_if_calibrated(probs, repeats, **options):
+    """ECE of the given outputs on labels drawn from themselves."""
+    rng = np.random.default_rng([seed, 5, 5])
+    return np.array([ece(probs, draw_labels(probs, rng), **options) for _ in range(repeats)])
+
+
+rows = {}
+for name, scale in SCALES.items():
+    probs, labels = next(test_sets("calibrated", 10_000, 1, (5, 6), scale))
+    for m in (10, 15, 25, 100):
+        scores = score_if_calibrated(probs, n_repeats, n_bins=m)
+        rows[name, m] = {
+            "accuracy": accuracy(probs, labels),
+            "mean": scores.mean(),
+            "95 % quantile": np.quantile(scores, 0.95),
+        }
+print("ECE of calibrated classifiers, N = 10,000, percent")
+show(100 * pd.DataFrame(rows).T.rename_axis(["classifier", "bins"]))
+
+# %% [markdown]
+# With 15 bins and 10,000 samples, the perfect classifier prints an ECE of half a percent if it is right 94 % of the
+# time, and of one percent if it is right 79 % of the time. Nothing below the 95 % quantile can be told from perfection.
+# **Compare an ECE with this row, never with zero.**
+#
+# ## Intervals, and how many samples a difference needs
+#
+# ### The bootstrap
+#
+# A test set is one draw, and another would give another number. The *bootstrap* {cite:p}`efron1993introduction`
+# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95 % of the resampled values are
+# the *percentile interval*. One call gives it for any metric:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+probs, labels = sample["wavy"]
+chosen = ["accuracy", "nll", "brier", "ece", "ks_error", "debiased_ece"]
+values, intervals = (
+    evaluate(probs, labels, chosen, n_bins=n_bins),
+    bootstrap(probs, labels, chosen, n_bins=n_bins, seed=seed),
+)
+show(pd.DataFrame({name: (values[name], *intervals[name]) for name in chosen}, index=["value", "low", "high"]).T, 4)
+
+# %% [markdown]
+# A 95 % interval should hold the truth for 95 of 100 test sets. For an average over samples, such as accuracy, NLL or
+# Brier score, it does. For a biased estimator there is reason for doubt: a resample repeats some samples, so it is
+# noisier than the test set, and the bias enters a second time. We can count, since the truth is known. Beside the
+# percentile interval $(l, h)$ stands the *reflected* one, $(2 e - h, 2 e - l)$ around the estimate $e$, which shifts
+# the interval by the bias that the resamples show.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+n, measured = 1000, ["accuracy", "nll", "ece", "ks_error", "debiased_ece"]
+rows = {}
+for name in TRUTH:
+    truth = next(test_sets(name, 400_000, 1, (6, 1)))
+    target = evaluate(*truth, ["accuracy", "nll"]) | limits[name]
+    held = []
+    for probs, labels in test_sets(name, n, n_repeats, (6, 2)):
+        estimates = evaluate(probs, labels, measured, n_bins=n_bins)
+        for metric, (low, high) in bootstrap(
+            probs, labels, measured, n_resamples=200, n_bins=n_bins, seed=seed
+        ).items():
+            reflected = 2 * estimates[metric] - high, 2 * estimates[metric] - low
+            held.append((metric, *(a <= target[metric] <= b for a, b in ((low, high), reflected))))
+    rows[name] = pd.DataFrame(held, columns=["metric", "percentile", "reflected"]).groupby("metric", sort=False).mean()
+print(f"share of 95 % intervals that hold the truth, percent; {n_repeats} test sets of {n} samples")
+show(100 * pd.concat(rows, axis=1), 0)
+
+# %% [markdown]
+# Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets. The percentile interval
+# of `ece` nearly keeps it for the over-confident classifier. It fails on the wavy one, and on the calibrated one no
+# interval ever holds the truth: no resample has an ECE of zero. The reflected interval is better, but not right either.
+#
+# So an interval of ECE is read as a *width*: how far the number would move on another test set. The
+# {ref}`protocol <sec-intervals>` uses it in this way only.
+#
+# ### How many samples separate two networks?
+#
+# While all gaps have one sign, ECE is the mean of $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$, so its standard
+# deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. To tell two networks apart on *independent* test
+# sets, with a 5 % test that succeeds four times out of five, takes
+#
+# $$N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}$$
+#
+# samples each, where $\Delta$ is the difference of their true errors.
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def sample_gaps(probs, labels):
+    """Confidence minus correctness of each sample."""
+    return probs.max(1) - (probs.argmax(1) == labels)
+
+
+spread = {
+    name: sample_gaps(*next(test_sets("over-confident", 200_000, 1, (6, 3), scale))).std()
+    for name, scale in SCALES.items()
+}
+delta = np.array([0.1, 0.2, 0.3, 0.5, 1.0])
+frame = pd.DataFrame(index=pd.Index(delta, name="points"))
+for name, s in spread.items():
+    frame[name] = [f"{2 * 2.8**2 * s**2 / (d / 100) ** 2:,.0f}" for d in delta]
+print("std of one ECE at N = 10,000, points:", ", ".join(f"{name} {s:.2f}" for name, s in spread.items()))
+test = next(test_sets("over-confident", 10_000, 1, (6, 4), SCALES["easy"]))
+low, high = bootstrap(*test, ["ece"], n_resamples=500, n_bins=n_bins, seed=seed)["ece"]
+print(
+    f"bootstrap of one easy test set: ECE {100 * ece(*test, n_bins=n_bins):.2f}, interval {100 * low:.2f} to {100 * high:.2f}"
+)
+print("samples needed for a difference of ...")
+print(frame.to_string())
+
+# %% [markdown]
+# On 10,000 images, ECE moves by 0.24 or 0.42 points from one test set to the next. Differences of 0.1 to 0.3 points,
+# for which tables print an entry in bold, need 100,000 to 2.7 million samples. What that means in practice: take two
+# versions of the easy classifier, one with a true error 0.3 points above the other, and count how often their
+# independent test sets of 10,000 rank them the wrong way round.
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def true_error(a, scale):
+    """True ECE of the over-confident classifier whose logits are multiplied by a: all gaps have one sign."""
+    z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
+    return abs((softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)).mean())
+
+
+def draw_scaled(a, n, rng, scale):
+    """Test set of the over-confident classifier whose logits are multiplied by a."""
+    z, _, labels = draw("over-confident", n, rng, scale)
+    return softmax(a * z, axis=1), labels
+
+
+easy = SCALES["easy"]
+worse = brentq(lambda a: true_error(a, easy) - true_error(1.0, easy) - 0.003, 1.0, 2.0)
+rng = np.random.default_rng([seed, 6, 5])
+better_scores, worse_scores = (
+    np.array([ece(*draw_scaled(a, 10_000, rng, easy), n_bins=n_bins) for _ in range(n_repeats)]) for a in (1.0, worse)
+)
+wrong = np.mean(better_scores > worse_scores)
+theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
+print(f"true ECE {100 * true_error(1.0, easy):.2f} % and {100 * true_error(worse, easy):.2f} %")
+print(f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {theory:.0%}")
+
+# %% [markdown]
+# ### The same test set for both
+#
+# Most comparisons are better than that: two corrections of one network, on the same images. Then what is random in one
+# number is random in the other, and cancels in the difference. The interval must know it: resample the images *once*
+# and compute both numbers on them, a *paired* bootstrap.
+
+
+# %%
+def paired_interval(metric, one, other, labels, n_resamples=500):
+    """95 % percentile interval of metric(other) - metric(one) on the same samples."""
+    rng = np.random.default_rng([seed, 6, 6])
+    differences = []
+    for _ in range(n_resamples):
+        rows = rng.integers(0, len(labels), len(labels))
+        differences.append(metric(other[rows], labels[rows]) - metric(one[rows], labels[rows]))
+    return np.quantile(differences, [0.025, 0.975])
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+rows = {}
+for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55)):
+    rng = np.random.default_rng([seed, 6, 7])
+    errors = np.empty((n_repeats, 2))
+    for i in range(n_repeats):
+        z, _, labels = draw("over-confident", 10_000, rng, easy)
+        errors[i] = [ece(softmax(z / t, axis=1), labels, n_bins=n_bins) for t in (one, other)]
+    rows[f"T = {one:.2f} and {other:.2f}"] = {
+        "true": true_error(1 / other, easy) - true_error(1 / one, easy),
+        "mean": np.diff(errors).mean(),
+        "std, paired": np.diff(errors).std(),
+        "std, independent": np.sqrt(errors.var(0).sum()),
+    }
+print("difference of two ECEs at N = 10,000, points")
+show(100 * pd.DataFrame(rows).T, 3)
+
+# %% [markdown]
+# Far from calibration the labels drop out of the difference altogether: if all gaps have one sign, it is the difference
+# of the two mean confidences. A difference of 0.27 points is then beyond doubt: it is 13 times its standard deviation,
+# and less than one standard deviation of independent test sets. Close to the best temperature ($T = 1.5$), gaps have
+# both signs. There the pairing only halves the spread, and the mean difference is not even the true one: of 0.27
+# points, 0.08 and 0.04 are left, because both numbers are mostly bias. This is where good methods are compared with
+# each other. The section on a real network uses `paired_interval`.
+#
+#
+# ## Why toolkits disagree
+#
+# "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
+# what happens at exactly 1. On smooth confidences nothing depends on it. On some inputs everything does:
+#
+# | input | where it comes from |
+# |---|---|
+# | smooth | the wavy classifier of the diagrams |
+# | on edges | confidences 0.7, 0.75 and 0.8, with 10 bins: rounded outputs |
+# | votes | an ensemble of 20 that votes, so every confidence is a multiple of 0.05 |
+# | ones | half of the confidences 0.95, half exactly 1 |
+#
+# `ece(..., like="torchmetrics")` and its siblings reproduce the binning of other packages. All rows use 10 bins.
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def forecast(confidence, right, dtype=np.float64):
+    """Two-class probabilities with these confidences; class 0 is predicted, and right or not."""
+    c = np.asarray(confidence, dtype)
+    return np.column_stack([c, 1 - c]), 1 - np.asarray(right, int)
+
+
+rng = np.random.default_rng([seed, 7])
+on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
+votes = rng.integers(11, 21, 500) / 20
+ones = np.repeat([0.95, 1.0], 20), np.repeat([1, 1, 0], [20, 16, 4])
+inputs = {
+    "smooth": sample["wavy"],
+    "on edges": forecast(*on_edges),
+    "same, float32": forecast(*on_edges, np.float32),
+    "votes": forecast(votes, rng.random(500) < wave(votes)),
+    "ones": forecast(*ones),
+}
+rules = [None, "torchmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone", "pycalib", "mapie"]
+table = {
+    rule or "this book": {name: ece(*data, n_bins=10, like=rule) for name, data in inputs.items()} for rule in rules
+}
+print("ECE, percent")
+show(100 * pd.DataFrame(table).T)
+
+# %% [markdown]
+# On the same predictions, the rows differ by a factor of four. The reasons:
+#
+# - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
+# - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
+# - An edge that is computed as 0.7000000000000001 puts the confidence 0.7 into another bin than an edge at 0.7. So four
+#   packages change their answer between float64 and float32.
+# - MAPIE has one bin fewer than it is asked for, which is why it differs even on smooth confidences.
+#
+# The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
+# so that both types give one answer.
+#
+# With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
+# share, drops the smallest confidence and all that equal it. torch-uncertainty cuts through ties in the order of the
+# rows, so shuffling the data changes the value.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+equal = forecast(np.full(90, 0.7), np.repeat([1, 0], [60, 30]))
+order = rng.permutation(90)
+inputs = {
+    "smooth": sample["wavy"],
+    "votes": inputs["votes"],
+    "all equal": equal,
+    "all equal, shuffled": (equal[0][order], equal[1][order]),
+    "7 samples": (sample["wavy"][0][:7], sample["wavy"][1][:7]),
+}
+rules = [None, "focal_calibration", "torch-uncertainty", "netcal", "uncertainty-calibration", "mapie"]
+table = {
+    rule or "this book": {name: metrics.adaptive_ece(*data, like=rule) for name, data in inputs.items()}
+    for rule in rules
+}
+print("adaptive ECE with 15 bins, percent; the true gap of 'all equal' is 3.33")
+show(100 * pd.DataFrame(table).T)
+
+# %% [markdown]
+# Last, one name, three quantities. "ACE" is class-wise with equal mass in the paper that coined it
+# {cite:p}`nixon2019measuring`; torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
+# top-label ECE; netcal for the plain mean of the gaps over the bins, however few samples they hold.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
+three = {
+    "class-wise, equal mass (ace)": metrics.ace(*sample["wavy"], n_bins=n_bins),
+    "top label, equal mass (adaptive_ece)": metrics.adaptive_ece(*sample["wavy"], n_bins=n_bins),
+    "top label, unweighted mean over bins": np.nanmean(np.abs(bins.accuracy - bins.confidence)),
+}
+print("three quantities called ACE, percent")
+show(100 * pd.Series(three).to_frame("wavy"))
+
+# %% [markdown]
+# When two papers disagree on a number, compare first: the number of bins, the metric behind the name, and whether
+# class-wise values are averaged, summed, or divided by class counts.
+#
+# ## Fit on val, report on test
+#
+# A metric that was used to choose something is no longer a measurement. We choose the temperature of the over-confident
+# classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples, and report the ECE of the winner twice: on
+# the 500 samples that chose it, and on 500 new ones. The third column is its true error.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+temperatures = np.linspace(1.0, 2.0, 41)
+true = {t: true_error(1 / t, SCALE) for t in temperatures}
+rng = np.random.default_rng([seed, 8])
+rows = []
+for _ in range(n_repeats // 2):
+    (z_val, _, y_val), (z_test, _, y_test) = (draw("over-confident", 500, rng) for _ in range(2))
+    scores = [ece(softmax(z_val / t, axis=1), y_val, n_bins=n_bins) for t in temperatures]
+    best = temperatures[int(np.argmin(scores))]
+    rows.append((min(scores), ece(softmax(z_test / best, axis=1), y_test, n_bins=n_bins), true[best]))
+show(100 * pd.DataFrame(rows, columns=["on the same 500", "on 500 new ones", "true"]).mean().to_frame("ECE, percent"))
+
+# %% [markdown]
+# The second number is too high by its bias, but honest: it is what any fixed temperature as good as this one would
+# show. The first is lower because the search has picked favourable noise. One parameter and 41 candidates suffice for
+# that; a method with a parameter for each class has far more room. So everything in this book is fitted on `val` and
+# reported on `test`, and candidates are compared by NLL where possible, which has less noise and no bins.
+#
+# ## A real network
+#
+# The stored logits of a ResNet-20 on CIFAR-10 (or whatever the parameter `logits` names), before and after temperature
+# scaling: one number $T$, fitted on the validation images, divides all logits. We look at the whole test set, and then
+# at its first 500 images only.
+
+# %% tags=["hide-input"]
+temperature_scaling = TemperatureScaling().fit(*data.val)
+test_logits, test_labels = data.test
+real = {"before": softmax(test_logits.astype(float), axis=1), "after": temperature_scaling(test_logits)}
+print(f"{logits}: {len(data.val_labels):,} val, {len(test_labels):,} test, T = {temperature_scaling.temperature:.3f}")
+
+# %%
+# NBVAL_CHECK_OUTPUT
+chosen = ["accuracy", "nll", "brier", "ece", "debiased_ece", "ks_error", "classwise_ece"]
+
+
+def report(n):
+    """Print metrics with half-widths, what a calibrated network would score, and paired differences, on n test images."""
+    columns, labels = {}, test_labels[:n]
+    for name, probs in real.items():
+        intervals = bootstrap(probs[:n], labels, chosen, n_bins=n_bins, seed=seed)
+        columns[name, "value"] = evaluate(probs[:n], labels, chosen, n_bins=n_bins)
+        columns[name, "+-"] = {metric: (high - low) / 2 for metric, (low, high) in intervals.items()}
+    print(f"{n:,} images; NLL in 0.01 nats, all else in percent")
+    show(100 * pd.DataFrame(columns))
+    for name, probs in real.items():
+        scores = 100 * score_if_calibrated(probs[:n], n_repeats, n_bins=n_bins)
+        print(
+            f"{name}: a calibrated network has ECE {scores.mean():.2f}, 95 % of them below {np.quantile(scores, 0.95):.2f}"
+        )
+    for name, metric in {"ece": partial(ece, n_bins=n_bins), "nll": nll}.items():
+        low, high = paired_interval(metric, real["before"][:n], real["after"][:n], labels)
+        print(f"after - before, {name}: 95 % [{100 * low:.2f}, {100 * high:.2f}]")
+
+
+report(len(test_labels))
+
+# %%
+# NBVAL_CHECK_OUTPUT
+report(min(500, len(test_labels)))
+
+# %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}} tags=["hide-input"]
+fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.5))
+for ax, (name, probs) in zip(axes, real.items(), strict=True):
+    plots.reliability_diagram(ax, probs, test_labels, n_bins=n_bins)
+    handles = ax.get_legend_handles_labels()
+    ax.set_title(name)
+    ax.get_legend().remove()
+fig.legend(*handles, loc="outside upper center", ncols=3)
+plt.show()
+
+# %% [markdown]
+# Ten thousand images settle the matter. The ECE before is 5.56 %, where a calibrated network would have 0.64 %.
+# Temperature scaling takes off 3.5 to 4.4 points. The 1.34 % that remain are above the 95 % quantile of 1.11 %, so one
+# temperature has not removed everything. All metrics agree, and the accuracy is untouched because $T$ keeps the order
+# of the classes.
+#
+# On 500 images, the same network with the same $T$ seems to gain little: 4.05 % before, 3.10 % after, and the paired
+# interval of the difference holds zero. The second number is below the average of a calibrated network. `debiased_ece`
+# has an interval wider than its value, and `classwise_ece` even points the other way. A study with a test set of this
+# size could have reported anything.
+#
+# ## Which metric when
+#
+# | question | look at | beside it |
+# |---|---|---|
+# | Is this network calibrated? | reliability diagram, `ece` | what a calibrated network would score on as many samples |
+# | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`; `accuracy` |
+# | Which of two networks is better? | `accuracy`, `nll` | `ece` of both, with intervals |
+# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels a class |
+# | How large is the error that is left after calibration? | `debiased_ece` | its interval, which is wide |
+# | Fewer than 2,000 samples? | the comparison with a calibrated network; `smooth_ece` | nothing with more than 15 bins |
+# | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
+#
+# ## Summary
+#
+# - Calibration is honesty, not skill. A classifier that always says the class prior has no calibration error. So an
+#   error stands beside accuracy and a proper score.
+# - Every calibration error sees a projection: the top label, or one class at a time. There is always a miscalibration
+#   that it cannot see.
+# - ECE has a bias of about $\sqrt{2 M v / \pi N}$ on a calibrated classifier. At $N = 10{,}000$ and 15 bins that is 0.5
+#   to 1 point. New labels drawn from the probabilities themselves show it for any data set.
+# - The percentile interval of ECE gives a width, not a 95 % statement: for a calibrated classifier it never held the
+#   truth.
+# - Differences below half a point between independent test sets of 10,000 cannot be told from chance. Paired
+#   differences can be far sharper, but not near calibration.
+# - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
+# - Choose on `val`, report on `test`.
+#
+# ## Exercises
+#
+# 1. A classifier for $K$ equally frequent classes always says $1/K$. Compute its ECE, NLL and Brier score by hand, and
+#    compare with the table of the blind spots.
+# 2. Show that with unlimited samples, the binned ECE is at most $\mathrm{ECE}^\star$, for every choice of bins. Which
+#    curve of the second figure shows it?
+# 3. A paper reports an ECE of 0.96 % for one method and 1.01 % for another, from one run each on the same 10,000
+#    images. Which of the numbers in this chapter do you need to judge the difference, and what would you ask the
+#    authors for?
+# 4. Replace each confidence of a test set by the accuracy of its bin, computed on the same test set. Show that the ECE
+#    is then zero. What is the true error of the wavy classifier after this correction?
+# 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. Hint:
+#    look at $p_0 - p_1$.
