@@ -520,10 +520,10 @@ axes[0].legend(loc="upper left")
 plt.show()
 
 # %% [markdown]
-# The over-confident classifier hardly minds how it is binned, since $|\cdot|$ has no effect when all gaps have one
-# sign. That is the situation *before* calibration. *After* it, gaps are small and of both signs, as in the other two
-# panels, and then the number of bins decides what is printed. Comparing a paper's 15 bins with another's 25 is safe in
-# the first situation only.
+# Up to 15 bins, the over-confident classifier hardly minds how it is binned, since $|\cdot|$ has no effect when all
+# gaps have one sign. That is the situation *before* calibration. *After* it, gaps are small and of both signs, as in
+# the other two panels, and then the number of bins decides what is printed. Comparing a paper's 15 bins with another's
+# 25 is safe in the first situation only.
 #
 # ### The estimators side by side
 #
