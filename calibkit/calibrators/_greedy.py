@@ -169,11 +169,12 @@ class _Search:
         moves = moves.nonzero()[:, 0]
 
         bins = bins.sub_(1).clamp_(min=0).long()
-        rest, hit = self.rest.index_fill(0, moves, torch.inf), self.rival_hit.index_fill(0, moves, 0.0)
-        gaps -= torch.zeros_like(gaps[0]).scatter_add_(0, bins, hit)
+        hits = self.rival_hit.index_fill(0, moves, 0.0)
+        gaps -= torch.zeros_like(gaps[0]).scatter_add_(0, bins, hits)
+        rests = self.rest.index_fill(0, moves, torch.inf)  # no confidence, so no part in the sums
         n, size = len(candidates), max(1, self.elements // len(candidates))
         buffer = self.z.new_empty(n * size)
-        for z, rival, rest, index in zip(*(v.split(size) for v in (self.z, self.rival, rest, bins)), strict=True):
+        for z, rival, rest, index in zip(*(v.split(size) for v in (self.z, self.rival, rests, bins)), strict=True):
             confidence = buffer[: n * len(z)].view(n, -1)
             torch.mul(z, candidates.reciprocal()[:, None], out=confidence).sub_(rival).exp_().add_(rest).reciprocal_()
             gaps.scatter_add_(1, index.expand(n, -1), confidence)

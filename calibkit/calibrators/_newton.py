@@ -17,7 +17,7 @@ from calibkit.objectives._passes import row_blocks
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
-SUBSAMPLE = 512  # rows of the warm start at least; their optimum is off by a few per cent
+SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
 SCAN = 41  # points of the scan for a non-convex objective
 
 
@@ -35,14 +35,15 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
     """
     coldest, hottest = temperature_bounds(logits)
     bounds = (-math.log(hottest), -math.log(coldest))
-    stride = max(1, len(logits) // max(SUBSAMPLE, len(logits) // 16))
-    some, some_labels = logits[::stride].double(), labels[::stride]
     x = -math.log(coldest / LOWEST)
-    if objective.adaptive or not objective.convex:
-        x = _scan(objective, some, some_labels, x, bounds)
-    if stride > 1:
-        near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
-        x = x if near in bounds else near
+    coarse = max(1, len(logits) // SUBSAMPLE)
+    for stride in (coarse, FRACTION):
+        some, some_labels = logits[::stride].double(), labels[::stride]
+        if stride == coarse and (objective.adaptive or not objective.convex):
+            x = _scan(objective, some, some_labels, x, bounds)
+        if stride > 1 and (stride == coarse or 2 * stride < coarse):
+            near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+            x = x if near in bounds else near
     x = _root(objective, logits, labels, x, bounds, tolerance=1e-9)
     if x in bounds:
         side = "one-hot" if x == bounds[1] else "uniform"
@@ -85,9 +86,9 @@ def moments(
 def temperature_bounds(logits: Tensor) -> tuple[float, float]:
     """Lowest and highest temperature searched: 0.01 and 1,000 times the spread of the logits within a row.
 
-    The spread is the root mean square of the logits about their row means, on 4,096 rows at most; 1 if it is 0.
+    The spread is the root mean square of the logits about their row means, on some 512 rows; 1 if it is 0.
     """
-    some = logits[:: max(1, len(logits) // 4096)].double()
+    some = logits[:: max(1, len(logits) // SUBSAMPLE)].double()
     spread = float((some - some.mean(1, keepdim=True)).square().mean().sqrt()) or 1.0
     return LOWEST * spread, HIGHEST * spread
 
@@ -120,12 +121,12 @@ def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds
 def _root(
     objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float], tolerance: float
 ) -> float:
-    """The x at which the slope vanishes, near its start: third-order Newton steps inside a bracket.
+    """The x at which the slope vanishes, near its start: steps to the root of its cubic, inside a bracket.
 
-    The third derivative is the change of the curvature over the last step. For an adaptive objective, whose weights
-    move with x, the change of the slope stands for the curvature (a secant). A step that leaves the bracket or hardly
-    shrinks gives way to a look at the bound on its side, or to bisection. Float32 logits are passed over in float32
-    while steps are long, and in float64 at the end.
+    The cubic has the slopes and curvatures of the last two points. For an adaptive objective, whose weights move with
+    x, the curvature says little, and a secant takes its place. A step that leaves the bracket or hardly shrinks gives
+    way to a look at the bound on its side, or to bisection. Float32 logits are passed over in float32 while steps are
+    long, and in float64 at the end.
 
     Args:
         objective: as in ``fit_temperature``, with ``logits`` and ``labels``.
@@ -147,23 +148,25 @@ def _root(
         low, high = (x, high) if slope < 0 else (low, x)
         unseen.discard(x)
 
-        third = 0.0
-        if 0 < abs(step) < math.inf and objective.adaptive:
-            curvature, old_curvature = (slope - old_slope) / step, curvature
-        elif 0 < abs(step) < math.inf:
-            third, old_curvature = (curvature - old_curvature) / step, curvature
-        old_slope = slope
-        newton = math.inf
-        if curvature > 0:
-            newton = -slope / curvature
-            newton -= third * newton * newton / (2 * curvature)
-        error = abs(newton) * abs(step) * (1.0 if objective.adaptive else abs(newton))
-        inside = low <= x + newton <= high
+        known, error, a, b = 0 < abs(step) < math.inf, math.inf, 0.0, 0.0
+        rise = curvature
+        if known and objective.adaptive:
+            rise = (slope - old_slope) / step
+        elif known:
+            a, b = _cubic(step, old_slope, old_curvature, slope, curvature)
+        jump = math.inf
+        if rise > 0:
+            newton = jump = -slope / rise
+            for _ in range(3):
+                jump = newton - jump * jump * (a + b * jump) / rise
+            error = abs(jump * step) if objective.adaptive else (jump * step) ** 2
+        old_slope, old_curvature = slope, curvature
 
-        if dtype == torch.float64 and inside and (error <= tolerance or newton == 0):
-            return x + newton
-        if inside and abs(newton) <= 0.75 * abs(step):
-            new = x + newton
+        inside = low <= x + jump <= high
+        if dtype == torch.float64 and inside and (error <= tolerance or jump == 0):
+            return x + jump
+        if inside and abs(jump) <= 0.75 * abs(step):
+            new = x + jump
         else:
             end = high if slope < 0 else low
             new = end if end in unseen else (low + high) / 2
@@ -171,3 +174,10 @@ def _root(
         if abs(step) < 0.1:
             dtype = torch.float64
     return x
+
+
+def _cubic(step: float, slope: float, curvature: float, new_slope: float, new_curvature: float) -> tuple[float, float]:
+    """The a and b of ``new_slope + new_curvature d + a d^2 + b d^3``, which also fits the point at ``d = -step``."""
+    first = (slope - new_slope + new_curvature * step) / step**2
+    second = (new_curvature - curvature) / step
+    return 3 * first - second, (2 * first - second) / step
