@@ -230,12 +230,36 @@ def intervals(p, y, k):
     }
 
 
+def state_bytes(classes=19, side=256, batches=3):
+    """What a metric keeps after some batches of segmentation maps."""
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.randn(4, classes, side, side, generator=generator).softmax(1)
+    labels = torch.randint(classes, (4, side, side), generator=generator)
+    streaming = import_module("calibkit.metrics.streaming")
+    metrics = {
+        "calibkit ECE": streaming.ECE(),
+        "calibkit ClasswiseECE": streaming.ClasswiseECE(classes),
+        "torchmetrics ECE": import_module("torchmetrics.classification").MulticlassCalibrationError(classes, 15),
+    }
+    pixels = 4 * side * side * batches
+    print(f"\n{f'state after {pixels} pixels':34} {'bytes':>12} {'a pixel':>9} {'s':>7}")
+    for name, metric in metrics.items():
+        start = time.perf_counter()
+        for _ in range(batches):
+            metric.update(probs, labels)
+        seconds = time.perf_counter() - start
+        states = [getattr(metric, state) for state in metric._defaults]
+        tensors = [t for state in states for t in (state if isinstance(state, list) else [state])]
+        size = sum(t.numel() * t.element_size() for t in tensors)
+        print(f"{name:34} {size:12} {size / pixels:9.4f} {seconds:7.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--sections", nargs="+", default=["top", "class", "evaluate", "bootstrap"])
+    parser.add_argument("--sections", nargs="+", default=["top", "class", "evaluate", "bootstrap", "state"])
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     args = parser.parse_args()
     clock = time.perf_counter if args.clock == "wall" else time.process_time
@@ -257,6 +281,8 @@ def main():
             race("all metrics", {"calibkit evaluate": lambda p=p, y=y: evaluate(p, y)}, min(args.repeats, 5), clock)
         if "bootstrap" in args.sections and n * k <= 1_000_000:
             race("intervals", intervals(p, y, k), 0, clock)
+    if "state" in args.sections:
+        state_bytes()
 
 
 if __name__ == "__main__":

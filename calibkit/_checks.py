@@ -140,6 +140,6 @@ def check_real(
 
 def check_choice(name: str, value: object, choices) -> object:
     """One of ``choices``."""
-    if value not in choices:
+    if value not in tuple(choices):  # a tuple, so that what cannot be hashed is told apart too
         raise expected(name, f"one of {', '.join(map(str, choices))}", repr(value))
     return value
