@@ -1,0 +1,111 @@
+"""Spline calibration: scipy's natural splines, the authors' numbers, and what becomes of the other classes."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.calibrators import Identity, Spline
+from calibkit.calibrators.spline import natural_cubic, with_confidence
+from calibkit.metrics import accuracy, ece, ks_error
+
+
+@pytest.mark.parametrize("n_knots", [3, 4, 6, 11])
+def test_basis_equals_scipys_natural_spline(n_knots):
+    interpolate = pytest.importorskip("scipy.interpolate", reason="the reference is scipy's")
+    rng = np.random.default_rng(n_knots)
+    knot_values, t = rng.normal(size=n_knots), np.concatenate([rng.random(50), [0.0, 1.0]])
+    reference = interpolate.CubicSpline(np.linspace(0, 1, n_knots), knot_values, bc_type="natural")
+    values, slopes = natural_cubic(t, n_knots)
+    np.testing.assert_allclose(values @ knot_values, reference(t), atol=1e-12)
+    np.testing.assert_allclose(slopes @ knot_values, reference(t, 1), atol=1e-11)
+
+
+def test_constant_bias_is_removed_exactly():
+    """A cumulative error that is a straight line has a constant slope: the bias itself."""
+    n, bias = 1000, 0.2
+    confidence = np.linspace(0.6, 0.9, n)
+    z = np.stack([np.log(confidence), np.log(1 - confidence)], 1)
+    spline = Spline().fit(z, np.zeros(n, dtype=int))
+    error = np.cumsum(1 - confidence) / n
+    values, slopes = natural_cubic(np.linspace(0, 1, n), 6)
+    np.testing.assert_allclose(spline.knot_values, np.linalg.lstsq(values, error, rcond=None)[0], atol=1e-12)
+    spline.knot_values = -bias * np.linspace(0, 1, 6)
+    assert slopes @ spline.knot_values == pytest.approx(np.full(n, -bias))
+
+
+def test_error_falls_and_argmax_is_kept(overconfident):
+    z, y = overconfident
+    fit, new = (z[:2000], y[:2000]), (z[2000:], y[2000:])
+    spline, raw = Spline().fit(*fit), Identity().fit(*fit)
+    for metric in (ece, ks_error):
+        assert metric(spline(new[0]), new[1]) < 0.25 * metric(raw(new[0]), new[1])
+    assert accuracy(spline(new[0]), new[1]) == accuracy(raw(new[0]), new[1])
+
+
+def test_calibrated_scores_are_its_own_nodes(overconfident):
+    """Without ties, the confidences of the fitted samples come back as r, clipped."""
+    z, y = overconfident
+    spline = Spline().fit(z, y)
+    again = np.sort(z.softmax(1).amax(1).numpy())
+    assert np.array_equal(again, spline.scores)
+    order = z.softmax(1).amax(1).argsort(stable=True)
+    inner = (spline.calibrated > 0.21) & (spline.calibrated < 1)
+    np.testing.assert_allclose(spline(z).amax(1)[order].numpy()[inner], spline.calibrated[inner], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "row"),
+    [
+        (0.7, [0.7, 0.2, 0.1]),  # the others keep their proportions, 2 : 1
+        (0.4, [0.4, 0.4, 0.2]),
+        (0.36, [0.36, 0.36, 0.28]),  # 2 : 1 of 0.64 would be 0.427 and overtake: levelled to 0.36
+        (0.0, [1 / 3, 1 / 3, 1 / 3]),  # never below 1 / K
+        (1.3, [1.0, 0.0, 0.0]),
+    ],
+)
+def test_the_other_classes(confidence, row):
+    probs = torch.tensor([[0.7, 0.2, 0.1]], dtype=torch.float64)
+    out = with_confidence(probs, torch.tensor([0]), torch.tensor([confidence], dtype=torch.float64))
+    assert out[0].numpy() == pytest.approx(row, abs=2e-6)
+    assert int(out.argmax(1)) == 0 and float(out.sum()) == pytest.approx(1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 50])
+def test_rows_of_any_confidence_sum_to_one_and_keep_their_argmax(n_classes):
+    rng = np.random.default_rng(0)
+    probs = torch.from_numpy(rng.dirichlet(np.full(n_classes, 0.1), 2000))
+    probs[0] = torch.eye(n_classes)[0]
+    index = probs.argmax(1)
+    out = with_confidence(probs, index, torch.from_numpy(rng.random(2000)))
+    assert torch.equal(out.argmax(1), index)
+    assert torch.allclose(out.sum(1), torch.ones(2000, dtype=torch.float64), atol=1e-14) and out.min() >= 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_few_samples(n):
+    z = np.random.default_rng(n).normal(size=(n, 3))
+    assert np.isfinite(Spline().fit(z, np.zeros(n, dtype=int))(z)).all()
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="Expected `n_knots` to be an integer >= 3"):
+        Spline(n_knots=2)
+
+
+def test_published_logits(published):
+    """The authors' code, with its interpolation between the wrong neighbours put back, gives its numbers exactly."""
+    known, (test_logits, test_labels) = published.oracle["spline"], published.logits.test
+    spline = Spline().fit(*published.logits.val)
+    np.testing.assert_allclose(spline.knot_values, known["knot_values"], atol=1e-12)
+
+    x, r = spline.scores, spline.calibrated
+    s = torch.from_numpy(test_logits).double().softmax(1).amax(1).numpy()
+    right = np.searchsorted(x, s).clip(1, len(x) - 1)
+    share = (s - x[right - 1]) / np.maximum(x[right] - x[right - 1], 1e-300)
+    swapped = np.where(s >= x[-1], r[-1], share * r[right - 1] + (1 - share) * r[right]).clip(0, 1)
+    assert swapped[:10] == pytest.approx(known["first10"], abs=1e-8)
+
+    probs = spline(test_logits)
+    assert ks_error(probs, test_labels) == pytest.approx(known["test_ks"], abs=3e-4)
+    assert ece(probs, test_labels, n_bins=25) == pytest.approx(known["test_ece25"], abs=3e-4)
+    assert (probs.argmax(1) == test_logits.argmax(1)).all()
