@@ -57,6 +57,8 @@ def is_argmax(probs: Tensor, labels: Tensor, row_max: Tensor) -> Tensor:
     correct = probs.gather(1, labels[:, None])[:, 0] == row_max
     for rows in (correct & (row_max <= 0.51)).nonzero()[:, 0].split(1024):
         others = probs.index_select(0, rows).scatter_(1, labels[rows][:, None], -1.0)
-        ties = rows[others.amax(1) == row_max[rows]]
-        correct[ties] = probs[ties].argmax(1) == labels[ties]
+        tied = others.amax(1) == row_max[rows]
+        if tied.any():
+            ties = rows[tied]
+            correct[ties] = probs[ties].argmax(1) == labels[ties]
     return correct

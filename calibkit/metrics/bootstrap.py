@@ -11,7 +11,7 @@ from calibkit._checks import Array, check_choice, check_int, check_real, expecte
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
-#: Of a block of resamples' weights (N, R) in float64.
+#: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25
 Metric = Callable[[Array, Array], float]
 
@@ -152,7 +152,7 @@ def _by_weights(
     step = max(1, BLOCK_BYTES // (8 * n))
     rows = draws(n, n_resamples, rng)
     for size in [step] * (n_resamples // step) + [n_resamples % step] * (n_resamples % step > 0):
-        counts = np.stack([np.bincount(next(rows), minlength=n) for _ in range(size)], axis=1)
+        counts = np.stack([np.bincount(next(rows), minlength=n) for _ in range(size)])
         weights = torch.from_numpy(counts.astype(np.float64)).to(sample.labels.device)
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())

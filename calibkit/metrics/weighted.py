@@ -1,7 +1,7 @@
 """Every metric as a function of row weights: what the bootstrap asks for instead of copying rows.
 
 ``STATISTICS[name](sample, n_bins)`` does once what does not depend on the draw (sorting, binning), and gives a function
-from weights (N, R), how often each row is drawn in each of R resamples, to the metric of each resample (R,).
+from weights (R, N), how often each row is drawn in each of R resamples, to the metric of each resample (R,).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
 
 Statistic = Callable[[Tensor], Tensor]
+#: Weights that are sorted and summed at a time: 1 MB.
+BLOCK = 1 << 17
 
 
 def _mean(of_rows: Callable[[Sample], Tensor]) -> Callable[[Sample, int], Statistic]:
@@ -25,7 +27,7 @@ def _mean(of_rows: Callable[[Sample], Tensor]) -> Callable[[Sample, int], Statis
         finite = values.masked_fill(infinite, 0.0)  # 0 draws of an infinite value are 0, not NaN
 
         def statistic(weights: Tensor) -> Tensor:
-            return torch.where(weights[infinite].sum(0) > 0, torch.inf, finite @ weights / len(sample))
+            return torch.where(weights[:, infinite].sum(1) > 0, torch.inf, weights @ finite / len(sample))
 
         return statistic
 
@@ -35,8 +37,8 @@ def _mean(of_rows: Callable[[Sample], Tensor]) -> Callable[[Sample, int], Statis
 def _sums(sample: Sample, n_bins: int, *values: Tensor) -> Callable[[Tensor], list[Tensor]]:
     """Weighted sums of each of ``values`` in the equal-width bins of the confidence: (R, n_bins) each."""
     one_hot = torch.nn.functional.one_hot(width_bins(sample.confidence, n_bins), n_bins).double()
-    matrix = torch.cat([one_hot * v.double()[:, None] for v in values], 1).t()
-    return lambda weights: (matrix @ weights).t().split(n_bins, 1)
+    matrix = torch.cat([one_hot * v.double()[:, None] for v in values], 1)
+    return lambda weights: (weights @ matrix).split(n_bins, 1)
 
 
 def _ece(sample: Sample, n_bins: int) -> Statistic:
@@ -60,31 +62,30 @@ def _mass(values: Tensor, gap: Tensor, n_bins: int) -> Statistic:
     """Sum over equal-mass bins of the absolute weighted gap, over the total weight (0 if nothing is drawn)."""
     ordered, order = values.sort()
     gap = gap[order]
-    last = torch.searchsorted(ordered, ordered, right=True)  # end of each value's ties
+    last = torch.searchsorted(ordered, ordered, right=True) - 1  # of each value's ties
 
-    def statistic(weights: Tensor) -> Tensor:
-        weights = weights.index_select(0, order)
-        counts = weights.cumsum(0).t().contiguous()
-        gaps = torch.nn.functional.pad((weights * gap[:, None]).cumsum(0), (0, 0, 1, 0))
-        totals = counts[:, -1]
-        ends = mass_ends(totals.long(), n_bins).double()
-        stops = last[torch.searchsorted(counts, ends).clamp(max=len(last) - 1)].t()
-        stops = torch.where(totals > 0, stops, 0)
-        inside = torch.nn.functional.pad(gaps.gather(0, stops), (0, 0, 1, 0)).diff(dim=0)
-        return inside.abs().sum(0) / totals.clamp(min=1.0)
+    def in_cache(weights: Tensor) -> Tensor:
+        weights = weights.index_select(1, order)
+        counts = weights.cumsum(1)
+        ends = mass_ends(counts[:, -1].long(), n_bins).double()
+        stops = last[torch.searchsorted(counts, ends)]
+        sums = (weights * gap).cumsum(1).gather(1, stops)
+        return torch.diff(sums, dim=1, prepend=torch.zeros_like(sums[:, :1])).abs().sum(1) / counts[:, -1].clamp(
+            min=1.0
+        )
 
-    return statistic
+    return lambda weights: torch.cat([in_cache(w) for w in weights.split(max(1, BLOCK // len(values)))])
 
 
 def _mean_mass(threshold: float) -> Callable[[Sample, int], Statistic]:
     def prepare(sample: Sample, n_bins: int) -> Statistic:
         def statistic(weights: Tensor) -> Tensor:
-            total = torch.zeros_like(weights[0])
+            total = weights.new_zeros(len(weights))
             for k, values in enumerate(sample.probs.t()):
                 kept = (values >= threshold).nonzero()[:, 0]
                 if len(kept):
                     gap = values[kept].double() - (sample.labels[kept] == k).double()
-                    total += _mass(values[kept], gap, n_bins)(weights.index_select(0, kept))
+                    total += _mass(values[kept], gap, n_bins)(weights.index_select(1, kept))
             return total / sample.probs.shape[1]
 
         return statistic
@@ -105,10 +106,11 @@ def _classwise_ece(sample: Sample, n_bins: int) -> Statistic:
     hits = torch.sparse_coo_tensor(label, probs.new_ones(n, dtype=torch.float64), size, check_invariants=False)
 
     def statistic(weights: Tensor) -> Tensor:
-        sums = torch.sparse.mm(above, weights).view(n_classes, n_bins, -1)
-        sums[:, 0] = sum(p.double().t() @ w for p, w in zip(probs.split(1024), weights.split(1024), strict=True))
+        drawn = weights.t().contiguous()
+        sums = torch.sparse.mm(above, drawn).view(n_classes, n_bins, -1)
+        sums[:, 0] = sum(p.double().t() @ w for p, w in zip(probs.split(1024), drawn.split(1024), strict=True))
         sums[:, 0] -= sums[:, 1:].sum(1)
-        sums -= torch.sparse.mm(hits, weights).view(n_classes, n_bins, -1)
+        sums -= torch.sparse.mm(hits, drawn).view(n_classes, n_bins, -1)
         return sums.abs().sum((0, 1)) / (n * n_classes)
 
     return statistic
@@ -118,7 +120,7 @@ def _smooth_ece(sample: Sample, n_bins: int) -> Statistic:
     gap = sample.gap / len(sample)
 
     def statistic(weights: Tensor) -> Tensor:
-        values = [smooth.smooth_error(sample.confidence, gap * drawn) for drawn in weights.t()]
+        values = [smooth.smooth_error(sample.confidence, gap * drawn) for drawn in weights]
         return torch.tensor(values, dtype=torch.float64)
 
     return statistic
@@ -126,8 +128,8 @@ def _smooth_ece(sample: Sample, n_bins: int) -> Statistic:
 
 def _ks_error(sample: Sample, n_bins: int) -> Statistic:
     ordered, order = sample.confidence.sort()
-    gap, ends = sample.gap[order, None], calibration.tie_ends(ordered)
-    return lambda weights: (weights[order] * gap).cumsum(0)[ends].abs().amax(0) / len(sample)
+    gap, ends = sample.gap[order], calibration.tie_ends(ordered)
+    return lambda weights: (weights[:, order] * gap).cumsum(1)[:, ends].abs().amax(1) / len(sample)
 
 
 STATISTICS: dict[str, Callable[[Sample, int], Statistic]] = {

@@ -16,7 +16,7 @@ def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
     """Every weighted statistic against the metric itself on resamples made by copying rows."""
     probs, labels = hard
     rows = list(draws(len(labels), 4, np.random.default_rng(3)))
-    weights = torch.from_numpy(np.stack([np.bincount(r, minlength=len(labels)) for r in rows], 1).astype(float))
+    weights = torch.from_numpy(np.stack([np.bincount(r, minlength=len(labels)) for r in rows]).astype(float))
     values = STATISTICS[name](Sample.of(probs, labels), n_bins)(weights)
     want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
     # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
