@@ -45,7 +45,6 @@ notebook.parameters(
 )
 
 # %% tags=["hide-input"]
-from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,7 +57,16 @@ from scipy.stats import norm
 from calibkit import metrics, plots
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import find
-from calibkit.metrics import accuracy, bootstrap, classwise_ece, ece, evaluate, nll, reliability_bins
+from calibkit.metrics import (
+    accuracy,
+    bootstrap,
+    bootstrap_difference,
+    classwise_ece,
+    ece,
+    evaluate,
+    nll,
+    reliability_bins,
+)
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -758,18 +766,7 @@ print(f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {
 # Most comparisons are better than that: two corrections of one network, on the same images. Then what is random in one
 # number is random in the other, and cancels in the difference. The interval must know it: resample the images *once*
 # and compute both numbers on them, a *paired* bootstrap.
-
-
-# %%
-def paired_interval(metric, one, other, labels, n_resamples=500):
-    """95 % percentile interval of metric(other) - metric(one) on the same samples."""
-    rng = np.random.default_rng([seed, 6, 6])
-    differences = []
-    for _ in range(n_resamples):
-        rows = rng.integers(0, len(labels), len(labels))
-        differences.append(metric(other[rows], labels[rows]) - metric(one[rows], labels[rows]))
-    return np.quantile(differences, [0.025, 0.975])
-
+# `bootstrap_difference` does that.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -795,7 +792,7 @@ show(100 * pd.DataFrame(rows).T, 3)
 # and less than one standard deviation of independent test sets. Close to the best temperature ($T = 1.5$), gaps have
 # both signs. There the pairing only halves the spread, and the mean difference is not even the true one: of 0.27
 # points, 0.08 and 0.04 are left, because both numbers are mostly bias. This is where good methods are compared with
-# each other. The section on a real network uses `paired_interval`.
+# each other. The section on a real network uses `bootstrap_difference`.
 #
 #
 # ## Why toolkits disagree
@@ -950,8 +947,8 @@ def report(n):
         print(
             f"{name}: a calibrated network has ECE {scores.mean():.2f}, 95 % of them below {np.quantile(scores, 0.95):.2f}"
         )
-    for name, metric in {"ece": partial(ece, n_bins=n_bins), "nll": nll}.items():
-        low, high = paired_interval(metric, real["before"][:n], real["after"][:n], labels)
+    pair = real["before"][:n], real["after"][:n]
+    for name, (low, high) in bootstrap_difference(*pair, labels, ["ece", "nll"], n_bins=n_bins, seed=seed).items():
         print(f"after - before, {name}: 95 % [{100 * low:.2f}, {100 * high:.2f}]")
 
 
