@@ -12,7 +12,7 @@ so a candidate costs O(N), not O(N K). What makes it fast beyond that:
   lose accuracy are gone before an exponential is taken.
 - ECE is a sum over bins of |sum of (confidence - correct)|. Where class i cannot win, the confidence is monotone in t;
   a sample whose confidences at both ends of a range of candidates share a bin ("still") needs no binning in between,
-  and all still samples are summed by one matrix product with the one-hot bins. Few samples are left to bin singly.
+  and the still samples are summed with the bin of each fixed. Few samples are left to bin singly.
 - After a step only the samples with class i among their two largest, before or after, are computed afresh.
 
 Everything is float64, and comparisons of s are made on the same quotients as a plain implementation would make them.
@@ -39,7 +39,7 @@ def greedy_search(
 
     Classes are visited in label order; each takes the grid value of lowest ECE among those whose accuracy is not below
     the present one (if ``keep_accuracy``). A tie keeps the present value, then takes the smallest. The search ends
-    when every class was visited since the last step, or after ``max_sweeps``.
+    when every other class was visited since the last step, or after ``max_sweeps``.
 
     Args:
         logits: (N, K) float32 or float64.
@@ -66,8 +66,8 @@ def greedy_search(
                 ece = search.candidate_eces(grid[candidates])
                 tied = candidates[ece <= ece.min() + TIE]
                 if not (tied == current[i]).any():
-                    current[i], unchanged = int(tied[0]), 0
-                    search.set(float(grid[current[i]]))
+                    current[i], unchanged = int(tied[0]), 1
+                    search.set(grid[current[i]])
                     history.append((sweep, i, float(grid[current[i]]), float(ece.min())))
             if unchanged == n_classes:
                 return search.temperatures, history
@@ -186,8 +186,8 @@ class _Search:
             hit = torch.where(wins, (self.labels[part] == self.i).double(), self.rival_hit[part])
             gaps += bin_gaps(confidence, hit, self.n_bins)
 
-    def set(self, t: float) -> None:
-        """Give class i the temperature t and bring the samples up to date."""
+    def set(self, t: Tensor | float) -> None:
+        """Give class i the temperature t (a tensor, so that a GPU divides by it) and bring the samples up to date."""
         old, new = self.z / self.temperatures[self.i], self.z / t
         afresh = (self.top_class == self.i) | (self.second_class == self.i) | (new >= self.top)
         self.total += (new - self.top).exp_() - (old - self.top).exp_()

@@ -30,7 +30,7 @@ def ece_of_temperatures(logits: Tensor, labels: Tensor, grid: Tensor, n_bins: in
     """(G,) ECE of ``softmax(logits / t)`` for each t of ``grid``: float64, one blocked pass."""
     gaps = torch.zeros(len(grid), n_bins, dtype=torch.float64, device=logits.device)
     scales = (1.0 / grid).tolist()
-    for rows in row_blocks(logits):
+    for rows in row_blocks(logits, 8 * max(1, len(grid) // logits.shape[1])):  # (G, n) confidences fit in cache too
         top, index = logits[rows].max(1, keepdim=True)
         s = logits[rows].double() - top
         e = torch.empty_like(s)
