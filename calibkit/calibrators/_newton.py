@@ -24,8 +24,8 @@ SCAN = 41  # points of the scan for a non-convex objective
 def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
     """The temperature at the minimum of a smooth objective, or at its fixed point if its weights are adaptive.
 
-    Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left to
-    do as a rule; the last one always in float64. A non-convex or adaptive objective is scanned on some rows, and of
+    Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left
+    to do as a rule; the last one always in float64. A non-convex or adaptive objective is scanned on some rows, and of
     several stationary points the one of lowest value is taken.
 
     Returns:
