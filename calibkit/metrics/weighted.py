@@ -67,12 +67,11 @@ def _mass(values: Tensor, gap: Tensor, n_bins: int) -> Statistic:
     def in_cache(weights: Tensor) -> Tensor:
         weights = weights.index_select(1, order)
         counts = weights.cumsum(1)
-        ends = mass_ends(counts[:, -1].long(), n_bins).double()
-        stops = last[torch.searchsorted(counts, ends)]
+        total = counts[:, -1]
+        stops = last[torch.searchsorted(counts, mass_ends(total.long(), n_bins).double())]
         sums = (weights * gap).cumsum(1).gather(1, stops)
-        return torch.diff(sums, dim=1, prepend=torch.zeros_like(sums[:, :1])).abs().sum(1) / counts[:, -1].clamp(
-            min=1.0
-        )
+        errors = sums.diff(dim=1, prepend=torch.zeros_like(sums[:, :1])).abs().sum(1)
+        return errors / total.clamp(min=1.0)
 
     return lambda weights: torch.cat([in_cache(w) for w in weights.split(max(1, BLOCK // len(values)))])
 
