@@ -141,8 +141,8 @@ def width_gaps(sample: Sample, n_bins: int) -> Tensor:
     sums = torch.zeros(n_classes * n_bins, dtype=torch.float64, device=probs.device)
     for rows in blocks(*probs.shape, 8):
         block = probs[rows].contiguous()
-        total += block.double().sum(0)
-        where = _above(block.view(-1), first)
+        columns, where = _sums_and_large(block, first)
+        total += columns
         values = block.view(-1)[where]
         sums.index_add_(0, where % n_classes * n_bins + width_bins(values, n_bins), values.double())
     sums = sums.view(n_classes, n_bins)
@@ -151,11 +151,16 @@ def width_gaps(sample: Sample, n_bins: int) -> Tensor:
     return sums - torch.bincount(hits, minlength=n_classes * n_bins).view(n_classes, n_bins)
 
 
-def _above(values: Tensor, edge: Tensor) -> Tensor:
-    """Positions of the values above an edge; on a CPU by numpy, whose comparison and search are 7 times faster."""
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.flatnonzero(values.numpy() > edge.numpy()))
-    return (values > edge).nonzero()[:, 0]
+def _sums_and_large(block: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
+    """Float64 column sums, and flat positions of the values above an edge.
+
+    On a CPU by numpy, whose comparison and search are 7 times faster than torch's.
+    """
+    if block.device.type == "cpu":
+        values = block.numpy()
+        large = np.flatnonzero(values > edge.numpy())
+        return torch.from_numpy(values.sum(0, dtype=np.float64)), torch.from_numpy(large)
+    return block.double().sum(0), (block > edge).view(-1).nonzero()[:, 0]
 
 
 def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
