@@ -3,52 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import LinearConstraint, linprog, minimize, minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from torch import nn
 
 from calibkit.calibrators import load
-from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient, theorem_delta
+from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient
 from calibkit.objectives import Focal
-
-N_CLASSES, SHAPE = 4, (1, 4, 4)
-
-
-class Network(nn.Module):
-    """Convolution, batch normalisation, dropout: three things that differ between training and evaluation."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(1, 5, 3, padding=1), nn.BatchNorm2d(5), nn.Tanh(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(80, 4)
-        )
-
-    def forward(self, x):
-        return 12 * self.layers(x)
-
-
-@pytest.fixture(scope="module")
-def network():
-    torch.manual_seed(0)
-    return Network().double().eval()
-
-
-@pytest.fixture(scope="module")
-def images():
-    return 2 * torch.rand(60, *SHAPE, generator=torch.Generator().manual_seed(1), dtype=torch.float64) - 1
-
-
-@pytest.fixture(scope="module")
-def labels(network, images):
-    with torch.no_grad():
-        probs = (network(images) / 3).softmax(1)
-    return torch.multinomial(probs, 1, generator=torch.Generator().manual_seed(2))[:, 0]
-
-
-@pytest.fixture(scope="module")
-def logits(network, images):
-    with torch.no_grad():
-        return network(images).numpy()
 
 
 def focal_by_scipy(logits, labels, gamma):
@@ -67,7 +28,7 @@ def focal_by_scipy(logits, labels, gamma):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
 def test_without_perturbation_it_is_focal_temperature_scaling(network, images, labels, logits, gamma):
     clamping = NeuralClamping(objective=Focal(gamma=gamma), init="zero", epochs=0).fit(network, images, labels)
-    assert clamping.delta.shape == SHAPE and not clamping.delta.any()
+    assert clamping.delta.shape == (1, 4, 4) and not clamping.delta.any()
     assert clamping.temperature == pytest.approx(focal_by_scipy(logits, labels.numpy(), gamma), abs=1e-6)
     np.testing.assert_allclose(clamping(network, images), softmax(logits / clamping.temperature, axis=1), atol=1e-14)
 
@@ -82,7 +43,7 @@ def test_equals_a_loop_written_by_hand(network, images, labels, variant, gamma):
     ).fit(network, images, labels)  # fmt: skip
 
     generator = torch.Generator().manual_seed(3)
-    delta = 0.1 * torch.randn(SHAPE, generator=generator, dtype=torch.float64)
+    delta = 0.1 * torch.randn((1, 4, 4), generator=generator, dtype=torch.float64)
     t = torch.ones((), dtype=torch.float64)
     velocity, curve = [torch.zeros_like(delta), torch.zeros_like(t)], []
     for _ in range(epochs):
@@ -142,88 +103,12 @@ def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images,
     assert size["code"] < 0.01 < size["paper"]
 
 
-# ------------------------------------------------------------------------------------------- Lemma 1 and Theorem 1
-def test_lemma_1_the_maximum_entropy_solution_is_the_softmax_at_the_nll_optimal_temperature(logits, labels):
-    z, y = logits[:6], labels[:6].numpy()
-    n, k = z.shape
-    t = 1 / minimize_scalar(lambda b: -log_softmax(b * z, 1)[np.arange(n), y].mean(), bounds=(1e-3, 10)).x
-    rows = np.kron(np.eye(n), np.ones(k))
-    equalities = LinearConstraint(np.vstack([rows, z.ravel()]), *[np.append(np.ones(n), z[np.arange(n), y].sum())] * 2)
-    found = minimize(
-        lambda q: np.sum(q * np.log(q)), np.full(n * k, 1 / k), jac=lambda q: np.log(q) + 1, method="trust-constr",
-        bounds=[(1e-12, 1)] * (n * k), constraints=equalities, options={"gtol": 1e-9, "xtol": 1e-12, "maxiter": 500},
-    )  # fmt: skip
-    np.testing.assert_allclose(found.x.reshape(n, k), softmax(z / t, axis=1), atol=2e-5)
-
-
-def entropy(network, images, temperature):
-    with torch.no_grad():
-        p = (network(images) / temperature).softmax(1)
-    return -(p * p.log()).sum(1).mean().item()
-
-
-def test_entropy_gradient_equals_central_differences(network, images):
-    g = entropy_gradient(network, images, temperature=1.7, batch_size=17)
-    assert g.shape == SHAPE and g.dtype == torch.float64
-    for index in [(0, 0, 0), (0, 2, 1), (0, 3, 3)]:
-        step = torch.zeros(SHAPE, dtype=torch.float64)
-        step[index] = 1e-5
-        slope = (entropy(network, images + step, 1.7) - entropy(network, images - step, 1.7)) / 2e-5
-        assert g[index].item() == pytest.approx(slope, abs=1e-9)
-
-
-def test_entropy_gradient_of_a_linear_network_in_closed_form():
-    """dH/dz_k = -p_k (log p_k + H), and z = W x / T."""
-    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    model = nn.Linear(3, 4).double()
-    p = softmax(model(x).detach().numpy() / 2, axis=1)
-    slope = -p * (np.log(p) - (p * np.log(p)).sum(1, keepdims=True))
-    want = (slope @ model.weight.detach().numpy()).mean(0) / 2
-    np.testing.assert_allclose(entropy_gradient(model, x, temperature=2.0), want, atol=1e-14)
-
-
-def test_theorem_1_the_entropy_rises_by_the_inner_product_to_first_order(network, images):
-    g = entropy_gradient(network, images)
-    delta = theorem_delta(g, images, (-2.0, 2.0))
-    errors = []
-    for scale in (1e-3, 1e-4):
-        gain = entropy(network, images + scale * delta, 1.0) - entropy(network, images, 1.0)
-        errors.append(abs(gain - scale * (delta * g).sum().item()))
-    assert errors[1] == pytest.approx(errors[0] / 100, rel=0.1)  # the remainder is of second order
-
-
-def test_theorem_delta_by_hand_and_by_a_linear_programme():
-    x = torch.tensor([[[[0.2, 0.0, 0.5]]], [[[0.6, 0.3, 0.5]]]])  # low 0.2 0.0 0.5, high 0.6 0.3 0.5
-    g = torch.tensor([[[-1.0, -2.0, 3.0]]], dtype=torch.float64)
-    delta = theorem_delta(g, x, (0.0, 1.0))
-    np.testing.assert_allclose(delta, [[[-0.2, 0.0, 0.5]]], atol=1e-7)
-    best = linprog(-g.ravel().numpy(), bounds=[(-0.2, 0.4), (0.0, 0.7), (-0.5, 0.5)])  # alpha - low, beta - high
-    assert (delta * g).sum().item() == pytest.approx(-best.fun, abs=1e-7)
-    g[0, 0, 0] = 0.0
-    assert theorem_delta(g, x, (0.0, 1.0))[0, 0, 0] == 0.0
-
-
-def test_theorem_delta_takes_a_range_for_each_channel():
-    x = torch.rand(5, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    delta = theorem_delta(torch.ones(2, 3), x, ((0.0, 0.0), (1.0, 3.0)))
-    np.testing.assert_allclose(delta, torch.tensor([[1.0], [3.0]]) - x.amax(0), atol=1e-15)
-    with pytest.raises(ValueError, match="Expected `input_range` to be a pair of numbers or of 2 numbers each"):
-        theorem_delta(torch.ones(2, 3), x, ((0.0, 0.0, 0.0), 1.0))
-
-
-def test_theorem_start_is_theorem_delta(network, images, labels):
-    options = {"init": "theorem", "input_range": (-1.5, 1.25), "epochs": 0}
-    clamping = NeuralClamping(**options).fit(network, images, labels)
-    want = theorem_delta(entropy_gradient(network, images), images, (-1.5, 1.25))
-    np.testing.assert_array_equal(clamping.delta, want)
-
-
 # ---------------------------------------------------------------------------------------------------- contract
 FAST = {"epochs": 2, "batch_size": 16}
 
 
-def test_the_network_is_left_as_it_was_found(images, labels):
-    model = Network().double().train()
+def test_the_network_is_left_as_it_was_found(make_network, images, labels):
+    model = make_network().double().train()
     model.layers[1].eval()
     model.layers[0].weight.requires_grad_(False)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -237,8 +122,8 @@ def test_the_network_is_left_as_it_was_found(images, labels):
         assert torch.equal(value, before[name])
 
 
-def test_a_failing_network_is_left_as_it_was_found_too(images, labels):
-    model = Network().train()  # float32 weights, but the hook below gives NaN
+def test_a_failing_network_is_left_as_it_was_found_too(make_network, images, labels):
+    model = make_network().train()  # float32 weights, but the hook below gives NaN
     model.register_forward_hook(lambda module, args, out: out * float("nan"))
     with pytest.raises(ValueError, match="Expected `logits` to be finite"):
         NeuralClamping(**FAST).fit(model, images, labels)
@@ -254,15 +139,15 @@ def test_fit_works_under_no_grad_and_is_repeated_by_its_seed(network, images, la
     assert not np.array_equal(first.delta, NeuralClamping(**FAST, seed=6).fit(network, images, labels).delta)
 
 
-def test_numpy_and_torch_float32_and_float64(network, images, labels):
+def test_numpy_and_torch_float32_and_float64(make_network, network, images, labels):
     clamping = NeuralClamping(**FAST).fit(network, images.numpy(), labels.numpy())
     same = NeuralClamping(**FAST).fit(network, images, labels)
     assert np.array_equal(clamping.delta, same.delta)
     probs = clamping(network, images.numpy())
-    assert isinstance(probs, np.ndarray) and probs.dtype == np.float64 and probs.shape == (60, N_CLASSES)
+    assert isinstance(probs, np.ndarray) and probs.dtype == np.float64 and probs.shape == (60, 4)
     np.testing.assert_allclose(probs.sum(1), 1, atol=1e-12)
     assert torch.equal(clamping(network, images), torch.from_numpy(probs))
-    single = Network().eval()
+    single = make_network().eval()
     single.load_state_dict(network.state_dict())
     low = NeuralClamping(**FAST).fit(single, images.float(), labels)
     np.testing.assert_allclose(low(single, images.float()), probs, atol=1e-4)
@@ -293,9 +178,9 @@ def test_save_and_load_without_pickle(network, images, labels, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_equals_cpu(network, images, labels):
+def test_cuda_equals_cpu(make_network, network, images, labels):
     here = NeuralClamping(**FAST).fit(network, images, labels)
-    there = Network().double().cuda().eval()
+    there = make_network().double().cuda().eval()
     there.load_state_dict(network.state_dict())
     clamping = NeuralClamping(**FAST).fit(there, images.cuda(), labels.cuda())
     np.testing.assert_allclose(clamping.delta, here.delta, atol=1e-9)
