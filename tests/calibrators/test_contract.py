@@ -163,6 +163,7 @@ def test_other_classes_than_fitted(name, sample, fitted):
         fitted(name)(sample[0][:, :4])
 
 
+@pytest.mark.filterwarnings("ignore:no fixed point was found")  # of cls, where biases can make all class losses equal
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_any_objective(name, objective, sample):

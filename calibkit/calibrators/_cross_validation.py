@@ -1,0 +1,140 @@
+"""Choosing penalties by K-fold cross-validation on the held-out data, beside temperature scaling on the same folds.
+
+The criterion is the fitted objective itself at the out-of-fold losses: each row's loss comes from the fit that did not
+see it. No fit starts from one that saw its held-out rows, for a fit that stops early would remember them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from calibkit.calibrators import _affine
+from calibkit.calibrators._affine import Ridge, Sample
+from calibkit.objectives import Objective
+
+TOLERANCE = 1e-5  # of the fits, in relative decrease of the objective
+GAIN = 5e-5  # relative improvement of the criterion that counts
+HOPELESS = 1e-3  # relative worsening at which a direction is given up
+DECADES = 8  # from the strongest penalty to the weakest
+Strengths = tuple[float, ...]
+
+
+def folds(n_rows: int, n_folds: int) -> Tensor:
+    """(N,) fold of each row, at random, always the same.
+
+    Not stratified: folds with equal shares of the classes would repeat the chance in these shares in the held-out rows,
+    and reward biases that fit it.
+    """
+    return torch.randperm(n_rows, generator=torch.Generator().manual_seed(0)) % n_folds
+
+
+def rows_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Sample:
+    """The rows of a mask, without a copy of their logits."""
+    rows = torch.nonzero(mask)[:, 0]
+    return Sample(logits, labels[rows], rows)
+
+
+class OutOfFold:
+    """Out-of-fold value of the objective, ``loss(strengths)``, and of temperature scaling, ``temperature_loss``.
+
+    Args:
+        objective: what is fitted and compared.
+        logits: (N, K).
+        labels: (N,).
+        temperature: where the temperatures of the folds start.
+        ridge: ``ridge(strengths, start)`` is the penalty, given the parameters of temperature scaling.
+        n_folds: number of folds.
+        diagonal: whether W is diagonal.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        logits: Tensor,
+        labels: Tensor,
+        temperature: float,
+        ridge: Callable[[Strengths, Tensor], Ridge | None],
+        n_folds: int,
+        *,
+        diagonal: bool,
+    ) -> None:
+        self.objective, self.logits, self.labels, self.ridge = objective, logits, labels, ridge
+        fold = folds(len(labels), n_folds).to(labels.device)
+        self.training = [rows_of(logits, labels, fold != f) for f in range(n_folds)]
+        self.held_out = [rows_of(logits, labels, fold == f) for f in range(n_folds)]
+        scaled = _affine.scaled_identity(1 / temperature, logits, diagonal=True)
+        self.weights = [_affine.own_weights(objective, sample, scaled) for sample in self.training]
+        fits = [self._descend(f, scaled, None, ray=True) for f in range(n_folds)]
+        self.temperature_loss = self._value(fits)
+        self.starts = [_affine.scaled_identity(float(x[0, 0]), logits, diagonal=diagonal) for x in fits]
+        self.latest = self.starts
+
+    def loss(self, strengths: Strengths) -> float:
+        """The criterion under a penalty; each fold starts from its own latest fit."""
+        self.latest = [
+            self._descend(f, x, self.ridge(strengths, start))
+            for f, (x, start) in enumerate(zip(self.latest, self.starts, strict=True))
+        ]
+        return self._value(self.latest)
+
+    def _descend(self, fold: int, x: Tensor, ridge: Ridge | None, *, ray: bool = False) -> Tensor:
+        sample, weights, dtype = self.training[fold], self.weights[fold], self.logits.dtype
+        return _affine.descend(self.objective, sample, weights, x, ridge, dtype, TOLERANCE, ray=ray).x
+
+    def _value(self, fits: list[Tensor]) -> float:
+        ce = torch.empty(len(self.labels), dtype=torch.float64, device=self.labels.device)
+        for sample, x in zip(self.held_out, fits, strict=True):
+            ce[sample.index] = _affine.losses(self.objective, sample, x)
+        weights = self.objective.weights(ce, self.labels, self.logits.shape[1])
+        return float(weights @ self.objective.transform(ce)[0] / weights.sum())
+
+
+def search(loss: Callable[[Strengths], float], strongest: Strengths, free: tuple[bool, ...]) -> tuple[Strengths, float]:
+    """The strengths of lowest loss on a grid of powers of ten below the strongest ones, and that loss.
+
+    First all free strengths fall together, until two steps in a row bring nothing or one is ``HOPELESS``. Then, if
+    they are several, each alone is weakened or strengthened, the last one first, as long as that helps; a direction
+    that was hopeless is not tried again. An improvement below ``GAIN`` counts for nothing.
+
+    Args:
+        loss: the criterion.
+        strongest: where to start.
+        free: which of them are searched; the others stay as they are.
+    """
+
+    def at(decades: tuple[int, ...]) -> Strengths:
+        return tuple(s / 10.0**d for s, d in zip(strongest, decades, strict=True))
+
+    def excess(decades: tuple[int, ...]) -> float:
+        """Relative excess over the lowest loss so far, and the new lowest if it is one."""
+        nonlocal best, lowest
+        if decades in tried or not 0 <= min(decades) <= max(decades) <= DECADES:
+            return 0.0
+        tried.add(decades)
+        value = loss(at(decades))
+        relative = (value - lowest) / max(abs(lowest), 1e-300)
+        if relative < -GAIN:
+            best, lowest = decades, value
+        return relative
+
+    best = (0,) * len(strongest)
+    lowest, tried, failures = loss(strongest), {best}, 0
+    for step in range(1, DECADES + 1):
+        relative = excess(tuple(step * f for f in free))
+        failures = 0 if relative < -GAIN else failures + 1
+        if failures == 2 or relative > HOPELESS:
+            break
+    moves = [(axis, sign) for axis in reversed(range(len(free))) if free[axis] for sign in (1, -1)]
+    before = best if sum(free) == 1 else None
+    while before != best:
+        before = best
+        for axis, sign in tuple(moves):
+            relative = -1.0
+            while relative < -GAIN:
+                relative = excess(tuple(d + sign * (i == axis) for i, d in enumerate(best)))
+            if relative > HOPELESS:
+                moves.remove((axis, sign))
+    return at(best), lowest

@@ -1,0 +1,261 @@
+"""Vector scaling, and the kernels of all affine methods, against closed forms, autograd, scipy and slow loops."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from calibkit import metrics
+from calibkit.calibrators import TemperatureScaling, VectorScaling, _affine, load
+from calibkit.calibrators._affine import Ridge, Sample
+from calibkit.calibrators._cross_validation import folds, search
+from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing
+
+OBJECTIVES = [NLL(), Focal(), Focal(detach=True), LabelSmoothing(), ClassBalanced(), ClassLossScaling()]
+
+
+def random_sample(seed=0, n=600, k=4, spread=0.4):
+    """Logits that are too large, by another factor for each class and with another offset."""
+    g = torch.Generator().manual_seed(seed)
+    true = 2 * torch.randn(n, k, generator=g, dtype=torch.float64)
+    y = torch.multinomial(true.softmax(1), 1, generator=g)[:, 0]
+    scales = 2 * torch.exp(spread * torch.randn(k, generator=g, dtype=torch.float64))
+    return true * scales + 3 * spread * torch.randn(k, generator=g, dtype=torch.float64), y
+
+
+def plain_objective(objective, u, y):
+    """The objective of calibrated logits, the weights held fixed, for autograd."""
+    alpha = objective.smoothing
+    target = (1 - alpha) * F.one_hot(y, u.shape[1]).double() + alpha / u.shape[1]
+    ce = -(target * u.log_softmax(1)).sum(1)
+    weights = objective.weights(ce.detach(), y, u.shape[1])
+    phi = (1 - torch.exp(-ce)) ** 3 * ce if isinstance(objective, Focal) and not objective.detach else ce
+    return weights @ phi / weights.sum()
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_gradient_equals_autograd_of_the_plain_formula(objective, diagonal):
+    z, y = random_sample(n=50)
+    index = torch.arange(0, 50, 3)
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 2 if diagonal else 5, generator=g, dtype=torch.float64).requires_grad_()
+    strength, centre = torch.rand(x.shape, generator=g, dtype=torch.float64), torch.ones_like(x)
+    u = z[index] * x[:, 0] + x[:, 1] if diagonal else z[index] @ x[:, :-1].T + x[:, -1]
+    value = plain_objective(objective, u, y[index]) + (strength * (x - centre) ** 2).sum()
+    (grad,) = torch.autograd.grad(value, x)
+
+    sample, ridge = Sample(z, y[index], index), Ridge(strength, centre)
+    ce = _affine.losses(objective, sample, x.detach())
+    weights = objective.weights(ce, y[index], 4)
+    weights /= weights.sum()
+    ours = _affine.value_and_grad(objective, sample, weights, x.detach(), ridge, torch.float64)
+    assert ours[0] == pytest.approx(value.item(), rel=1e-12)
+    torch.testing.assert_close(ours[1], grad, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(ours[2], ce)
+
+
+def test_gradient_equals_finite_differences():
+    z, y = random_sample(n=30)
+    weights, x = torch.full((30,), 1 / 30, dtype=torch.float64), torch.full((4, 2), 0.5, dtype=torch.float64)
+
+    def value(x):
+        return _affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[0]
+
+    grad = _affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[1]
+    for i, step in enumerate(torch.eye(8, dtype=torch.float64).view(8, 4, 2) * 1e-5):
+        assert (value(x + step) - value(x - step)) / 2e-5 == pytest.approx(grad.view(-1)[i].item(), abs=1e-9)
+
+
+@pytest.mark.parametrize(("k", "diagonal"), [(4, True), (4, False), (40, True), (40, False)])
+def test_curvature_equals_the_hessian_of_the_nll(k, diagonal):
+    z, y = random_sample(n=20, k=k)
+    x = _affine.scaled_identity(0.5, z, diagonal=diagonal)
+    weights = torch.full((20,), 1 / 20, dtype=torch.float64)
+    ours = _affine.class_curvature(NLL(), Sample(z, y), weights, x, None, torch.float64)
+    for c in (0, k - 1):
+        row = x[c]
+
+        def nll(row, c=c):
+            return F.cross_entropy(_affine.apply(torch.cat([x[:c], row[None], x[c + 1 :]]), z), y)
+
+        hessian = torch.autograd.functional.hessian(nll, row)
+        torch.testing.assert_close(ours[c], hessian if ours.ndim == 3 else hessian.diagonal(), rtol=1e-6, atol=1e-8)
+
+
+def test_closed_form():
+    """With one-hot logits, scales and biases free, each group gets its own shares."""
+    z = np.repeat(4.0 * np.eye(3), [10, 20, 10], axis=0)
+    y = np.repeat([0, 1, 2, 1, 0, 2, 2, 0, 1], [8, 1, 1, 14, 3, 3, 6, 2, 2])
+    probs = VectorScaling().fit(z, y)(z)
+    # Two columns of each group are tied by one bias, so what holds for all is: mean p = share of the label ...
+    np.testing.assert_allclose(probs.mean(0), np.bincount(y) / 40, atol=1e-7)
+    # ... and within the group of a class, where alone its scale acts, its mean p is its share there.
+    np.testing.assert_allclose(probs[[0, 10, 30], [0, 1, 2]], [0.8, 0.7, 0.6], atol=1e-7)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_vanishes_at_the_fit(objective, dtype):
+    z, y = random_sample(1)
+    z, temperature = z.to(dtype), TemperatureScaling(objective).fit(z.to(dtype), y).temperature
+    vs = VectorScaling(objective, lam=0.3).fit(z, y)
+    w, b = (torch.from_numpy(a).requires_grad_() for a in (vs.weights, vs.bias))
+    penalty = 0.3 / 4 * ((temperature * w - 1).square().sum() + b.square().sum())
+    value = plain_objective(objective, z.double() * w + b, y) + penalty
+    for grad in torch.autograd.grad(value, (w, b)):
+        assert grad.abs().max() < 2e-8
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
+def test_equals_scipy(lam):
+    optimize = pytest.importorskip("scipy.optimize")
+    z, y = random_sample(2)
+    temperature = TemperatureScaling().fit(z, y).temperature
+
+    def function(x):
+        x = torch.from_numpy(x).view(2, 4).requires_grad_()
+        penalty = lam / 4 * ((temperature * x[0] - 1).square().sum() + x[1].square().sum())
+        value = F.cross_entropy(z * x[0] + x[1], y) + penalty
+        return value.item(), torch.autograd.grad(value, x)[0].view(-1).numpy()
+
+    start = np.concatenate([np.ones(4), np.zeros(4)])
+    best = optimize.minimize(function, start, jac=True, method="BFGS", options={"gtol": 1e-10}).x.reshape(2, 4)
+    vs = VectorScaling(lam=lam).fit(z, y)
+    np.testing.assert_allclose(vs.weights, best[0], atol=1e-6)
+    np.testing.assert_allclose(vs.bias - vs.bias.mean(), best[1] - best[1].mean(), atol=1e-6)
+    assert vs.chosen_lam == lam and not vs.fell_back and np.isnan(vs.cv_loss)
+
+
+def test_strong_penalty_is_temperature_scaling():
+    z, y = random_sample(3)
+    ts, vs = TemperatureScaling().fit(z, y), VectorScaling(lam=1e8).fit(z, y)
+    np.testing.assert_allclose(vs.weights, 1 / ts.temperature, rtol=1e-7)
+    np.testing.assert_allclose(vs(z), ts(z), atol=1e-7)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+def test_invariances(lam):
+    z, y = random_sample(4)
+    probs = VectorScaling(lam=lam).fit(z, y)(z)
+    rows, classes = torch.randperm(len(z), generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 3, 1])
+    torch.testing.assert_close(VectorScaling(lam=lam).fit(100 * z, y)(100 * z), probs, rtol=0, atol=1e-7)
+    torch.testing.assert_close(VectorScaling(lam=lam).fit(z[rows], y[rows])(z), probs, rtol=0, atol=1e-7)
+    other = VectorScaling(lam=lam).fit(z[:, classes], torch.argsort(classes)[y])(z[:, classes])
+    torch.testing.assert_close(other, probs[:, classes], rtol=0, atol=1e-7)
+    if lam == 0.0:
+        torch.testing.assert_close(VectorScaling().fit(z + 5, y)(z + 5), probs, rtol=0, atol=1e-7)
+
+
+def test_accuracy_may_change():
+    z, y = random_sample(5, n=2000)
+    probs = VectorScaling().fit(z, y)(z)
+    assert metrics.accuracy(probs, y) > metrics.accuracy(z.softmax(1), y) + 0.05
+
+
+# ---------------------------------------------------------------------------------------- choice of the penalty
+@pytest.mark.parametrize("objective", [NLL(), ClassBalanced(), LabelSmoothing()], ids=str)
+def test_criterion_equals_a_plain_loop_over_folds(objective):
+    z, y = random_sample(6, n=300, k=8)
+    vs, fold = VectorScaling(objective, lam=None).fit(z, y), folds(len(y), 5)
+    assert 0 < vs.chosen_lam < np.inf and not vs.fell_back
+    for method, loss in (
+        (VectorScaling(objective, lam=vs.chosen_lam), vs.cv_loss),
+        (TemperatureScaling(objective), vs.cv_loss_temperature),
+    ):
+        ce = torch.empty(len(z), dtype=torch.float64)
+        for f in range(5):
+            out = fold == f
+            log_probs = method.fit(z[~out], y[~out])(z[out]).log()
+            ce[out] = F.cross_entropy(log_probs, y[out], reduction="none", label_smoothing=objective.smoothing)
+        weights = objective.weights(ce, y, 8)
+        assert float(weights @ ce / weights.sum()) == pytest.approx(loss, rel=2e-4)
+    assert vs.cv_loss < vs.cv_loss_temperature
+
+
+def test_temperature_scaling_where_nothing_is_better():
+    excess, fell_back = np.zeros(2), 0
+    for seed in range(8):
+        z, y = random_sample(seed, n=600, k=30, spread=0.0)
+        new = random_sample(seed + 100, n=3000, k=30, spread=0.0)
+        ts, plain, vs = TemperatureScaling().fit(z, y), VectorScaling().fit(z, y), VectorScaling(lam=None).fit(z, y)
+        assert vs.fell_back == (vs.cv_loss_temperature <= vs.cv_loss) == (vs.chosen_lam == np.inf)
+        if vs.fell_back:
+            fell_back += 1
+            np.testing.assert_allclose(vs.weights, 1 / ts.temperature, rtol=1e-12)
+            assert not vs.bias.any()
+        excess += [metrics.nll(c(new[0]), new[1]) - metrics.nll(ts(new[0]), new[1]) for c in (plain, vs)]
+    assert 0 < fell_back
+    assert excess[1] < 0.3 * excess[0]
+
+
+def test_folds_are_equal_and_always_the_same():
+    assert torch.bincount(folds(42, 5)).tolist() == [9, 9, 8, 8, 8]
+    assert torch.equal(folds(42, 5), folds(42, 5))
+    assert not torch.equal(folds(42, 5), torch.arange(42) % 5)
+
+
+@pytest.mark.parametrize("target", [(0, 0), (2, 2), (1, 4), (5, 3)])
+def test_search_walks_to_the_lowest_loss(target):
+    calls = []
+
+    def loss(strengths):
+        decades = -np.log10(strengths)
+        calls.append(strengths)
+        return 1.0 + 0.01 * float(((decades - target) ** 2).sum())
+
+    assert search(loss, (1.0, 1.0), (True, True))[0] == tuple(10.0**-t for t in target)
+    assert len(calls) == len(set(calls))
+    assert search(loss, (1.0, 10.0 ** -target[1]), (True, False))[0] == (10.0 ** -target[0], 10.0 ** -target[1])
+
+
+# ---------------------------------------------------------------------------------------------- corners, border
+def test_separated_labels():
+    z, _ = random_sample(7)
+    with pytest.warns(RuntimeWarning, match="bound|separated"):
+        vs = VectorScaling().fit(z, z.argmax(1))
+    assert metrics.accuracy(vs(z), z.argmax(1)) == 1.0
+    smooth = VectorScaling("label_smoothing").fit(z, z.argmax(1))  # smoothed labels are never separated
+    assert np.isfinite(smooth.weights).all()
+
+
+def test_a_class_without_labels():
+    z, y = random_sample(8)
+    probs = VectorScaling().fit(z, y.clamp(max=2))(z)
+    assert probs[:, 3].max() < 1e-6
+
+
+def test_float32_equals_float64_and_twice_is_the_same():
+    z, y = random_sample(9, n=3000, k=12)
+    z = z.float()
+    one, two, again = (VectorScaling(lam=None).fit(a, y) for a in (z, z.double(), z))
+    assert one.chosen_lam == two.chosen_lam
+    np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
+    assert (one.weights == again.weights).all() and (one.bias == again.bias).all()
+
+
+def test_save_and_load(tmp_path):
+    z, y = random_sample(10)
+    vs = VectorScaling(LabelSmoothing(0.1), lam=None, n_folds=3).fit(z.numpy(), y.numpy())
+    back = load(vs.save(tmp_path / "vs.npz"))
+    assert back.options() == vs.options() and back.chosen_lam == vs.chosen_lam and back.fell_back is vs.fell_back
+    assert (back(z.numpy()) == vs(z.numpy())).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"objective": "ece"}, "Expected `objective` to be one of nll, .*, but got 'ece'"),
+        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
+        ({"n_folds": 1}, "Expected `n_folds` to be an integer >= 2, but got 1"),
+    ],
+)
+def test_bad_options(options, match):
+    with pytest.raises(ValueError, match=match):
+        VectorScaling(**options)
+
+
+def test_fewer_rows_than_folds():
+    z, y = random_sample(0, n=4)
+    with pytest.raises(ValueError, match="Expected `logits` to be at least 5 rows, .*, but got 4"):
+        VectorScaling(lam=None).fit(z, y)
