@@ -45,7 +45,6 @@ notebook.parameters(
 )
 
 # %% tags=["hide-input"]
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

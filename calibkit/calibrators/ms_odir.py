@@ -25,8 +25,8 @@ class MSODIR(AffineCalibrator):
         lam: lambda >= 0; None (default) chooses it by cross-validation, from 100 K down by powers of ten.
         mu: mu >= 0; None (default) chooses it by cross-validation, from 10 down by powers of ten.
         n_folds: folds of the cross-validation; 5 as in the authors' code. Rows are dealt out at random, always in the
-            same way, and the criterion is the objective at the out-of-fold losses. Temperature scaling takes part on the same
-            folds, and is the fit where nothing is better.
+            same way, and the criterion is the objective at the out-of-fold losses. Temperature scaling takes part on
+            the same folds, and is the fit where nothing is better.
 
     Attributes:
         weights: (K, K) float64 W; row k gives the calibrated logit of class k.
