@@ -96,7 +96,8 @@ def _calibrate(args: argparse.Namespace) -> None:
 
     logits = find(args.logits)
     options = {"objective": args.objective} if args.objective else {}
-    calibrator = CALIBRATORS[check_choice("calibrator", args.calibrator, CALIBRATORS)](**options).fit(*logits.val)
+    on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
+    calibrator = CALIBRATORS[check_choice("calibrator", args.calibrator, on_logits)](**options).fit(*logits.val)
     test_logits, test_labels = logits.test
     before = evaluate(torch.from_numpy(test_logits).double().softmax(1), test_labels)
     after = evaluate(calibrator(test_logits), test_labels)

@@ -1,7 +1,7 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
 ``{verdicts}`` is the table of verdicts, counted from the result files; ``{registry} calibkit.losses.LOSSES`` documents
-every entry of a registry.
+every entry of a registry. ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Container
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from calibkit import results
 
@@ -46,6 +46,30 @@ def registry(path: str) -> list[str]:
     return lines
 
 
+def number(text: str) -> str:
+    """One number of ours in percent, for a network trained with cross-entropy: "ece cifar10_lt densenet40 ets:cls".
+
+    Raises:
+        ValueError: not exactly one row of ``ours.csv`` fits.
+    """
+    metric, dataset, model, method = text.split(maxsplit=3)
+    wanted = {"metric": metric, "dataset": dataset, "model": model, "method": method, "loss": "cross_entropy"}
+    rows = results.load("ours")
+    for column, value in wanted.items():
+        rows = rows[rows[column] == value]
+    if len(rows) != 1:
+        raise ValueError(f"Expected `{text}` to be one row of ours.csv, but got {len(rows)}")
+    return f"{100 * rows['value'].iloc[0]:.2f} %"
+
+
+class Ours(SphinxRole):
+    """``{ours}``."""
+
+    def run(self) -> tuple[list[nodes.Node], list]:
+        """The number as text."""
+        return [nodes.Text(number(self.text))], []
+
+
 class Computed(SphinxDirective):
     """A directive whose content is Markdown that a function returns."""
 
@@ -76,6 +100,7 @@ class Registry(Computed):
 
 def setup(app: Sphinx) -> dict:
     """Register both directives."""
+    app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
     app.add_directive("registry", Registry)
     return {"parallel_read_safe": True}

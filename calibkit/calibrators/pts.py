@@ -143,7 +143,7 @@ class PTS(Calibrator):
             return float(objective.weights(ce, labels, logits.shape[1]) @ objective.transform(ce)[0])
 
         best = fit_smooth(
-            objective, logits, labels, x, forward, backward, penalty=penalty, tolerance=1e-10, max_iter=1000
+            objective, logits, labels, x, forward, backward, penalty=penalty, tolerance=1e-10, max_iter=3000
         )
         if not objective.adaptive:
             best = min(best, x, key=value)
