@@ -101,7 +101,7 @@ def fit(
     if best is not None:
         model.load_state_dict({name: torch.from_numpy(array) for name, array in best.items()})
 
-    logits = {name: predict(model, splits[name].images, data) for name in ("val", "test")}
+    logits = {name: predict(model, splits[name].inputs, data) for name in ("val", "test")}
     accuracy = float((logits["test"].argmax(1) == splits["test"].labels).mean())
     facts = {
         **run.facts,

@@ -472,7 +472,7 @@ for name in ("cifar10", "cifar100"):
     if not data.available(name):
         print(f"{name}: skipped, its images are not in $CALIBKIT_DATA (python -m calibkit.data prepare {name})")
         continue
-    images = data.load(name, "val").images
+    images = data.load(name, "val").inputs
     room = (images.min(0) > 0) | (images.max(0) < 255)
     print(f"{name}: {100 * room.mean():.2f} % of the inputs leave any room, over {len(images)} calibration images")
 

@@ -51,7 +51,7 @@ def test_prepare_reads_the_official_layout(name, cache, monkeypatch):
     for split in ("train", "test"):
         np.testing.assert_array_equal(np.load(cache / name / f"{split}_images.npy"), truth[split][0])
         np.testing.assert_array_equal(np.load(cache / name / f"{split}_labels.npy"), truth[split][1])
-    assert load(name, "test").images.shape == (10, 32, 32, 3)
+    assert load(name, "test").inputs.shape == (10, 32, 32, 3)
     assert prepare.prepare(name, cache / "nowhere") == cache / name  # complete: left alone
 
 
@@ -82,10 +82,10 @@ def test_digits_are_real_and_split_without_overlap():
 
     splits = [load("digits", name) for name in ("train", "val", "test")]
     assert [len(split.labels) for split in splits] == [1000, 300, 497]
-    together = np.concatenate([split.images[..., 0] for split in splits]).reshape(1797, -1)
+    together = np.concatenate([split.inputs[..., 0] for split in splits]).reshape(1797, -1)
     whole = np.round(load_digits().images * 255 / 16).astype(np.uint8).reshape(1797, -1)
     assert sorted(map(bytes, together)) == sorted(map(bytes, whole))
-    train = splits[0].images / 255
+    train = splits[0].inputs / 255
     assert train.mean() == pytest.approx(DATASETS["digits"].mean[0], abs=5e-3)
     assert train.std() == pytest.approx(DATASETS["digits"].std[0], abs=5e-3)
 
@@ -123,10 +123,10 @@ def test_real_cifar(name):
     np.testing.assert_array_equal(np.bincount(test.labels), 10000 // spec.n_classes)
     both = np.bincount(np.concatenate([train.labels, val.labels]))
     np.testing.assert_array_equal(both, 50000 // spec.n_classes)
-    pixels = train.images[::10].reshape(-1, 3) / 255
+    pixels = train.inputs[::10].reshape(-1, 3) / 255
     assert pixels.mean(0) == pytest.approx(spec.mean, abs=4e-3)
     assert pixels.std(0) == pytest.approx(spec.std, abs=4e-3)
-    assert isinstance(test.images, np.memmap)
+    assert isinstance(test.inputs, np.memmap)
 
 
 @pytest.mark.parametrize(("name", "total"), [("cifar10_lt", 20431), ("cifar100_lt", 19573)])

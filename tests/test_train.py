@@ -73,7 +73,7 @@ def test_a_finished_run_is_returned_with_its_weights(tmp_path):
     again = fit(model, nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
     assert (tmp_path / "checkpoint.npz").stat().st_mtime_ns == stamp
     np.testing.assert_array_equal(first.test_logits, again.test_logits)
-    np.testing.assert_array_equal(predict(model, data.load("digits", "test").images, "digits"), first.test_logits)
+    np.testing.assert_array_equal(predict(model, data.load("digits", "test").inputs, "digits"), first.test_logits)
     assert first.meta["accuracy"] > 0.8
     assert first.meta["split"] == "1000/300/497"
     rows = (tmp_path / "log.csv").read_text().splitlines()

@@ -18,9 +18,9 @@ from calibkit._checks import check_choice
 
 
 class Split(NamedTuple):
-    """Images (N, H, W, C) uint8 and labels (N,) int64."""
+    """Inputs, images (N, H, W, C) uint8, and labels (N,) int64."""
 
-    images: np.ndarray
+    inputs: np.ndarray
     labels: np.ndarray
 
 
