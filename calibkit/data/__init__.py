@@ -37,6 +37,7 @@ class Dataset:
         base: name of the data set whose files are read; None: its own.
         rho: long-tailed profile: class i keeps ``int(n_0 * rho ** (i / (K - 1)))`` training images; None: all.
         augment: whether crop and flip keep the meaning of an image.
+        kind: "image" (a class an image), "dense" (a class a pixel) or "text" (a class a sequence of tokens).
     """
 
     n_classes: int
@@ -47,6 +48,7 @@ class Dataset:
     base: str | None = None
     rho: float | None = None
     augment: bool = True
+    kind: str = "image"
 
 
 _C10 = {"shape": (32, 32, 3), "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
