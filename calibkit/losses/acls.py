@@ -12,11 +12,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_choice, check_real
-from calibkit.losses._base import PenalisedLoss, mean
+from calibkit._checks import check_choice, check_real, expected
+from calibkit.losses._base import as_rows, cross_entropy, mean
+from calibkit.losses._history import RankedLoss, confidence_ahead
 
 
-class ACLS(PenalisedLoss):
+class ACLS(RankedLoss):
     r"""Cross-entropy + the two ACLS terms, mean over the batch.
 
     The gradient of the penalty is :math:`2 \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)` in the top logit
@@ -30,6 +31,12 @@ class ACLS(PenalisedLoss):
         variant: ``"paper"`` as above. ``"code"`` does not subtract the minimum in the first term: it is then
             :math:`\operatorname{ReLU}(z_{\hat y} - M)^2`, which adding a constant to all logits changes. The default is
             ``"code"``, for the weights and the published numbers come from it.
+        part: what Table 5 leaves of it. ``"both"``; ``"adaptive"``: the smoothing function of eq. 10 without the
+            indicator; ``"conditional"``: the indicator of eq. 11 with constant smoothing, hinges and not their squares.
+        indicator: ``"margin"``, eq. 11. ``"ranking"`` is the control of Table 6: a sample is smoothed if its confidence
+            and its history of right predictions order it and the next of the batch differently (supplement eq. 21). The
+            loss is then called with the samples' positions, ``loss(logits, labels, index)``, as `CRL` is.
+        n_samples: size of the training set, for ``"ranking"``.
         ignore_index: label of rows that do not count.
 
     Paper: Park et al. 2023, "ACLS: Adaptive and Conditional Label Smoothing for Network Calibration", eqs. 10-14.
@@ -37,6 +44,8 @@ class ACLS(PenalisedLoss):
     both variants (the sum is ``weight_neg * (K - 1)``). Eq. 13 read literally would also push the minimum in the first
     term and the top logit in the second; eq. 12 and the code do not. The code names its arguments pos_lambda = 1.0,
     neg_lambda = 0.1, alpha = 0.1, whose products are the weights here. All classes that tie for the top are top.
+    Neither paper nor code says what M is where the indicator is absent or another one. It is 0 here: with M > 0 eq. 10
+    is negative within the margin, and would sharpen the label.
 
     Example:
         >>> loss = ACLS(margin=6.0)
@@ -51,6 +60,9 @@ class ACLS(PenalisedLoss):
         weight_pos: float = 0.1,
         weight_neg: float = 0.01,
         variant: str = "code",
+        part: str = "both",
+        indicator: str = "margin",
+        n_samples: int | None = None,
         ignore_index: int = -100,
     ) -> None:
         super().__init__(ignore_index=ignore_index)
@@ -58,10 +70,38 @@ class ACLS(PenalisedLoss):
         self.weight_pos = check_real("weight_pos", weight_pos, 0.0)
         self.weight_neg = check_real("weight_neg", weight_neg, 0.0)
         self.variant = check_choice("variant", variant, ("paper", "code"))
+        self.part = check_choice("part", part, ("both", "adaptive", "conditional"))
+        self.indicator = check_choice("indicator", indicator, ("margin", "ranking"))
+        self.n_samples = n_samples
+        self.uses_index = indicator == "ranking"
+        if self.uses_index:
+            if part == "adaptive":
+                raise expected("indicator", '"margin" where `part` is "adaptive"', repr(indicator))
+            self._remember(n_samples)
 
-    def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The loss; ``index`` is for ``indicator="ranking"``, of the shape of ``labels`` and in [0, n_samples)."""
+        z, y, keep = as_rows(logits, labels, self.ignore_index)
+        return mean(cross_entropy(z, y), keep) + self._smoothing(z, keep, self._ranked(z, labels, keep, index))
+
+    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The penalty alone, its two weights included: a scalar."""
+        z, _, keep = as_rows(logits, labels, self.ignore_index)
+        return self._smoothing(z, keep, self._ranked(z, labels, keep, index))
+
+    def _smoothing(self, z: Tensor, keep: Tensor, ranked: Tensor | None) -> Tensor:
         low, top = z.detach().aminmax(dim=1, keepdim=True)
-        height = z - low if self.variant == "paper" else z
-        pos = (torch.relu(height - self.margin).square() * (z == top)).sum(1)
-        neg = torch.relu(top - z - self.margin).square().sum(1) / (z.shape[1] - 1)  # the top class itself gives 0
-        return mean(self.weight_pos * pos + self.weight_neg * neg, keep)
+        margin = self.margin if ranked is None and self.part != "adaptive" else 0.0
+        height = torch.relu(z - low - margin if self.variant == "paper" else z - margin)
+        depth = torch.relu(top - z - margin)  # the top class itself gives 0
+        if self.part != "conditional":
+            height, depth = height.square(), depth.square()
+        each = self.weight_pos * (height * (z == top)).sum(1) + self.weight_neg * depth.sum(1) / (z.shape[1] - 1)
+        return mean(each if ranked is None else each * ranked, keep)
+
+    def _ranked(self, z: Tensor, labels: Tensor, keep: Tensor, index: Tensor | None) -> Tensor | None:
+        """1 for samples that are out of order with the next one; None where the indicator is the margin."""
+        if not self.uses_index:
+            return None
+        ahead = self._ahead(self._check(index, labels), z.dtype)
+        return ((ahead * confidence_ahead(z.detach()) < 0) & (keep.roll(-1) > 0)).to(z.dtype)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_int, expected
-from calibkit.losses._base import PenalisedLoss, as_rows, check_integers, check_values, cross_entropy, mean
+from calibkit._checks import check_choice, check_real
+from calibkit.losses._base import as_rows, cross_entropy, mean
+from calibkit.losses._history import RankedLoss, confidence_ahead
 
 
-class CRL(PenalisedLoss):
+class CRL(RankedLoss):
     r"""Cross-entropy + ``weight`` * ranking loss; remembers how often each training sample was right.
 
     ``loss(logits, labels, index)`` and ``loss.penalty(logits, labels, index)`` take the samples' positions in the
@@ -31,6 +32,10 @@ class CRL(PenalisedLoss):
     Args:
         n_samples: size of the training set.
         weight: :math:`\lambda`. 1.0 in the authors' code.
+        indicator: ``"ranking"`` as above. ``"margin"`` is the control of ACLS Table 6: the gradient
+            :math:`p_{\hat y} (\mathbb 1[j = \hat y] - p_j)` in every sample, where the logit is at least ``margin``
+            below the top (at the top: above the smallest). It pushes confidence down and ranks nothing.
+        margin: of that control, in logit units. 10, as in ACLS.
         ignore_index: label of rows that do not count; a pair counts if both its rows do.
 
     Attributes:
@@ -56,11 +61,19 @@ class CRL(PenalisedLoss):
 
     uses_index = True
 
-    def __init__(self, *, n_samples: int, weight: float = 1.0, ignore_index: int = -100) -> None:
+    def __init__(
+        self,
+        *,
+        n_samples: int,
+        weight: float = 1.0,
+        indicator: str = "ranking",
+        margin: float = 10.0,
+        ignore_index: int = -100,
+    ) -> None:
         super().__init__(weight, ignore_index)
-        self.n_samples = check_int("n_samples", n_samples, 1)
-        self.register_buffer("counts", torch.zeros(n_samples, dtype=torch.int64))
-        self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
+        self.indicator = check_choice("indicator", indicator, ("ranking", "margin"))
+        self.margin = check_real("margin", margin, 0.0)
+        self._remember(n_samples)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss; ``index`` has the shape of ``labels`` and is in [0, n_samples)."""
@@ -72,29 +85,16 @@ class CRL(PenalisedLoss):
         z, _, keep = as_rows(logits, labels, self.ignore_index)
         return self._ranking(z, keep, self._check(index, labels))
 
-    @torch.no_grad()
-    def update(self, index: Tensor, correct: Tensor) -> None:
-        """Record a step's predictions: ``correct`` (bool) of the samples ``index``; call it after the loss was taken.
-
-        In distributed training each process records what all of them predicted (gather both arguments first).
-        """
-        if not isinstance(correct, Tensor) or correct.dtype != torch.bool:
-            raise expected("correct", "a boolean tensor", getattr(correct, "dtype", type(correct).__name__))
-        self.counts.index_add_(0, self._check(index, correct), correct.reshape(-1).long())
-
-    def end_epoch(self) -> None:
-        """Count an epoch as finished."""
-        self.epochs += 1
-
-    def _check(self, index: Tensor, labels: Tensor) -> Tensor:
-        flat = check_integers("index", index, labels.shape, self.counts.device)
-        check_values("index", flat, self.n_samples)
-        return flat
-
     def _ranking(self, z: Tensor, keep: Tensor, index: Tensor) -> Tensor:
-        confidence = torch.softmax(z, 1).max(1).values
-        fewest = self.counts.min()
-        c = (self.counts[index] - fewest).to(z.dtype) / (self.epochs.clamp(min=1) - fewest).clamp(min=1)
-        ahead = c - c.roll(-1)
-        pairs = torch.relu(ahead.abs() - ahead.sign() * (confidence - confidence.roll(-1)))
+        if self.indicator == "margin":
+            return mean(self._confidence_beyond_the_margin(z), keep)
+        ahead = self._ahead(index, z.dtype)
+        pairs = torch.relu(ahead.abs() - ahead.sign() * confidence_ahead(z))
         return mean(pairs, keep * keep.roll(-1))
+
+    def _confidence_beyond_the_margin(self, z: Tensor) -> Tensor:
+        """The top probability of each row, 0 where no distance reaches the margin; no gradient in logits within it."""
+        low, top = z.detach().aminmax(dim=1, keepdim=True)
+        reached = torch.where(z == top, top - low, top - z.detach()) >= self.margin
+        confidence = torch.softmax(torch.where(reached, z, z.detach()), 1).max(1).values
+        return confidence * reached.any(1)

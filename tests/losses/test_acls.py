@@ -86,3 +86,78 @@ def test_pushes_harder_the_further_out(batch, gradient):
     logits, labels = torch.tensor([[12.0, 4.0, 2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
     top, near, middle, far = gradient(ACLS(margin=6.0).penalty, logits, labels)[0].tolist()
     assert top > 0 > near > middle > far
+
+
+class TestAblations:
+    """Table 5 takes the smoothing function or the indicator away, Table 6 exchanges the indicator."""
+
+    def test_adaptive_has_no_indicator(self, batch, gradient, one_hot):
+        """C = 1: the distances enter whole, at any margin."""
+        logits, labels = batch
+        top, top_class = logits.max(1, keepdim=True)
+        height = logits - logits.min(1, keepdim=True).values
+        want = torch.where(one_hot(top_class[:, 0], 6) == 1, 2 * 0.1 * height, -2 * 0.01 / 5 * (top - logits)) / 12
+        for margin in (0.0, 7.0):
+            loss = ACLS(margin=margin, variant="paper", part="adaptive")
+            assert torch.allclose(gradient(loss.penalty, logits, labels), want, rtol=1e-12)
+
+    def test_conditional_has_a_constant_smoothing_function(self, batch, gradient, one_hot):
+        """f = lambda_1 and lambda_2 where eq. 11 holds, as in Table 2's row MbLS, and 0 elsewhere."""
+        logits, labels = batch
+        top, top_class = logits.max(1, keepdim=True)
+        pos = 0.1 * (logits - logits.min(1, keepdim=True).values > 4).double()
+        neg = -0.01 / 5 * (top - logits > 4).double()
+        want = torch.where(one_hot(top_class[:, 0], 6) == 1, pos, neg) / 12
+        assert 0 < (want != 0).double().mean() < 1
+        loss = ACLS(margin=4.0, variant="paper", part="conditional")
+        assert torch.allclose(gradient(loss.penalty, logits, labels), want, rtol=1e-12)
+
+    def test_ranking_smooths_the_pairs_out_of_order(self, batch, gradient, one_hot):
+        """C = 1[H (kappa_n - kappa_m) < 0] of supplement eq. 21, m the next of the batch; no margin then."""
+        logits, labels = batch
+        loss = ACLS(variant="paper", indicator="ranking", n_samples=12)
+        index = torch.arange(12).flip(0)
+        loss.counts.copy_(torch.tensor([0, 3, 3, 1, 4, 2, 0, 4, 1, 2, 3, 1]))
+        loss.epochs.fill_(4)
+        kappa, history = logits.softmax(1).max(1).values.tolist(), loss.counts[index].tolist()
+        out_of_order = torch.tensor(
+            [(history[n] - history[(n + 1) % 12]) * (kappa[n] - kappa[(n + 1) % 12]) < 0 for n in range(12)]
+        )
+        assert 2 < out_of_order.sum() < 10
+        want = gradient(ACLS(variant="paper", part="adaptive").penalty, logits, labels) * out_of_order[:, None]
+        assert torch.allclose(gradient(loss.penalty, logits, labels, index), want, rtol=1e-12)
+        value = loss(logits, labels, index)
+        assert torch.isclose(value, CrossEntropy()(logits, labels) + loss.penalty(logits, labels, index), rtol=1e-14)
+
+    def test_ranking_learns_its_history(self, batch):
+        logits, labels = batch
+        loss, index = ACLS(indicator="ranking", n_samples=12), torch.arange(12)
+        assert loss.uses_index and not ACLS().uses_index
+        assert torch.equal(loss(logits, labels, index), CrossEntropy()(logits, labels))  # no history yet
+        loss.update(index, torch.arange(12) % 2 == 0)
+        loss.end_epoch()
+        assert loss.penalty(logits, labels, index) > 0
+        again = ACLS(indicator="ranking", n_samples=12)
+        again.load_state_dict(loss.state_dict())
+        assert again(logits, labels, index) == loss(logits, labels, index)
+
+    def test_an_ignored_neighbour_ranks_nobody(self, batch):
+        logits, labels = batch
+        loss = ACLS(indicator="ranking", n_samples=12)
+        loss.update(torch.arange(12), torch.arange(12) % 2 == 0)
+        for i in range(11):
+            rows, index = logits[[i, i + 1]], torch.tensor([i, i + 1])
+            assert loss.penalty(rows, torch.tensor([0, -100]), index) == 0
+        assert any(loss.penalty(logits[[i, i + 1]], labels[:2], torch.tensor([i, i + 1])) > 0 for i in range(11))
+
+    def test_bad_options(self, three):
+        with pytest.raises(ValueError, match="Expected `part` to be one of both, adaptive, conditional, but got 'ar'"):
+            ACLS(part="ar")
+        with pytest.raises(ValueError, match="Expected `indicator` to be one of margin, ranking, but got 'rank'"):
+            ACLS(indicator="rank")
+        with pytest.raises(ValueError, match='Expected `indicator` to be "margin" where `part` is "adaptive"'):
+            ACLS(part="adaptive", indicator="ranking", n_samples=3)
+        with pytest.raises(ValueError, match="Expected `n_samples` to be an integer >= 1, but got None"):
+            ACLS(indicator="ranking")
+        with pytest.raises(ValueError, match="Expected `index` to be a torch tensor, but got NoneType"):
+            ACLS(indicator="ranking", n_samples=3)(*three)

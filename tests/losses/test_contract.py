@@ -29,6 +29,7 @@ FORMS = [
     *(("cpc", {"variant": variant}) for variant in ("paper", "code")),
     ("mdca", {}),
     ("crl", {"n_samples": 64}),
+    ("crl", {"n_samples": 64, "indicator": "margin", "margin": 0.0}),
     *(("mbls", {"margin": 2.0, "variant": variant}) for variant in ("paper", "code")),
     *(("acls", {"margin": 2.0, "variant": variant}) for variant in ("paper", "code")),
 ]

@@ -94,6 +94,31 @@ def test_weight_zero_is_cross_entropy(batch):
     assert torch.equal(loss(*batch, torch.arange(12)), CrossEntropy()(*batch))
 
 
+def test_margin_indicator(batch, gradient, one_hot):
+    """Table 6, second row: f of CRL, p (1 - p) at the top and p_top p_j elsewhere, where the margin of eq. 11 holds."""
+    logits, labels = batch
+    loss = CRL(n_samples=12, indicator="margin", margin=4.0)
+    p = logits.softmax(1)
+    p_top, top = p.max(1, keepdim=True)
+    at_top = one_hot(top[:, 0], 6) == 1
+    pos = p * (1 - p) * (logits.amax(1, keepdim=True) - logits.amin(1, keepdim=True) > 4)
+    neg = -p_top * p * (logits.amax(1, keepdim=True) - logits > 4)
+    want = torch.where(at_top, pos, neg) / 12
+    assert 0 < (want != 0).double().mean() < 1
+    assert torch.allclose(gradient(loss.penalty, logits, labels, torch.arange(12)), want)
+
+
+def test_margin_indicator_is_the_confidence_of_the_spread(batch):
+    """Its value: the mean of the top probabilities, 0 for a sample whose logits are closer than the margin."""
+    logits, labels = batch
+    confidence = logits.softmax(1).max(1).values
+    spread = logits.amax(1) - logits.amin(1)
+    for margin in (0.0, spread.median().item() - 1e-3, spread.max().item() + 1):
+        loss = CRL(n_samples=12, indicator="margin", margin=margin)
+        want = (confidence * (spread > margin)).mean()
+        assert torch.allclose(loss.penalty(logits, labels, torch.arange(12)), want, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("index", "message"),
     [
@@ -115,6 +140,8 @@ def test_bad_index(three, index, message):
 def test_bad_options():
     with pytest.raises(ValueError, match="Expected `n_samples` to be an integer >= 1, but got 0"):
         CRL(n_samples=0)
+    with pytest.raises(ValueError, match="Expected `indicator` to be one of ranking, margin, but got 'rank'"):
+        CRL(n_samples=2, indicator="rank")
     with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got torch.int64"):
         CRL(n_samples=2).update(torch.tensor([0]), torch.tensor([1]))
     with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got list"):
