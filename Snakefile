@@ -15,7 +15,7 @@ PYTHON = sys.executable  # the interpreter of the environment that snakemake is 
 PAPERMILL = Path(PYTHON).with_name("papermill")
 
 BUDGET = config.get("budget", "reduced")
-PAPER = config.get("paper", "class_temperature_scaling")
+PAPER = f"--paper {config['paper']}" if "paper" in config else ""  # else that of the loss
 DATASETS = config.get("datasets", ["cifar10", "cifar100"])
 MODELS = config.get("models", ["resnet110"] if BUDGET == "paper" else ["resnet20"])
 LOSSES = config.get("losses", ["cross_entropy"])
@@ -33,7 +33,7 @@ MISSING = [name for name in NETWORKS if name not in STORED]
 wildcard_constraints:
     dataset="[a-z0-9_]+",
     model="[a-z0-9_]+",
-    loss="[a-z0-9_]+",
+    loss="[a-z0-9_,=.]+",
     seed="[0-9]+",
 
 
@@ -53,7 +53,7 @@ rule train:
     retries: 1
     shell:
         "{PYTHON:q} -m calibkit train --dataset {wildcards.dataset} --model {wildcards.model} --loss {wildcards.loss}"
-        " --seed {wildcards.seed} --budget {BUDGET} --paper {PAPER} --device {DEVICE} --out $(dirname {output})"
+        " --seed {wildcards.seed} --budget {BUDGET} {PAPER} --device {DEVICE} --out $(dirname {output})"
         " > {log} 2>&1"
 
 

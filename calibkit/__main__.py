@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from calibkit._checks import check_choice, expected
+from calibkit._keys import make, parse_key
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -17,9 +18,9 @@ def main(argv: list[str] | None = None) -> int:
     train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
     train.add_argument("--dataset", required=True)
     train.add_argument("--model", required=True)
-    train.add_argument("--loss", default="cross_entropy")
+    train.add_argument("--loss", default="cross_entropy", help='a key: mbls, or "mbls margin=8"')
     train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"))
-    train.add_argument("--paper", default="class_temperature_scaling", help="whose recipe, at --budget paper")
+    train.add_argument("--paper", help="whose recipe, at --budget paper; default: that of the loss")
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
@@ -55,21 +56,26 @@ def _train(args: argparse.Namespace) -> None:
     from calibkit.data import DATASETS, load
     from calibkit.losses import LOSSES
     from calibkit.models import build
-    from calibkit.train import RECIPES, fit
+    from calibkit.recipes import LOSS_OPTIONS, recipe_of
+    from calibkit.train import fit
 
     spec = DATASETS[check_choice("dataset", args.dataset, DATASETS)]
-    loss = LOSSES[check_choice("loss", args.loss, LOSSES)]
-    loss = loss(n_samples=len(load(args.dataset, "train").labels)) if loss.uses_index else loss()
-    key = (args.paper if args.budget == "paper" else args.budget, args.dataset)
-    if key not in RECIPES:
-        raise expected("budget", f"one with a recipe: {', '.join('/'.join(k) for k in RECIPES)}", "/".join(key))
-    recipe = RECIPES[key]
+    key = args.loss.replace(",", " ")  # "mbls,margin=8", as in file names, is the same key
+    name, options, objective, _ = parse_key(key)
+    loss = LOSSES[check_choice("loss", name, LOSSES)]
+    if objective is not None:
+        raise expected("loss", "NAME [OPTION=VALUE ...]", repr(key))
+    options = LOSS_OPTIONS.get((name, args.dataset), {}) | options
+    facts = {"model": args.model, "loss": key, "loss_options": options, "budget": args.budget}
+    if loss.uses_index:
+        options = options | {"n_samples": len(load(args.dataset, "train").labels)}
+    loss = make(loss, "loss", options)
+    recipe = recipe_of(args.dataset, args.budget, name, args.paper)
     torch.manual_seed(args.seed)
     model = build(args.model, spec.n_classes, **({"channels": spec.shape[2]} if args.model == "small_cnn" else {}))
     if recipe.precision == "64-true":
         model = model.double()
-    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{args.loss}-s{args.seed}"
-    facts = {"model": args.model, "loss": args.loss, "budget": args.budget}
+    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{key.replace(' ', ',')}-s{args.seed}"
     logits = fit(
         model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
         meta=facts,

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from calibkit._checks import check_choice, expected
+from calibkit._keys import parse_key
 from calibkit.calibrators import CALIBRATORS
 from calibkit.calibrators._base import Calibrator
 from calibkit.logits import Logits, external, find, load, zoo
 from calibkit.metrics import ece
 from calibkit.objectives import OBJECTIVES
-from calibkit.results import append, measure, parse_key
+from calibkit.results import append, measure
 from calibkit.results import load as load_results
 
 #: What is recorded: all metrics but ``ace``, ``tace`` and ``smooth_ece``, whose bootstrap at 100 classes takes minutes
@@ -121,7 +122,7 @@ def ensure_logits(name: str, *, budget: str = "smoke", device: str = "auto") -> 
         return find(name)
     from calibkit.__main__ import main
 
-    match = re.fullmatch(r"(\w+)/(\w+)-(\w+)-s(\d+)", name)
+    match = re.fullmatch(r"(\w+)/(\w+)-([\w,=.]+)-s(\d+)", name)
     if match is None:
         raise expected("logits", "<dataset>/<model>-<loss>-s<seed>", repr(name))
     dataset, model, loss, seed = match.groups()

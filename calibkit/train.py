@@ -77,7 +77,7 @@ def fit(
     fabric.launch()
     dtype = torch.float64 if recipe.precision == "64-true" else torch.float32
     splits = {name: datasets.load(data, name) for name in ("train", "val", "test")}
-    optimizer = torch.optim.SGD(model.parameters(), recipe.lr, recipe.momentum, weight_decay=recipe.weight_decay)
+    optimizer = _optimizer(model, recipe)
     wrapped, optimizer = fabric.setup(model.to(memory_format=torch.channels_last), optimizer)
     images, labels, val_images, val_labels = (
         torch.from_numpy(np.array(x)).to(fabric.device) for x in (*splits["train"], *splits["val"])
@@ -124,6 +124,13 @@ def predict(model: nn.Module, images: np.ndarray, data: str, batch_size: int = 5
     weight = next(model.parameters())
     prepare = _Normalise(datasets.DATASETS[check_choice("data", data, datasets.DATASETS)], weight.device, weight.dtype)
     return _forward(model, torch.from_numpy(np.array(images)).to(weight.device), prepare, batch_size)
+
+
+def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), recipe.lr, recipe.momentum, weight_decay=recipe.weight_decay)
+    adam = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+    return adam(model.parameters(), recipe.lr, (recipe.momentum, 0.999), weight_decay=recipe.weight_decay)
 
 
 class _Normalise:

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "calibkit"
 
 #: A module imports only from lower levels, or from its own folder.
 LEVELS = (
-    ("_checks", "_io", "_torchvision"),
+    ("_checks", "_io", "_keys", "_torchvision"),
     ("metrics", "logits", "models", "data", "notebook"),
     ("objectives", "losses", "results", "plots", "_run", "recipes"),
     ("calibrators", "train"),

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from calibkit import results
+from calibkit._keys import parse_key
 from calibkit.losses import LOSSES
 from calibkit.metrics import METRICS, ece
 from calibkit.objectives import OBJECTIVES
-from calibkit.results import append, compare, load, measure, parse_key, summary, table
+from calibkit.results import append, compare, load, measure, summary, table
 from calibkit.results.__main__ import main
 from calibkit.results.rows import PAPERS
 
@@ -93,14 +94,6 @@ def test_printed_cells(where, printed):
     frame = load("paper").query("source == 'printed'")
     columns = ["paper", "table", "dataset", "model", "loss", "method", "metric"]
     assert frame[(frame[columns] == list(where)).all(axis=1)]["printed"].item() == printed
-
-
-def test_keys():
-    assert parse_key("cts accuracy_constraint=False") == ("cts", {"accuracy_constraint": False}, None, {})
-    assert parse_key("ets solver=sctl:focal gamma=3.0") == ("ets", {"solver": "sctl"}, "focal", {"gamma": 3.0})
-    for bad in ("", "ts:", "a:b:c", "cts x", "cts x=", "CTS (ours)"):
-        with pytest.raises(ValueError, match="Expected `key` to be"):
-            parse_key(bad)
 
 
 # ----------------------------------------------------------------------------------------------------- appending

@@ -182,3 +182,28 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
     second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut")
     np.testing.assert_array_equal(first.test_logits, second.test_logits)
     assert torch.equal(again.counts, whole.counts)
+
+
+def test_the_recipe_is_that_of_the_losss_own_paper():
+    from calibkit.recipes import RECIPES, recipe_of
+
+    assert recipe_of("cifar10", "paper", "acls").keep == "best"
+    assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
+    assert recipe_of("cifar100", "paper", "mbls") is RECIPES["class_temperature_scaling", "cifar100"]
+    assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
+    with pytest.raises(ValueError, match="Expected `budget` to be one with a recipe: .*, but got reduced/imagenet"):
+        recipe_of("imagenet", "reduced", "acls")
+
+
+def test_the_command_line_trains_with_a_loss_key(tmp_path, capsys):
+    """The option of the key reaches the loss, and the file says so; what the loss does not have is an error."""
+    from calibkit.__main__ import main
+
+    call = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--out", str(tmp_path)]
+    assert main([*call, "--loss", "mbls,margin=2 weight=0.5"]) == 0
+    meta = load(tmp_path / "logits.npz").meta
+    assert meta["loss"] == "mbls margin=2 weight=0.5"
+    assert meta["loss_options"] == {"margin": 2, "weight": 0.5}
+    assert main([*call, "--loss", "mbls margins=2"]) == 1
+    assert "Expected `loss` to be with options among margin, weight" in capsys.readouterr().err
+    assert main([*call, "--loss", "mbls:nll"]) == 1

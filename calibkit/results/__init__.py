@@ -5,7 +5,7 @@ and measured numbers side by side with a verdict, ``summary`` counts the verdict
 Needs pandas (``pip install calibkit[book]``).
 """
 
-from calibkit.results.rows import COLUMNS, KEY, append, commit, load, measure, parse_key
+from calibkit.results.rows import COLUMNS, KEY, append, commit, load, measure
 from calibkit.results.tables import table
 from calibkit.results.verdict import VERDICTS, compare, summary
 
@@ -18,7 +18,6 @@ __all__ = [
     "compare",
     "load",
     "measure",
-    "parse_key",
     "summary",
     "table",
 ]

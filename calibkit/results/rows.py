@@ -28,12 +28,11 @@ note         what else there is to know.
 A key is ``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: the registry name with the options that are not the
 default, and for a calibrator the objective it minimises, when it is not its default one. ``temperature_scaling`` (by
 NLL), ``temperature_scaling:ece``, ``cts`` (by ECE), ``cts accuracy_constraint=False``, ``cts:nll``,
-``ets:cls normalization=cm``, ``mbls margin=0``. :func:`parse_key` reads one.
+``ets:cls normalization=cm``, ``mbls margin=0``. :func:`calibkit._keys.parse_key` reads one.
 """
 
 from __future__ import annotations
 
-import ast
 import fcntl
 import inspect
 import os
@@ -47,6 +46,7 @@ import pandas as pd
 
 from calibkit._checks import Array, check_choice, expected
 from calibkit._io import write_atomic
+from calibkit._keys import parse_key
 from calibkit.metrics import METRICS, bootstrap, evaluate
 
 FOLDER = Path(__file__).resolve().parents[2] / "book" / "results"
@@ -65,37 +65,6 @@ SOURCES = {"paper": ("printed", "author-log"), "ours": ("author-logits", "ours")
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
 UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats")}
-
-
-def parse_key(key: str) -> tuple[str, dict, str | None, dict]:
-    """A loss or method key as (name, options, objective, options of the objective).
-
-    Raises:
-        ValueError: the text is no key.
-
-    Example:
-        >>> parse_key("ets:cls normalization=cm")
-        ('ets', {}, 'cls', {'normalization': 'cm'})
-        >>> parse_key("mbls margin=0")
-        ('mbls', {'margin': 0}, None, {})
-    """
-    parts = []
-    for part in key.split(":"):
-        name, *options = part.split() or [""]
-        pairs = [option.partition("=") for option in options]
-        if not name.isidentifier() or not all(o.isidentifier() and eq and value for o, eq, value in pairs):
-            raise expected("key", "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]", repr(key))
-        parts.append((name, {option: _literal(value) for option, _, value in pairs}))
-    if len(parts) > 2:
-        raise expected("key", "of at most one objective", repr(key))
-    return (*parts[0], *(parts[1] if len(parts) == 2 else (None, {})))
-
-
-def _literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 # ------------------------------------------------------------------------------------------------------ files
