@@ -140,3 +140,6 @@ def test_long_tailed_sizes_of_the_paper(name, total):
     n_0, k = counts[0], DATASETS[name].n_classes
     np.testing.assert_array_equal(counts, [int(n_0 * 0.1 ** (i / (k - 1))) for i in range(k)])
     assert len(set(np.bincount(test.labels))) == 1
+    half = np.bincount(val.labels, minlength=k)
+    assert np.abs(half - counts / 2).max() < 4 * np.sqrt(n_0) / 2, "both halves have the profile"
+    assert half.min() > 0.2 * 0.1 * n_0 / 2

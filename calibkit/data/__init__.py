@@ -79,7 +79,8 @@ def load(name: str, split: str, *, seed: int = 0) -> Split:
 
     ``val`` is carved from the training files: a permutation drawn with ``seed`` gives its first ``n_val`` images to
     ``val`` and the rest to ``train``, so the two never overlap. A long-tailed data set first keeps the first
-    ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order; its test split stays balanced.
+    ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order, and permutes them again; its test split stays
+    balanced.
 
     Args:
         name: a key of ``DATASETS``.
@@ -106,9 +107,10 @@ def load(name: str, split: str, *, seed: int = 0) -> Split:
     if split == "test" or spec.n_val is None:
         return _read(source, split)
     images, labels = _read(source, "train")
-    order = np.random.default_rng(seed).permutation(len(labels))
-    if spec.rho is not None:
-        order = _long_tail(labels, order, spec)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(labels))
+    if spec.rho is not None:  # drawn anew: the first images of that order hold the tail's only ones
+        order = rng.permutation(_long_tail(labels, order, spec))
     chosen = np.sort(order[: spec.n_val] if split == "val" else order[spec.n_val :])
     return Split(images[chosen], labels[chosen])
 
