@@ -1,4 +1,9 @@
-"""Networks. ``MODELS[name](n_classes)`` builds one with fresh weights; ``load_weights`` fills it from an npz."""
+"""Networks. ``MODELS[name](n_classes)`` builds one with fresh weights; ``load_weights`` fills it from an npz.
+
+The keys are the names by which the papers' tables are recorded. Without options a network suits 32 x 32 images where a
+paper trains it on CIFAR, and 224 x 224 images where it does so on ImageNet only; ``stem`` changes that. ``vit`` takes
+images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,13 @@ from torch import nn
 
 from calibkit._checks import check_choice, expected
 from calibkit._io import read_npz
+from calibkit.models.deeplab import DeepLabV3
+from calibkit.models.densenet import DenseNet
+from calibkit.models.gpool_cnn import GPoolCNN
 from calibkit.models.resnet import ResNet
 from calibkit.models.small_cnn import SmallCNN
+from calibkit.models.vision import densenet, plain, resnet, vit
+from calibkit.models.wide_resnet import WideResNet
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
@@ -22,6 +32,24 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet56": partial(ResNet, 56),
     "resnet110": partial(ResNet, 110),
     "resnet110_sd": partial(ResNet, 110, drop=0.5),
+    "resnet152_sd": partial(ResNet, 152, drop=0.5),
+    "resnet50": partial(resnet, "resnet50"),
+    "resnet101": partial(resnet, "resnet101"),
+    "resnet152": partial(resnet, "resnet152", stem="imagenet"),
+    "wide_resnet_26_10": partial(WideResNet, 28),
+    "wide_resnet_28": partial(WideResNet, 28),
+    "wide_resnet_32": partial(WideResNet, 34),
+    "wide_resnet_40_10": partial(WideResNet, 40),
+    "densenet40": partial(DenseNet, 40),
+    "densenet40_bc": partial(DenseNet, 40, bc=True),
+    "densenet121": partial(densenet, "densenet121"),
+    "densenet161": partial(densenet, "densenet161", stem="imagenet"),
+    "efficientnet_b0": partial(plain, "efficientnet_b0"),
+    "regnet_y_400mf": partial(plain, "regnet_y_400mf"),
+    "vit": vit,
+    "gpool_cnn": GPoolCNN,
+    "deeplabv3_resnet34": partial(DeepLabV3, "resnet34"),
+    "deeplabv3_resnet50": partial(DeepLabV3, "resnet50"),
 }
 
 

@@ -1,0 +1,87 @@
+r"""Global-pooling network for text: word vectors, 1-D convolutions, the largest response over all positions.
+
+Three convolutions of 128 channels and width 5 without padding, each with ReLU; after the first two, a running maximum
+over 5 positions; after the third, the maximum over all positions that are left; then a hidden layer of 128 units with
+ReLU, and the linear layer. An input of L tokens leaves L - 20 positions.
+
+MbLS (Table 6; App. B) calls it GPool-CNN, cites Lin et al. 2014 for the pooling, follows Mukhoti et al. 2020 and says
+no more than GloVe vectors; the layers are those of both papers' code. That code pads or cuts each message to 1,000
+tokens, keeps GloVe's 100 dimensions fixed in training, and gives a word that GloVe lacks the zero vector. It takes the
+20,000 (Mukhoti et al.) or 2,000 (MbLS) most frequent words. Dropout before the last layer is 0.3 in Mukhoti et al.'s
+code, and commented out in MbLS's.
+
+Papers: Lin, Chen and Yan 2014 (arXiv:1312.4400); Mukhoti et al. 2020 (arXiv:2002.09437); Liu et al. 2022
+(arXiv:2111.15430).
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from calibkit._checks import Array, check_int, check_real, expected, to_tensor
+
+MIN_TOKENS = 21
+
+
+class GPoolCNN(nn.Module):
+    """Global-pooling CNN on token ids.
+
+    Padding is a word like others, with the zero vector: pad all texts to one length, or the logits of a text depend on
+    the batch it is in. A text of fewer than 21 tokens is padded to 21.
+
+    Args:
+        n_classes: number of classes K.
+        n_tokens: size V of the vocabulary, padding included. Default 20,000; ignored with ``vectors``.
+        dim: dimension D of the word vectors. Default 100; ignored with ``vectors``.
+        vectors: (V, D) pretrained word vectors, kept fixed in training. Row 0 belongs to the padding and counts as
+            zero. Default None: vectors that are learnt from random ones.
+        dropout: rate before the last layer. Default 0, as in MbLS's code.
+
+    Raises:
+        ValueError: fewer than 2 classes or tokens, a dimension below 1, a rate outside [0, 1], vectors that are not a
+            matrix of floating-point numbers.
+
+    Example:
+        >>> import torch
+        >>> GPoolCNN(20, n_tokens=50)(torch.ones(2, 30, dtype=torch.int64)).shape
+        torch.Size([2, 20])
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        n_tokens: int = 20_000,
+        dim: int = 100,
+        vectors: Array | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_int("n_classes", n_classes, 2)
+        check_real("dropout", dropout, 0.0, 1.0)
+        if vectors is not None:
+            vectors = to_tensor("vectors", vectors)
+            if vectors.ndim != 2 or not vectors.is_floating_point():
+                raise expected(
+                    "vectors", "floating point of shape (V, D)", f"{vectors.dtype} of shape {tuple(vectors.shape)}"
+                )
+            n_tokens, dim = vectors.shape
+        self.embedding = nn.Embedding(check_int("n_tokens", n_tokens, 2), check_int("dim", dim, 1), padding_idx=0)
+        if vectors is not None:
+            self.embedding.weight.data[1:] = vectors[1:]
+            self.embedding.weight.requires_grad_(False)
+        self.conv1 = nn.Conv1d(dim, 128, 5)
+        self.conv2 = nn.Conv1d(128, 128, 5)
+        self.conv3 = nn.Conv1d(128, 128, 5)
+        self.hidden = nn.Linear(128, 128)
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(128, n_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(N, L) integer token ids in [0, V), 0 = padding -> (N, K) logits."""
+        tokens = F.pad(tokens, (0, max(0, MIN_TOKENS - tokens.shape[1])))
+        x = self.embedding(tokens).transpose(1, 2)
+        x = F.max_pool1d(F.relu(self.conv1(x)), 5, 1)
+        x = F.max_pool1d(F.relu(self.conv2(x)), 5, 1)
+        x = F.relu(self.conv3(x)).amax(2)
+        return self.linear(self.dropout(F.relu(self.hidden(x))))

@@ -1,0 +1,160 @@
+r"""Networks of torchvision, for 224 x 224 images, and the small-image forms of its ResNets and DenseNet-121.
+
+The papers' CIFAR and Tiny-ImageNet networks differ from torchvision's at both ends only (``stem``):
+
+- "cifar": the first convolution is 3 x 3 with stride 1, and no pooling follows it.
+- "tiny": the same, and the last average pooling leaves 2 x 2 positions, all of which the linear layer sees.
+- "imagenet": torchvision's own 7 x 7 convolution with stride 2, and maximum pooling by 2.
+
+These are the networks of Mukhoti et al. 2020, whose code CTS, MbLS and ACLS share; none of the papers describes them.
+
+``weights`` is a name that torchvision knows, as "DEFAULT" or "IMAGENET1K_V1": it downloads the file into torch's cache.
+For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for CUB-200-2011.
+
+Papers: He et al. 2016 (arXiv:1512.03385); Huang et al. 2017 (arXiv:1608.06993); Dosovitskiy et al. 2021
+(arXiv:2010.11929); Mukhoti et al. 2020 (arXiv:2002.09437).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+from torch import nn
+
+from calibkit._checks import check_choice, check_int, check_real, expected
+from calibkit._torchvision import ensure_importable
+
+STEMS = ("cifar", "tiny", "imagenet")
+
+
+def plain(name: str, n_classes: int, weights: str | None = None, **options) -> nn.Module:
+    """Torchvision's network ``name``, as it is; ``options`` are its own.
+
+    Args:
+        name: of a classification network of torchvision.
+        n_classes: number of classes K.
+        weights: name of pretrained weights; None: fresh ones.
+
+    Raises:
+        ValueError: fewer than 2 classes, weights that torchvision does not have.
+    """
+    check_int("n_classes", n_classes, 2)
+    ensure_importable()
+    from torchvision import models
+
+    if weights is None:
+        return models.get_model(name, num_classes=n_classes, **options)
+    known = models.get_model_weights(name).__members__
+    state = known[check_choice("weights", weights, known)].get_state_dict(check_hash=True, weights_only=True)
+    # the files of the DenseNets are older than the names of their layers: norm.1 is now norm1
+    state = {re.sub(r"(denselayer\d+\.(?:norm|conv))\.(\d)", r"\1\2", key): value for key, value in state.items()}
+    net = models.get_model(name, num_classes=1000, **options)
+    net.load_state_dict(state)
+    if n_classes != 1000:
+        path, last = [(path, module) for path, module in net.named_modules() if isinstance(module, nn.Linear)][-1]
+        parent, _, leaf = path.rpartition(".")
+        setattr(net.get_submodule(parent), leaf, nn.Linear(last.in_features, n_classes))
+    return net
+
+
+def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
+    """ResNet with bottlenecks: ``name`` is "resnet50", "resnet101" or "resnet152".
+
+    Args:
+        name: of torchvision's network.
+        n_classes: number of classes K.
+        stem: "cifar" (default), "tiny" or "imagenet": see above.
+        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
+
+    Returns:
+        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+
+    Raises:
+        ValueError: fewer than 2 classes, an unknown stem or weights.
+
+    Example:
+        >>> sum(p.numel() for p in resnet("resnet50", 10).parameters())
+        23520842
+    """
+    net = plain(name, n_classes, _check_stem(stem, weights))
+    if stem != "imagenet":
+        net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+        nn.init.kaiming_normal_(net.conv1.weight, mode="fan_out", nonlinearity="relu")  # as torchvision's others
+        net.maxpool = nn.Identity()
+    if stem == "tiny":
+        net.avgpool = nn.AdaptiveAvgPool2d(2)
+        net.fc = nn.Linear(4 * net.fc.in_features, n_classes)
+    return net
+
+
+def densenet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
+    """DenseNet-BC with four blocks: ``name`` is "densenet121" or "densenet161".
+
+    Args:
+        name: of torchvision's network.
+        n_classes: number of classes K.
+        stem: "cifar" (default) or "imagenet": see above. With "cifar" the first dense block follows the convolution
+            directly, as in Mukhoti et al.'s code.
+        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
+
+    Returns:
+        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+
+    Raises:
+        ValueError: fewer than 2 classes, an unknown stem or weights.
+
+    Example:
+        >>> sum(p.numel() for p in densenet("densenet121", 10).parameters())
+        6956298
+    """
+    check_choice("stem", stem, ("cifar", "imagenet"))
+    net = plain(name, n_classes, _check_stem(stem, weights))
+    if stem == "cifar":
+        first = net.features.conv0
+        net.features.conv0 = nn.Conv2d(3, first.out_channels, 3, 1, 1, bias=False)
+        nn.init.kaiming_normal_(net.features.conv0.weight)
+        del net.features.norm0, net.features.relu0, net.features.pool0
+    return net
+
+
+def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropout: float = 0.1) -> nn.Module:
+    """Vision transformer ViT-B/16: 12 blocks of 12 heads, dimension 768, on patches of 16 x 16 pixels.
+
+    MbLS (App. E) names no size; its code takes this one at 224 x 224 with dropout 0.1, from weights that were trained
+    on ImageNet-21k and then ImageNet-1k. Those of torchvision are of ImageNet-1k alone.
+
+    Args:
+        n_classes: number of classes K.
+        image_size: side in pixels, a multiple of 16, to which images of another size are resized bilinearly. Default
+            224.
+        weights: name of pretrained weights of that image size; None: fresh ones.
+        dropout: rate after the position embedding, the attention, and in the hidden layers. Default 0.1.
+
+    Returns:
+        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+
+    Raises:
+        ValueError: fewer than 2 classes, a size that is no multiple of 16 or does not fit the weights, unknown weights,
+            a rate outside [0, 1].
+    """
+    if check_int("image_size", image_size, 16) % 16:
+        raise expected("image_size", "a multiple of 16", image_size)
+    check_real("dropout", dropout, 0.0, 1.0)
+    if weights is not None:
+        ensure_importable()
+        from torchvision.models import ViT_B_16_Weights
+
+        known = ViT_B_16_Weights.__members__
+        side = known[check_choice("weights", weights, known)].meta["min_size"][0]
+        if image_size != side:
+            raise expected("image_size", f"{side}, that of the weights", image_size)
+    net = plain("vit_b_16", n_classes, weights, image_size=image_size, dropout=dropout)
+    return nn.Sequential(OrderedDict(resize=nn.Upsample(size=image_size, mode="bilinear"), vit=net))
+
+
+def _check_stem(stem: str, weights: str | None) -> str | None:
+    """``weights``, if they fit the stem."""
+    if check_choice("stem", stem, STEMS) != "imagenet" and weights is not None:
+        raise expected("stem", "imagenet for pretrained weights", repr(stem))
+    return weights

@@ -1,0 +1,149 @@
+"""Residual, wide residual and densely connected networks for 32 x 32 images: formulas, blocks, real weights."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import data
+from calibkit.models import build, load_weights
+from calibkit.models.densenet import DenseNet, Layer
+from calibkit.models.resnet import Block, ResNet
+from calibkit.models.wide_resnet import Block as WideBlock
+from calibkit.models.wide_resnet import WideResNet
+
+
+def size(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_shortcut_pads_with_zero_channels():
+    """With a dead branch the block is ReLU of the subsampled, padded input."""
+    block = Block(2, 4, 2, 1.0).eval()
+    torch.nn.init.zeros_(block.bn2.weight)
+    x = torch.randn(1, 2, 4, 4)
+    got = block(x)
+    torch.testing.assert_close(got[:, 1:3], x[:, :, ::2, ::2].relu())
+    assert not got[:, 0].any() and not got[:, 3].any()
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("resnet110_sd", 54), ("resnet152_sd", 75)])
+def test_stochastic_depth_survival_is_linear(name, blocks):
+    """Huang et al. 2016, Eq. 4, with p_L = 0.5; 54 blocks are ResNet-110, 75 ResNet-152."""
+    with torch.device("meta"):
+        model = build(name, 10)
+    survival = [block.survival for block in model.modules() if isinstance(block, Block)]
+    assert survival == pytest.approx([1 - 0.5 * (i + 1) / blocks for i in range(blocks)])
+
+
+def test_stochastic_depth_is_right_on_average():
+    torch.manual_seed(0)
+    block = Block(4, 4, 1, 0.5)
+    for module in (block.bn1, block.bn2):
+        module.eval()  # so that both modes normalise alike
+        module.train = lambda mode=True: None
+    x = torch.rand(1, 4, 6, 6) + 3.0  # positive, so that ReLU is the identity and expectations are linear
+    block.training = True
+    with torch.no_grad():
+        outputs = torch.stack([block(x) for _ in range(2000)])
+        skipped = (outputs == x).flatten(1).all(1).double().mean()
+        block.training = False
+        expectation = block(x)
+    assert abs(float(skipped) - 0.5) < 0.05
+    torch.testing.assert_close(outputs.mean(0), expectation, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "n_classes"), [(28, 10, 10), (34, 10, 100), (40, 10, 100), (40, 4, 10), (16, 8, 10)]
+)
+def test_wide_resnet_size_by_formula(depth, width, n_classes):
+    """Convolutions 9 c c' (1 x 1: c c'), normalisation 2 c, linear layer (c + 1) K."""
+    n = (depth - 4) // 6
+    channels = [16, 16 * width, 32 * width, 64 * width]
+    count = 9 * 3 * 16 + 2 * channels[3] + (channels[3] + 1) * n_classes
+    for a, b in zip(channels, channels[1:], strict=False):
+        count += 2 * a + 9 * a * b + 2 * b + 9 * b * b + a * b + (n - 1) * (4 * b + 18 * b * b)
+    with torch.device("meta"):
+        assert size(WideResNet(depth, n_classes, width)) == count
+
+
+def test_wide_block_is_the_identity_without_its_branch():
+    """Pre-activation: nothing after the sum; the projection sees the normalised input (He et al. 2016b, Fig. 4e)."""
+    x = torch.randn(2, 3, 4, 4)
+    block = WideBlock(3, 3, 1).eval()
+    torch.nn.init.zeros_(block.conv2.weight)
+    assert torch.equal(block(x), x)
+    block = WideBlock(3, 6, 2).eval()
+    torch.nn.init.zeros_(block.conv2.weight)
+    active = torch.relu(x / np.sqrt(1 + 1e-5))[:, :, ::2, ::2]
+    want = torch.einsum("oc,nchw->nohw", block.shortcut.weight[:, :, 0, 0], active)
+    torch.testing.assert_close(block(x), want)
+
+
+@pytest.mark.parametrize(
+    ("depth", "growth", "bc", "millions"),
+    [(40, 12, False, 1.0), (100, 12, False, 7.0), (100, 24, False, 27.2)]
+    + [(100, 12, True, 0.8), (250, 24, True, 15.3), (190, 40, True, 25.6)],
+)
+def test_densenet_sizes_of_the_paper(depth, growth, bc, millions):
+    """Huang et al. 2017, Table 2."""
+    with torch.device("meta"):
+        assert round(size(DenseNet(depth, 10, growth, bc)) / 1e6, 1) == millions
+
+
+@pytest.mark.parametrize(("bc", "stem", "n_classes"), [(False, None, 10), (False, 24, 100), (True, None, 100)])
+def test_densenet_size_by_formula(bc, stem, n_classes):
+    k, n = 12, 6 if bc else 12
+    c = stem or (2 * k if bc else 16)
+    count = 9 * 3 * c
+    for block in range(3):
+        for _ in range(n):
+            count += 2 * c + (4 * k * c + 8 * k + 36 * k * k if bc else 9 * k * c)
+            c += k
+        if block < 2:
+            halved = c // 2 if bc else c
+            count += 2 * c + c * halved
+            c = halved
+    with torch.device("meta"):
+        assert size(DenseNet(40, n_classes, k, bc, stem)) == count + 2 * c + (c + 1) * n_classes
+
+
+@pytest.mark.parametrize("bottleneck", [False, True])
+def test_dense_layer_keeps_its_input(bottleneck):
+    x = torch.randn(2, 5, 4, 4)
+    y = Layer(5, 3, bottleneck).eval()(x)
+    assert y.shape == (2, 8, 4, 4)
+    assert torch.equal(y[:, :5], x)
+
+
+def test_densenet_bc_of_others_classifies_cifar100():
+    """A public DenseNet-BC-40 with 63.26 % on the test images; every tenth of them here."""
+    path = data.cache() / "weights" / "cifar100_densenet40bc.npz"
+    if not path.exists() or not data.available("cifar100"):
+        pytest.skip("needs weights/cifar100_densenet40bc.npz and cifar100 in $CALIBKIT_DATA")
+    model = load_weights(build("densenet40_bc", 100), path)
+    images, labels = (np.array(x[::10]) for x in data.load("cifar100", "test"))
+    spec = data.DATASETS["cifar100"]
+    x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    x = (x - torch.tensor(spec.mean).view(3, 1, 1)) / torch.tensor(spec.std).view(3, 1, 1)
+    with torch.no_grad():
+        predicted = torch.cat([model(batch).argmax(1) for batch in x.split(250)])
+    accuracy = float((predicted.numpy() == labels).mean())
+    assert abs(accuracy - 0.6326) < 0.03, accuracy  # two standard errors of 1,000 images
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ResNet(21, 10), "Expected `depth` to be 6n"),
+        (lambda: ResNet(20, 10, drop=1.5), "Expected `drop` to be a number"),
+        (lambda: WideResNet(32, 10), r"Expected `depth` to be 6n \+ 4 for an integer n, but got 32"),
+        (lambda: WideResNet(28, 10, width=0), "Expected `width` to be an integer >= 1, but got 0"),
+        (lambda: DenseNet(41, 10), r"Expected `depth` to be 3n \+ 4 for an integer n, but got 41"),
+        (lambda: DenseNet(43, 10, bc=True), r"Expected `depth` to be 6n \+ 4"),
+        (lambda: DenseNet(40, 10, growth=0), "Expected `growth` to be an integer >= 1"),
+        (lambda: DenseNet(40, 10, stem=0), "Expected `stem` to be an integer >= 1"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
