@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from calibkit._checks import Array, check_choice, check_int
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
-from calibkit.metrics.bootstrap import bootstrap, bootstrap_difference
+from calibkit.metrics.bootstrap import bootstrap, bootstrap_difference, bootstrap_values
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
@@ -74,6 +74,7 @@ __all__ = [
     "adaptive_ece",
     "bootstrap",
     "bootstrap_difference",
+    "bootstrap_values",
     "brier",
     "classwise_ece",
     "debiased_ece",

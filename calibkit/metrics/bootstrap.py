@@ -112,6 +112,43 @@ def bootstrap_difference(
     return {name: _interval(b[name] - a[name], level) for name in a}
 
 
+def bootstrap_values(
+    probs: Array,
+    labels: Array,
+    metrics: Iterable[str] | Mapping[str, Metric] | None = None,
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    n_bins: int = 15,
+) -> dict[str, np.ndarray]:
+    """The metrics on each draw of :func:`bootstrap`, to compare many methods on the same draws.
+
+    The draws depend on N and ``seed`` alone. So the difference of two results is what :func:`bootstrap_difference`
+    takes its interval of, and each method is resampled once however many others it is compared with.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        metrics: as in :func:`bootstrap`.
+        n_resamples: number of resamples, R.
+        seed: of the draws.
+        n_bins: number of bins of the binned metrics.
+
+    Returns:
+        ``{name: values}``, values (R,) in float64.
+
+    Raises:
+        ValueError: as :func:`bootstrap`.
+
+    Example:
+        >>> import numpy as np
+        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
+        array([0.8 , 0.72, 0.73, 0.8 ])
+    """
+    return _resampled(Sample.of(probs, labels), metrics, n_resamples, seed, n_bins)
+
+
 def _check_level(level: float) -> None:
     if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
         raise expected("level", "between 0 and 1", level)
