@@ -1,7 +1,6 @@
-"""Data: splits that never overlap, the long-tailed profile, the official archives, the real files where present."""
+"""Data: splits that never overlap, the long-tailed profile, the real files where present."""
 
 import io
-import tarfile
 
 import numpy as np
 import pytest
@@ -11,61 +10,10 @@ from calibkit.data import DATASETS, load, prepare
 from calibkit.data.__main__ import main
 
 
-def fake_archive(path, name, n=(20, 10)):
-    """A generated archive in the official binary layout; returns its images and labels."""
-    rng = np.random.default_rng(0)
-    n_label_bytes, truth = (1 if name == "cifar10" else 2), {}
-    with tarfile.open(path, "w:gz") as tar:
-        for split, count in zip(("train", "test"), n, strict=True):
-            images = rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
-            labels = rng.integers(0, DATASETS[name].n_classes, count)
-            coarse = [] if n_label_bytes == 1 else [np.full((count, 1), 255, np.uint8)]
-            pixels = images.transpose(0, 3, 1, 2).reshape(count, -1)
-            records = np.hstack([*coarse, labels[:, None].astype(np.uint8), pixels])
-            members = prepare.cifar.MEMBERS[name][split]
-            for member, part in zip(members, np.array_split(records, len(members)), strict=True):
-                info = tarfile.TarInfo(f"folder/{member}")
-                info.size = part.nbytes
-                tar.addfile(info, io.BytesIO(part.tobytes()))
-            truth[split] = images, labels
-    return truth
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
     return tmp_path
-
-
-@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
-def test_prepare_reads_the_official_layout(name, cache, monkeypatch):
-    truth = fake_archive(cache / "archive.tar.gz", name)
-    with pytest.raises(ValueError, match="Expected `archive` to be a file with MD5"):
-        prepare.prepare(name, cache / "archive.tar.gz")
-    assert not (cache / name).exists()
-    import hashlib
-
-    md5 = hashlib.md5((cache / "archive.tar.gz").read_bytes()).hexdigest()
-    monkeypatch.setitem(prepare.SOURCES, name, (prepare.SOURCES[name][0], md5, prepare.SOURCES[name][2]))
-    prepare.prepare(f"{name}_lt", cache / "archive.tar.gz")  # the long-tailed name prepares its base
-    for split in ("train", "test"):
-        np.testing.assert_array_equal(np.load(cache / name / f"{split}_images.npy"), truth[split][0])
-        np.testing.assert_array_equal(np.load(cache / name / f"{split}_labels.npy"), truth[split][1])
-    assert load(name, "test").inputs.shape == (10, 32, 32, 3)
-    assert prepare.prepare(name, cache / "nowhere") == cache / name  # complete: left alone
-
-
-def test_broken_archives(cache):
-    fake_archive(cache / "archive.tar.gz", "cifar10")
-    with pytest.raises(ValueError, match="without train.bin"):
-        prepare.cifar.read("cifar100", cache / "archive.tar.gz")
-    with tarfile.open(cache / "short.tar", "w") as tar:
-        for member in ("train.bin", "test.bin"):
-            info = tarfile.TarInfo(member)
-            info.size = 100
-            tar.addfile(info, io.BytesIO(bytes(100)))
-    with pytest.raises(ValueError, match="records of 3074 bytes"):
-        prepare.cifar.read("cifar100", cache / "short.tar")
 
 
 def test_download_leaves_nothing_when_it_fails(cache):
@@ -75,6 +23,36 @@ def test_download_leaves_nothing_when_it_fails(cache):
     (cache / "source").write_bytes(b"abc")
     path = prepare.download((cache / "source").as_uri(), cache / "archives" / "x.tar.gz")
     assert path.read_bytes() == b"abc"
+
+
+def test_a_connection_that_ends_early_leaves_nothing(cache, monkeypatch):
+    response = io.BytesIO(b"half")
+    response.headers, response.url = {"Content-Length": "8"}, "https://example.org/x"
+    monkeypatch.setattr(prepare.urllib.request, "urlopen", lambda url: response)
+    with pytest.raises(OSError, match="ended after 4 of 8 bytes"):
+        prepare.download("https://example.org/x", cache / "archives" / "x")
+    assert not list((cache / "archives").iterdir())
+
+
+def test_a_source_behind_a_registration_says_so(cache):
+    with pytest.raises(FileNotFoundError, match="ILSVRC2012_devkit_t12.tar.gz needs a registration"):
+        prepare.prepare("imagenet")
+
+
+def test_one_archive_is_not_enough_where_there_are_two(cache):
+    (cache / "train_32x32.mat").write_bytes(b"x")
+    with pytest.raises(ValueError, match="Expected `archive` to be a folder that holds train_32x32.mat"):
+        prepare.prepare("svhn", cache / "train_32x32.mat")
+    with pytest.raises(ValueError, match="MD5 e26dedcc434d2e4c54c9b2d4a06d8373"):
+        prepare.prepare("svhn", cache / "train_32x32.mat", ["train"])
+
+
+def test_a_long_tailed_name_prepares_its_base(cache):
+    """Its files are the base's, and complete ones are left alone."""
+    for path in (path for paths in data.files("cifar10_lt").values() for path in paths):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert prepare.prepare("cifar10_lt", cache / "nowhere") == cache / "cifar10"
 
 
 def test_digits_are_real_and_split_without_overlap():
@@ -143,3 +121,62 @@ def test_long_tailed_sizes_of_the_paper(name, total):
     half = np.bincount(val.labels, minlength=k)
     assert np.abs(half - counts / 2).max() < 4 * np.sqrt(n_0) / 2, "both halves have the profile"
     assert half.min() > 0.2 * 0.1 * n_0 / 2
+
+
+def rows(inputs):
+    return [bytes(row) for row in inputs]
+
+
+def assert_moments(images, spec):
+    """The mean and standard deviation of the spec are those of all training images, by channel."""
+    levels = np.arange(256) / 255
+    for c in range(3):
+        share = np.bincount(images[..., c].ravel(), minlength=256) / images[..., c].size
+        assert spec.mean[c] == pytest.approx(share @ levels, abs=6e-5)
+        assert spec.std[c] == pytest.approx((share @ (levels - share @ levels) ** 2) ** 0.5, abs=6e-5)
+
+
+def test_real_tiny_imagenet_20():
+    """MbLS App. B: 50 images a class from the training images for val; the official validation images are the test."""
+    needs("tiny_imagenet_20")
+    train, val, test = (load("tiny_imagenet_20", split) for split in ("train", "val", "test"))
+    for split, n in ((train, 450), (val, 50), (test, 50)):
+        np.testing.assert_array_equal(np.bincount(split.labels), [n] * 20)
+        assert split.inputs.shape == (20 * n, 64, 64, 3) and split.inputs.dtype == np.uint8
+    whole = np.load(data.files("tiny_imagenet_20")["train"][0], mmap_mode="r")
+    assert sorted(rows(train.inputs) + rows(val.inputs)) == sorted(rows(whole))
+    again = load("tiny_imagenet_20", "val")
+    np.testing.assert_array_equal(again.inputs, val.inputs)
+    assert rows(load("tiny_imagenet_20", "val", seed=1).inputs) != rows(val.inputs)
+    assert_moments(whole, DATASETS["tiny_imagenet_20"])
+    assert isinstance(test.inputs, np.memmap)
+
+
+def test_real_camvid():
+    """The masks fit the losses as they come: -100 is what these leave out. Road and buildings are most of a street."""
+    needs("camvid")
+    import torch
+
+    from calibkit.losses import LOSSES
+
+    spec = DATASETS["camvid"]
+    splits = {split: load("camvid", split) for split in ("train", "val", "test")}
+    assert [len(split.inputs) for split in splits.values()] == [367, 101, 233]
+    for inputs, labels in splits.values():
+        assert isinstance(inputs, np.memmap) and inputs.shape[1:] == spec.shape
+        assert labels.shape == inputs.shape[:3] and labels.dtype == np.int16
+        np.testing.assert_array_equal(np.unique(labels), [data.IGNORE, *range(11)])
+    known = splits["train"].labels[splits["train"].labels != data.IGNORE]
+    assert set(np.bincount(known).argsort()[-2:]) == {1, 3}
+    assert_moments(splits["train"].inputs, spec)
+    images, together = set(), 0
+    for inputs, _ in splits.values():
+        images |= set(rows(inputs))
+        together += len(inputs)
+    assert len(images) == together
+
+    labels = torch.from_numpy(splits["val"].labels[:1])
+    logits = torch.zeros(1, 11, 180, 240)
+    assert LOSSES["cross_entropy"]()(logits, labels).item() == pytest.approx(np.log(11), rel=1e-5)
+    logits[:, 3] = torch.where(labels == data.IGNORE, 1e4, 0.0)  # what lies there changes nothing
+    assert LOSSES["cross_entropy"]()(logits, labels).item() == pytest.approx(np.log(11), rel=1e-5)

@@ -1,24 +1,41 @@
 """Data sets as arrays: ``load(name, split)`` reads the cache, ``prepare(name)`` fills it.
 
-The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``) with ``<name>/<split>_images.npy``
-(uint8, N x H x W x C) and ``<split>_labels.npy`` (int64), memory-mapped. ``digits`` needs no cache.
-``python -m calibkit.data prepare NAME`` downloads one.
+The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind`` of a data set it holds
+
+- image: ``<name>/<split>_images.npy`` (uint8, N x H x W x C) and ``<split>_labels.npy`` (int64), memory-mapped;
+- dense: ``<name>/<split>_images.npy`` and ``<split>_masks.npy`` (uint8, N x H x W);
+- text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
+
+``digits`` needs no cache. ``python -m calibkit.data prepare NAME`` makes the files; the module of each data set says
+what they are made of, and where its splits differ from a paper's.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from calibkit._checks import check_choice
+from calibkit._checks import check_choice, expected
+from calibkit.data import newsgroups
+from calibkit.data.newsgroups import word_vectors
+
+__all__ = ["DATASETS", "Dataset", "Split", "available", "cache", "files", "load", "vocabulary", "word_vectors"]
+
+#: The label of pixels without a class: what every loss leaves out by default (``ignore_index``).
+IGNORE = -100
 
 
 class Split(NamedTuple):
-    """Inputs, images (N, H, W, C) uint8, and labels (N,) int64."""
+    """Inputs and labels, by the kind of the data set.
+
+    image: uint8 (N, H, W, C) and int64 (N,); dense: uint8 (N, H, W, C) and int16 (N, H, W), -100 where there is no
+    class; text: token ids int32 (N, L), 0 for padding and 1 for unknown words, and int64 (N,).
+    """
 
     inputs: np.ndarray
     labels: np.ndarray
@@ -30,18 +47,22 @@ class Dataset:
 
     Attributes:
         n_classes: K.
-        shape: (H, W, C) of an image.
-        mean: per channel, of the training images in [0, 1].
+        shape: (H, W, C) of an image, (L,) of a text.
+        mean: per channel, of the training images in [0, 1]; of those of ImageNet where its weights are the start.
         std: per channel.
-        n_val: images carved from the training files for ``val``; None where a validation file exists.
+        n_val: samples carved from the training files for ``val``; None where a validation file exists.
         base: name of the data set whose files are read; None: its own.
         rho: long-tailed profile: class i keeps ``int(n_0 * rho ** (i / (K - 1)))`` training images; None: all.
         augment: whether crop and flip keep the meaning of an image.
         kind: "image" (a class an image), "dense" (a class a pixel) or "text" (a class a sequence of tokens).
+        stratified: whether ``val`` takes n_val / K samples of every class.
+        test: the official files that are the test split: "val" where the labels of the official test set are secret.
+        void: dense: the label on disk of pixels without a class.
+        n_tokens: text: V, the size of the vocabulary.
     """
 
     n_classes: int
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     n_val: int | None = 5000
@@ -49,10 +70,17 @@ class Dataset:
     rho: float | None = None
     augment: bool = True
     kind: str = "image"
+    stratified: bool = False
+    test: str = "test"
+    void: int | None = None
+    n_tokens: int | None = None
 
 
 _C10 = {"shape": (32, 32, 3), "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
 _C100 = {"shape": (32, 32, 3), "mean": (0.5071, 0.4865, 0.4409), "std": (0.2673, 0.2564, 0.2762)}
+_TINY = {"shape": (64, 64, 3), "stratified": True, "test": "val"}
+_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+_CAMVID = {"mean": (0.4136, 0.4273, 0.4339), "std": (0.3019, 0.3057, 0.3018)}
 
 DATASETS: dict[str, Dataset] = {
     "digits": Dataset(10, (8, 8, 1), (0.3053,), (0.3760,), n_val=300, augment=False),
@@ -60,7 +88,17 @@ DATASETS: dict[str, Dataset] = {
     "cifar100": Dataset(100, **_C100),
     "cifar10_lt": Dataset(10, **_C10, n_val=10216, base="cifar10", rho=0.1),
     "cifar100_lt": Dataset(100, **_C100, n_val=9787, base="cifar100", rho=0.1),
+    "svhn": Dataset(10, (32, 32, 3), (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970), n_val=6000, augment=False),
+    "tiny_imagenet": Dataset(200, mean=(0.4802, 0.4481, 0.3975), std=(0.2770, 0.2691, 0.2821), n_val=10000, **_TINY),
+    "tiny_imagenet_20": Dataset(20, mean=(0.4926, 0.4458, 0.3958), std=(0.2801, 0.2742, 0.2841), n_val=1000, **_TINY),
+    "imagenet": Dataset(1000, (224, 224, 3), **_IMAGENET, n_val=None),
+    "cub200": Dataset(200, (224, 224, 3), **_IMAGENET, n_val=600, stratified=True),
+    "voc2012": Dataset(21, (512, 512, 3), **_IMAGENET, n_val=146, kind="dense", test="val", void=255),
+    "camvid": Dataset(11, (180, 240, 3), **_CAMVID, n_val=None, kind="dense", void=11),
+    "20newsgroups": Dataset(20, (1000,), (), (), n_val=900, augment=False, kind="text", n_tokens=20000),
 }
+
+_SUFFIXES = {"image": ("_images.npy", "_labels.npy"), "dense": ("_images.npy", "_masks.npy"), "text": (".jsonl",)}
 
 
 def cache() -> Path:
@@ -68,17 +106,33 @@ def cache() -> Path:
     return Path(os.environ.get("CALIBKIT_DATA") or "~/.cache/calibkit").expanduser()
 
 
+def files(name: str) -> dict[str, list[Path]]:
+    """The files of each official split in the cache.
+
+    Example:
+        >>> [path.name for path in files("camvid")["val"]]
+        ['val_images.npy', 'val_masks.npy']
+        >>> list(files("tiny_imagenet"))
+        ['train', 'val']
+    """
+    spec = DATASETS[check_choice("name", name, DATASETS)]
+    splits = dict.fromkeys(("train", *(("val",) if spec.n_val is None else ()), spec.test))
+    return {
+        split: [cache() / (spec.base or name) / f"{split}{end}" for end in _SUFFIXES[spec.kind]] for split in splits
+    }
+
+
 def available(name: str) -> bool:
-    """Whether ``load(name, "train")`` and ``load(name, "test")`` would find their files."""
-    base = DATASETS[check_choice("name", name, DATASETS)].base or name
-    return base == "digits" or all((cache() / base / f"{split}_labels.npy").exists() for split in ("train", "test"))
+    """Whether ``load(name, split)`` would find its files for every split."""
+    return name == "digits" or all(path.exists() for paths in files(name).values() for path in paths)
 
 
 def load(name: str, split: str, *, seed: int = 0) -> Split:
     """One split of a data set.
 
-    ``val`` is carved from the training files: a permutation drawn with ``seed`` gives its first ``n_val`` images to
-    ``val`` and the rest to ``train``, so the two never overlap. A long-tailed data set first keeps the first
+    Where there is no validation file, ``val`` is carved from the training files: a permutation drawn with ``seed``
+    gives its first ``n_val`` samples (``stratified``: the first n_val / K of every class) to ``val`` and the rest to
+    ``train``, so the two never overlap. A long-tailed data set first keeps the first
     ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order, and permutes them again; its test split stays
     balanced.
 
@@ -88,7 +142,7 @@ def load(name: str, split: str, *, seed: int = 0) -> Split:
         seed: of the carving. Default 0.
 
     Returns:
-        Split: images uint8 (N, H, W, C), a memory map where nothing was carved; labels int64 (N,).
+        Split: inputs, a memory map for images where nothing was carved, and labels.
 
     Raises:
         ValueError: an unknown name or split.
@@ -101,37 +155,72 @@ def load(name: str, split: str, *, seed: int = 0) -> Split:
     """
     spec = DATASETS[check_choice("name", name, DATASETS)]
     check_choice("split", split, ("train", "val", "test"))
-    source = spec.base or name
-    if source == "digits":
+    if name == "digits":
         return _digits(split, seed)
-    if split == "test" or spec.n_val is None:
-        return _read(source, split)
-    images, labels = _read(source, "train")
+    inputs, labels = _read(name, spec.test if split == "test" else "train" if spec.n_val else split)
+    if split != "test" and spec.n_val:
+        chosen = _carve(spec, labels, split, seed)
+        inputs = [inputs[i] for i in chosen] if spec.kind == "text" else inputs[chosen]
+        labels = labels[chosen]
+    if spec.kind == "text":
+        inputs = newsgroups.encode(inputs, vocabulary(name, seed=seed), *spec.shape)
+    if spec.kind == "dense":
+        labels = np.where(labels == spec.void, np.int16(IGNORE), labels)
+    return Split(inputs, labels)
+
+
+def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
+    """The V = ``n_tokens`` words of the token ids of a text data set: padding, unknown, then the most frequent words.
+
+    They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters.
+
+    Raises:
+        ValueError: a data set of another kind.
+        FileNotFoundError: the cache lacks the files.
+    """
+    if DATASETS[check_choice("name", name, DATASETS)].kind != "text":
+        raise expected("name", "a data set of kind text", repr(name))
+    return _vocabulary(name, seed, cache())
+
+
+@lru_cache(maxsize=2)
+def _vocabulary(name: str, seed: int, folder: Path) -> tuple[str, ...]:
+    texts, labels = _read(name, "train")
+    chosen = _carve(DATASETS[name], labels, "train", seed)
+    return newsgroups.vocabulary((texts[i] for i in chosen), DATASETS[name].n_tokens)
+
+
+def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarray:
+    """The rows of the training files that are ``split``, in their order there."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
+    k = spec.n_classes
     if spec.rho is not None:  # drawn anew: the first images of that order hold the tail's only ones
-        order = rng.permutation(_long_tail(labels, order, spec))
-    chosen = np.sort(order[: spec.n_val] if split == "val" else order[spec.n_val :])
-    return Split(images[chosen], labels[chosen])
+        n_0 = np.bincount(labels).max()
+        order = rng.permutation(_first(labels, order, [int(n_0 * spec.rho ** (i / (k - 1))) for i in range(k)]))
+    val = _first(labels, order, [spec.n_val // k] * k) if spec.stratified else order[: spec.n_val]
+    return np.sort(val) if split == "val" else np.setdiff1d(order, val)
 
 
-def _long_tail(labels: np.ndarray, order: np.ndarray, spec: Dataset) -> np.ndarray:
-    """The images kept under the profile n_i = int(n_0 rho^{i / (K - 1)}), in the given order."""
-    n_0 = np.bincount(labels).max()
+def _first(labels: np.ndarray, order: np.ndarray, counts: list[int]) -> np.ndarray:
+    """The first ``counts[i]`` samples of every class i, in the given order."""
     shuffled = labels[order]
     kept = np.zeros(len(order), bool)
-    for i in range(spec.n_classes):
-        kept[np.flatnonzero(shuffled == i)[: int(n_0 * spec.rho ** (i / (spec.n_classes - 1)))]] = True
+    for i, count in enumerate(counts):
+        kept[np.flatnonzero(shuffled == i)[:count]] = True
     return order[kept]
 
 
-def _read(name: str, split: str) -> Split:
-    folder = cache() / name
-    paths = [folder / f"{split}_{kind}.npy" for kind in ("images", "labels")]
+def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
+    """What the files of an official split hold."""
+    paths = files(name)[split]
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing: run `python -m calibkit.data prepare {name}`")
-    return Split(np.load(paths[0], mmap_mode="r"), np.load(paths[1]))
+            base = DATASETS[name].base or name
+            raise FileNotFoundError(f"{path} is missing: run `python -m calibkit.data prepare {base}`")
+    if DATASETS[name].kind == "text":
+        return newsgroups.messages(paths[0])
+    return np.load(paths[0], mmap_mode="r"), np.load(paths[1])
 
 
 def _digits(split: str, seed: int) -> Split:

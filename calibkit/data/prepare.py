@@ -3,52 +3,177 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import urllib.request
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from calibkit._checks import check_choice, expected
 from calibkit._io import write_atomic
-from calibkit.data import DATASETS, cache, cifar
+from calibkit.data import (
+    DATASETS,
+    cache,
+    camvid,
+    cifar,
+    cub200,
+    files,
+    imagenet,
+    newsgroups,
+    svhn,
+    tiny_imagenet,
+    voc2012,
+)
+from calibkit.data._archive import File
 
-#: name -> (URL, MD5, reader of the archive).
-SOURCES = {name: (*source, cifar.read) for name, source in cifar.SOURCES.items()}
+
+@dataclass(frozen=True)
+class Source:
+    """Official files, and ``read(name, paths) -> {split: samples}``, which reads a split when it is asked for it.
+
+    A sample is a pair of an image and its label or mask, or a dict where the data set is text.
+    """
+
+    files: tuple[File, ...]
+    read: Callable[[str, dict[str, Path]], dict[str, Iterable]]
 
 
-def prepare(name: str, archive: str | os.PathLike | None = None) -> Path:
-    """Write ``<cache>/<name>/{train,test}_{images,labels}.npy``; returns that folder. What is there is left alone.
+SOURCES: dict[str, Source] = {
+    **{name: Source(cifar.FILES[name], cifar.read) for name in cifar.FILES},
+    "svhn": Source(svhn.FILES, svhn.read),
+    "tiny_imagenet": Source(tiny_imagenet.FILES, tiny_imagenet.read),
+    "tiny_imagenet_20": Source(tiny_imagenet.FILES, tiny_imagenet.read),
+    "imagenet": Source(imagenet.FILES, imagenet.read),
+    "cub200": Source(cub200.FILES, cub200.read),
+    "voc2012": Source(voc2012.FILES, voc2012.read),
+    "camvid": Source(camvid.FILES, camvid.read),
+    "20newsgroups": Source(newsgroups.FILES, newsgroups.read),
+}
+
+
+def prepare(
+    name: str, archive: str | os.PathLike | None = None, splits: Collection[str] = ("train", "val", "test")
+) -> Path:
+    """Write the files of a data set that are missing; returns their folder. What is there is left alone.
+
+    A split appears when it is whole; a killed call leaves a temporary file, which the next one removes before it
+    goes on with the splits that are missing. Memory holds a few images, or one class of ImageNet.
 
     Args:
-        name: "cifar10" or "cifar100"; a long-tailed name prepares the data set it is cut from.
-        archive: the official archive, where it is already on disk. Default: download it into the cache.
+        name: a key of ``SOURCES``; a long-tailed name prepares the data set it is cut from.
+        archive: the official archive, or the folder that holds the official archives, where they are already on
+            disk. Default: download them into ``<cache>/archives``.
+        splits: of those that the data set has on disk, what to write. Default: all.
 
     Raises:
-        ValueError: an unknown name; an archive with another checksum.
-        OSError: the download fails.
+        ValueError: an unknown name; an archive with another checksum, or that is broken or lacks something.
+        OSError: the download fails, or the file must be fetched by hand.
     """
     name = DATASETS[name].base or name if name in DATASETS else name
-    url, md5, read = SOURCES[check_choice("name", name, SOURCES)]
+    source = SOURCES[check_choice("name", name, SOURCES)]
+    for split in splits:
+        check_choice("splits", split, ("train", "val", "test"))
+    targets = {split: paths for split, paths in files(name).items() if split in splits}
+    targets = {split: paths for split, paths in targets.items() if not all(path.exists() for path in paths)}
     folder = cache() / name
-    wanted = [folder / f"{split}_{kind}.npy" for split in ("train", "test") for kind in ("images", "labels")]
-    if all(path.exists() for path in wanted):
+    if not targets:
         return folder
-    path = Path(archive) if archive else download(url, cache() / "archives" / url.rsplit("/", 1)[1])
-    with open(path, "rb") as stream:
-        found = hashlib.file_digest(stream, "md5").hexdigest()
-    if found != md5:
-        raise expected("archive", f"a file with MD5 {md5}", f"{found} in {path}; delete it and try again")
-    for split, (images, labels) in read(name, path).items():
-        for kind, array in (("images", images), ("labels", labels)):
-            write_atomic(folder / f"{split}_{kind}.npy", lambda stream, array=array: np.save(stream, array))
+    for stray in folder.glob(".*.tmp"):
+        stray.unlink()
+    needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
+    samples = source.read(name, {file.name: _verified(file, archive, len(needed)) for file in needed})
+    for split, paths in targets.items():
+        if DATASETS[name].kind == "text":
+            _write_lines(paths[0], samples[split])
+        else:
+            _write_pairs(*paths, samples[split])
     return folder
+
+
+def _verified(file: File, archive: str | os.PathLike | None, n_files: int) -> Path:
+    """The path of an official file, fetched if need be, with the published checksum."""
+    if archive is not None:
+        path = Path(archive)
+        if path.is_dir():
+            path = path / file.name
+        elif n_files > 1:
+            raise expected("archive", f"a folder that holds {file.name} and the others", path)
+    else:
+        path = cache() / "archives" / file.name
+        if not path.exists() and file.url is None:
+            raise FileNotFoundError(f"{file.name} needs a registration: fetch it, and give its folder as --archive")
+        download(file.url, path)
+    if file.digest is not None:
+        algorithm, digest = file.digest.split(":")
+        with open(path, "rb") as stream:
+            found = hashlib.file_digest(stream, algorithm).hexdigest()
+        if found != digest:
+            raise expected(
+                "archive", f"a file with {algorithm.upper()} {digest}", f"{found} in {path}; delete it and try again"
+            )
+    return path
 
 
 def download(url: str, path: Path) -> Path:
     """Fetch ``url`` to ``path`` unless it is there; a broken download leaves nothing."""
     if not path.exists():
         with urllib.request.urlopen(url) as response:
-            write_atomic(path, lambda stream: shutil.copyfileobj(response, stream))
+            write_atomic(path, lambda stream: _copy(response, stream))
     return path
+
+
+def _copy(response, stream: IO[bytes]) -> None:
+    shutil.copyfileobj(response, stream)
+    length = response.headers.get("Content-Length")
+    if length is not None and int(length) != stream.tell():
+        raise OSError(f"{response.url}: the connection ended after {stream.tell()} of {length} bytes")
+
+
+class _Rows:
+    """A .npy file that grows by rows: its header is written again, at the same length, when their number is known."""
+
+    def __init__(self, stream: IO[bytes]):
+        self.stream, self.n, self.shape, self.dtype = stream, 0, (), np.dtype(np.uint8)
+
+    def append(self, row: np.ndarray | int) -> None:
+        row = np.asarray(row)
+        if self.n == 0:
+            self.shape, self.dtype = row.shape, row.dtype
+            self._header()
+        elif (row.shape, row.dtype) != (self.shape, self.dtype):
+            raise expected("archive", f"images of shape {self.shape}", f"one of shape {row.shape}")
+        self.stream.write(row.tobytes())
+        self.n += 1
+
+    def close(self) -> None:
+        if self.n == 0:
+            raise expected("archive", "one that holds images of every split", "none")
+        self.stream.seek(0)
+        self._header()
+
+    def _header(self) -> None:
+        facts = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.n, *self.shape)}
+        np.lib.format.write_array_header_1_0(self.stream, facts)
+
+
+def _write_pairs(images_path: Path, labels_path: Path, pairs: Iterable[tuple]) -> None:
+    """Images and labels (or masks) side by side, as they come; both files appear when both are whole."""
+
+    def fill(images: IO[bytes], labels: IO[bytes]) -> None:
+        columns = _Rows(images), _Rows(labels)
+        for pair in pairs:
+            for column, row in zip(columns, pair, strict=True):
+                column.append(row)
+        for column in columns:
+            column.close()
+
+    write_atomic(labels_path, lambda labels: write_atomic(images_path, lambda images: fill(images, labels)))
+
+
+def _write_lines(path: Path, rows: Iterable[dict]) -> None:
+    write_atomic(path, lambda stream: stream.writelines(json.dumps(row).encode() + b"\n" for row in rows))

@@ -1,0 +1,156 @@
+"""Preparing data sets from generated copies of their official archives: whole, broken, interrupted, done already."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibkit.data import DATASETS, IGNORE, available, files, load, prepare
+from calibkit.data.__main__ import main
+
+
+def stored(name):
+    """What lies in the folder of a data set, hidden files too."""
+    folder = files(name)["train"][0].parent
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def whole(name):
+    return sorted(path.name for paths in files(name).values() for path in paths)
+
+
+def an_image(archives):
+    """An archive and the member that holds a sample of the data set."""
+    file = [name for name in archives if not name.startswith("ILSVRC2012_devkit")][-1]
+    return file, [name for name in archives[file] if not name.endswith((".txt", ".md"))][0]
+
+
+def test_the_official_layout_becomes_arrays(made):
+    name, _, truth, official = made
+    folder = official()
+    assert not available(name)
+    assert main(["prepare", name, "--archive", str(folder)]) == 0
+    assert available(name) and stored(name) == whole(name)
+    for split, paths in files(name).items():
+        if DATASETS[name].kind == "text":
+            assert [json.loads(line) for line in paths[0].read_text().splitlines()] == truth[split]
+            continue
+        images, labels = (np.stack(column) for column in truth[split])
+        found = [np.load(path) for path in paths]
+        np.testing.assert_array_equal(found[0], images)
+        np.testing.assert_array_equal(found[1], labels)
+        assert found[0].dtype == np.uint8
+        assert found[1].dtype == (np.uint8 if DATASETS[name].kind == "dense" else np.int64)
+
+
+def test_the_splits_of_a_prepared_set(made):
+    """Shapes and types of the contract; train and val are the training files; -100 where there is no class."""
+    name, _, truth, official = made
+    prepare.prepare(name, official())
+    spec = DATASETS[name]
+    if name in ("cifar10", "cifar100"):
+        pytest.skip("more images are carved than the generated copy has")
+    splits = {split: load(name, split) for split in ("train", "val", "test")}
+    for inputs, labels in splits.values():
+        assert inputs.shape == (len(inputs), *spec.shape)
+        assert inputs.dtype == (np.int32 if spec.kind == "text" else np.uint8)
+        assert labels.shape == inputs.shape[: 3 if spec.kind == "dense" else 1]
+        assert set(np.unique(labels)) <= {*range(spec.n_classes), *([IGNORE] if spec.kind == "dense" else [])}
+    if spec.n_val is None:
+        assert all(isinstance(split.inputs, np.memmap) for split in splits.values())
+        return
+    assert len(splits["val"].inputs) == spec.n_val
+    n_train = len(truth["train"] if spec.kind == "text" else truth["train"][0])
+    assert len(splits["train"].inputs) + len(splits["val"].inputs) == n_train
+    rows = [bytes(row) for split in ("train", "val") for row in splits[split].inputs]
+    if spec.kind != "text":
+        assert sorted(rows) == sorted(bytes(image) for image in truth["train"][0])
+    if spec.stratified:
+        assert set(np.bincount(splits["val"].labels)) == {spec.n_val // spec.n_classes}
+
+
+def test_another_checksum(made):
+    name, archives, _, official = made
+    folder = official()
+    if name == "camvid":
+        pytest.skip("nobody publishes a checksum of it: its images are counted")
+    for file in archives:
+        path = folder / file
+        path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(ValueError, match="Expected `archive` to be a file with SHA256 .*; delete it and try again"):
+        prepare.prepare(name, folder)
+    assert stored(name) == []
+
+
+def test_a_truncated_archive(made, capsys):
+    """Cut, but with a checksum that fits: no split appears that was not whole in it."""
+    name, archives, _, official = made
+    folder = official(cut=list(archives)[-1])
+    assert main(["prepare", name, "--archive", str(folder)]) == 1
+    assert "Expected `archive` to be" in capsys.readouterr().err
+    assert set(stored(name)) < set(whole(name))
+
+
+def test_a_missing_member(made):
+    name, archives, _, official = made
+    if name in ("svhn", "20newsgroups"):
+        pytest.skip("it has no list of members")
+    file, member = an_image(archives)
+    content = archives[file].pop(member)
+    with pytest.raises(ValueError, match="Expected `archive` to be one that holds"):
+        prepare.prepare(name, official())
+    assert set(stored(name)) < set(whole(name))
+    archives[file][member] = content
+    prepare.prepare(name, official())
+    assert stored(name) == whole(name)
+
+
+def test_members_that_point_outside(made, tmp_path):
+    name, archives, _, official = made
+    for members in archives.values():
+        if not isinstance(members, bytes):
+            members["../../evil"] = members[str(tmp_path / "evil")] = b"evil"
+    if name == "imagenet":  # its validation archive holds images and nothing else
+        del archives["ILSVRC2012_img_val.tar"]["../../evil"], archives["ILSVRC2012_img_val.tar"][str(tmp_path / "evil")]
+    prepare.prepare(name, official())
+    assert stored(name) == whole(name)
+    assert not list(tmp_path.parent.rglob("evil"))
+
+
+def test_twice_is_once(made, tmp_path):
+    name, _, _, official = made
+    folder = prepare.prepare(name, official())
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert prepare.prepare(name, tmp_path / "nowhere") == folder
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_it_goes_on_after_an_interruption(made, monkeypatch):
+    """Stopped before the last sample of the last split: that split is absent, the others stay as they are."""
+    name, _, _, official = made
+    folder = official()
+    source = prepare.SOURCES[name]
+
+    def stopped(name, paths):
+        samples = source.read(name, paths)
+        last = list(files(name))[-1]
+
+        def until(rows):
+            held = list(rows)
+            yield from held[:-1]
+            raise KeyboardInterrupt
+
+        return samples | {last: until(samples[last])}
+
+    monkeypatch.setitem(prepare.SOURCES, name, prepare.Source(source.files, stopped))
+    with pytest.raises(KeyboardInterrupt):
+        prepare.prepare(name, folder)
+    first = [path for paths in list(files(name).values())[:-1] for path in paths]
+    assert stored(name) == sorted(path.name for path in first)
+    before = [path.stat().st_mtime_ns for path in first]
+    stray = first[0].with_name(".x.npy.1.tmp")  # what a kill leaves
+    stray.write_bytes(b"half")
+    monkeypatch.setitem(prepare.SOURCES, name, source)
+    prepare.prepare(name, folder)
+    assert stored(name) == whole(name)
+    assert [path.stat().st_mtime_ns for path in first] == before
