@@ -11,7 +11,7 @@ from torch import nn
 
 from calibkit import results
 from calibkit._io import write_npz
-from calibkit.models import MODELS, build, load_weights
+from calibkit.models import MODELS, build, load_weights, options_for
 
 TOKENS = {"gpool_cnn"}
 DENSE = {"deeplabv3_resnet34", "deeplabv3_resnet50"}
@@ -64,10 +64,22 @@ def test_logits_have_their_shape_and_depend_on_every_parameter(name):
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize("name", ["resnet50", "resnet101"])
-@pytest.mark.parametrize("stem", ["cifar", "tiny"])
-def test_tiny_imagenet_shapes(name, stem):
-    assert on_meta(name, 200, stem=stem).eval()(inputs(name, TINY)).shape == (2, 200)
+@pytest.mark.parametrize("name", ["resnet50", "resnet101", "densenet121"])
+def test_options_follow_the_image(name):
+    """The stem of a large image is that of ImageNet; smaller ones keep their resolution in the first layer."""
+    for side, kernel in ((CIFAR, 3), (TINY, 3), (IMAGENET, 7)):
+        model = on_meta(name, 200, **options_for(name, (side, side, 3))).eval()
+        first = next(module for module in model.modules() if isinstance(module, nn.Conv2d))
+        assert first.kernel_size == (kernel, kernel)
+        assert model(inputs(name, side)).shape == (2, 200)
+
+
+def test_options_of_the_others():
+    shape = (8, 8, 1)
+    assert options_for("small_cnn", shape) == {"channels": 1}
+    assert options_for("resnet50", (64, 64, 3)) == {"stem": "tiny"}
+    named = {name for name in MODELS if options_for(name, shape)}
+    assert named == {"small_cnn", "resnet50", "resnet101", "densenet121"}
 
 
 def test_evaluation_mode_is_deterministic():

@@ -16,12 +16,12 @@ from torch import nn
 
 from calibkit._checks import check_choice, expected
 from calibkit._io import read_npz
+from calibkit.models import vision
 from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
 from calibkit.models.gpool_cnn import GPoolCNN
 from calibkit.models.resnet import ResNet
 from calibkit.models.small_cnn import SmallCNN
-from calibkit.models.vision import densenet, plain, resnet, vit
 from calibkit.models.wide_resnet import WideResNet
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
@@ -33,20 +33,20 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet110": partial(ResNet, 110),
     "resnet110_sd": partial(ResNet, 110, drop=0.5),
     "resnet152_sd": partial(ResNet, 152, drop=0.5),
-    "resnet50": partial(resnet, "resnet50"),
-    "resnet101": partial(resnet, "resnet101"),
-    "resnet152": partial(resnet, "resnet152", stem="imagenet"),
+    "resnet50": partial(vision.resnet, "resnet50"),
+    "resnet101": partial(vision.resnet, "resnet101"),
+    "resnet152": partial(vision.resnet, "resnet152", stem="imagenet"),
     "wide_resnet_26_10": partial(WideResNet, 28),
     "wide_resnet_28": partial(WideResNet, 28),
     "wide_resnet_32": partial(WideResNet, 34),
     "wide_resnet_40_10": partial(WideResNet, 40),
     "densenet40": partial(DenseNet, 40),
     "densenet40_bc": partial(DenseNet, 40, bc=True),
-    "densenet121": partial(densenet, "densenet121"),
-    "densenet161": partial(densenet, "densenet161", stem="imagenet"),
-    "efficientnet_b0": partial(plain, "efficientnet_b0"),
-    "regnet_y_400mf": partial(plain, "regnet_y_400mf"),
-    "vit": vit,
+    "densenet121": partial(vision.densenet, "densenet121"),
+    "densenet161": partial(vision.densenet, "densenet161", stem="imagenet"),
+    "efficientnet_b0": partial(vision.plain, "efficientnet_b0"),
+    "regnet_y_400mf": partial(vision.plain, "regnet_y_400mf"),
+    "vit": vision.vit,
     "gpool_cnn": GPoolCNN,
     "deeplabv3_resnet34": partial(DeepLabV3, "resnet34"),
     "deeplabv3_resnet50": partial(DeepLabV3, "resnet50"),
@@ -56,6 +56,24 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 def build(name: str, n_classes: int, **options) -> nn.Module:
     """A fresh network ``MODELS[name]`` for K = ``n_classes``; an unknown name raises ValueError with the known ones."""
     return MODELS[check_choice("model", name, MODELS)](n_classes=n_classes, **options)
+
+
+def options_for(name: str, shape: tuple[int, ...]) -> dict[str, object]:
+    """The options with which network ``name`` suits inputs of ``shape``, (H, W, C) of an image: ``build(.., **these)``.
+
+    The papers take the "cifar" form of a network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of
+    Tiny-ImageNet, and the "imagenet" form for larger ones.
+
+    Example:
+        >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))
+        ({'stem': 'tiny'}, {'channels': 1}, {})
+    """
+    if check_choice("model", name, MODELS) == "small_cnn":
+        return {"channels": shape[-1]}
+    if name in ("resnet50", "resnet101", "densenet121"):
+        small = "tiny" if shape[0] > 32 and name != "densenet121" else "cifar"
+        return {"stem": small if shape[0] <= 64 else "imagenet"}
+    return {}
 
 
 def load_weights(model: nn.Module, path: str | os.PathLike) -> nn.Module:

@@ -5,10 +5,8 @@ over 5 positions; after the third, the maximum over all positions that are left;
 ReLU, and the linear layer. An input of L tokens leaves L - 20 positions.
 
 MbLS (Table 6; App. B) calls it GPool-CNN, cites Lin et al. 2014 for the pooling, follows Mukhoti et al. 2020 and says
-no more than GloVe vectors; the layers are those of both papers' code. That code pads or cuts each message to 1,000
-tokens, keeps GloVe's 100 dimensions fixed in training, and gives a word that GloVe lacks the zero vector. It takes the
-20,000 (Mukhoti et al.) or 2,000 (MbLS) most frequent words. Dropout before the last layer is 0.3 in Mukhoti et al.'s
-code, and commented out in MbLS's.
+no more than GloVe vectors; the layers are those of both papers' code. Mukhoti et al.'s code keeps GloVe's 100
+dimensions fixed in training and has dropout 0.3 before the last layer, which MbLS's code leaves out.
 
 Papers: Lin, Chen and Yan 2014 (arXiv:1312.4400); Mukhoti et al. 2020 (arXiv:2002.09437); Liu et al. 2022
 (arXiv:2111.15430).
@@ -28,11 +26,12 @@ class GPoolCNN(nn.Module):
     """Global-pooling CNN on token ids.
 
     Padding is a word like others, with the zero vector: pad all texts to one length, or the logits of a text depend on
-    the batch it is in. A text of fewer than 21 tokens is padded to 21.
+    the batch it is in. A text of fewer than 21 tokens is padded in front to 21.
 
     Args:
         n_classes: number of classes K.
-        n_tokens: size V of the vocabulary, padding included. Default 20,000; ignored with ``vectors``.
+        n_tokens: size V of the vocabulary, padding included. Default 20,000, as in Mukhoti et al.'s code; ignored with
+            ``vectors``.
         dim: dimension D of the word vectors. Default 100; ignored with ``vectors``.
         vectors: (V, D) pretrained word vectors, kept fixed in training. Row 0 belongs to the padding and counts as
             zero. Default None: vectors that are learnt from random ones.
@@ -78,8 +77,8 @@ class GPoolCNN(nn.Module):
         self.linear = nn.Linear(128, n_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(N, L) integer token ids in [0, V), 0 = padding -> (N, K) logits."""
-        tokens = F.pad(tokens, (0, max(0, MIN_TOKENS - tokens.shape[1])))
+        """(N, L) int32 or int64 token ids in [0, V), 0 = padding -> (N, K) logits."""
+        tokens = F.pad(tokens, (max(0, MIN_TOKENS - tokens.shape[1]), 0))
         x = self.embedding(tokens).transpose(1, 2)
         x = F.max_pool1d(F.relu(self.conv1(x)), 5, 1)
         x = F.max_pool1d(F.relu(self.conv2(x)), 5, 1)

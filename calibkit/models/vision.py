@@ -29,15 +29,23 @@ STEMS = ("cifar", "tiny", "imagenet")
 
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options) -> nn.Module:
-    """Torchvision's network ``name``, as it is; ``options`` are its own.
+    """A network of torchvision, as it is.
 
     Args:
         name: of a classification network of torchvision.
         n_classes: number of classes K.
         weights: name of pretrained weights; None: fresh ones.
+        **options: torchvision's own.
+
+    Returns:
+        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
 
     Raises:
         ValueError: fewer than 2 classes, weights that torchvision does not have.
+
+    Example:
+        >>> sum(p.numel() for p in plain("efficientnet_b0", 1000).parameters())
+        5288548
     """
     check_int("n_classes", n_classes, 2)
     ensure_importable()

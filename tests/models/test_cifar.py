@@ -116,19 +116,19 @@ def test_dense_layer_keeps_its_input(bottleneck):
 
 
 def test_densenet_bc_of_others_classifies_cifar100():
-    """A public DenseNet-BC-40 with 63.26 % on the test images; every tenth of them here."""
+    """A public DenseNet-BC-40 with 63.26 % on the test images; every twentieth of them here."""
     path = data.cache() / "weights" / "cifar100_densenet40bc.npz"
     if not path.exists() or not data.available("cifar100"):
         pytest.skip("needs weights/cifar100_densenet40bc.npz and cifar100 in $CALIBKIT_DATA")
     model = load_weights(build("densenet40_bc", 100), path)
-    images, labels = (np.array(x[::10]) for x in data.load("cifar100", "test"))
+    images, labels = (np.array(x[::20]) for x in data.load("cifar100", "test"))
     spec = data.DATASETS["cifar100"]
     x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     x = (x - torch.tensor(spec.mean).view(3, 1, 1)) / torch.tensor(spec.std).view(3, 1, 1)
     with torch.no_grad():
         predicted = torch.cat([model(batch).argmax(1) for batch in x.split(250)])
     accuracy = float((predicted.numpy() == labels).mean())
-    assert abs(accuracy - 0.6326) < 0.03, accuracy  # two standard errors of 1,000 images
+    assert abs(accuracy - 0.6326) < 0.043, accuracy  # two standard errors of 500 images
 
 
 @pytest.mark.parametrize(
