@@ -1,12 +1,15 @@
 r"""Networks of torchvision, for 224 x 224 images, and the small-image forms of its ResNets and DenseNet-121.
 
-The papers' CIFAR and Tiny-ImageNet networks differ from torchvision's at both ends only (``stem``):
+The CIFAR and Tiny-ImageNet networks of Mukhoti et al. 2020 differ from torchvision's at both ends only (``stem``):
 
 - "cifar": the first convolution is 3 x 3 with stride 1, and no pooling follows it.
 - "tiny": the same, and the last average pooling leaves 2 x 2 positions, all of which the linear layer sees.
 - "imagenet": torchvision's own 7 x 7 convolution with stride 2, and maximum pooling by 2.
 
-These are the networks of Mukhoti et al. 2020, whose code CTS, MbLS and ACLS share; none of the papers describes them.
+CTS (Sec. IV) takes those networks, trained; MbLS and ACLS take the settings. No paper describes the first layers, but
+the configurations of MbLS and ACLS name a module ``resnet_tiny_imagenet``, as the code of Mukhoti et al. does. MbLS's
+configuration of ResNet-101 for CUB-200-2011 has dropout before the last layer, of which the paper does not speak; here
+there is none.
 
 ``weights`` is a name that torchvision knows, as "DEFAULT" or "IMAGENET1K_V1": it downloads the file into torch's cache.
 For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for CUB-200-2011.
