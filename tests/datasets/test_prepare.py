@@ -1,6 +1,7 @@
 """Preparing data sets from generated copies of their official archives: whole, broken, interrupted, done already."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -67,6 +68,40 @@ def test_the_splits_of_a_prepared_set(made):
         assert sorted(rows) == sorted(bytes(image) for image in truth["train"][0])
     if spec.stratified:
         assert set(np.bincount(splits["val"].labels)) == {spec.n_val // spec.n_classes}
+
+
+def test_one_split_needs_its_own_archives_only(made):
+    name, archives, _, official = made
+    folder = official()
+    split = list(files(name))[-1]
+    needed = [file.name for file in prepare.SOURCES[name].files if file.splits is None or split in file.splits]
+    for file in archives.keys() - set(needed):
+        (folder / file).unlink()
+    assert main(["prepare", name, "--archive", str(folder), "--splits", split]) == 0
+    assert stored(name) == sorted(path.name for path in files(name)[split]) and not available(name)
+
+
+def test_memory_holds_one_image_at_a_time(tmp_path):
+    """100 images of 1 MB: the peak is a few of them."""
+    image = np.random.default_rng(0).integers(0, 256, (512, 683, 3), dtype=np.uint8)
+    tracemalloc.start()
+    prepare._write_pairs(tmp_path / "i.npy", tmp_path / "l.npy", ((image + np.uint8(i), i) for i in range(100)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * image.nbytes
+    written = np.load(tmp_path / "i.npy", mmap_mode="r")
+    assert written.shape == (100, 512, 683, 3)
+    np.testing.assert_array_equal(written[99], image + np.uint8(99))
+    np.testing.assert_array_equal(np.load(tmp_path / "l.npy"), np.arange(100))
+
+
+def test_images_of_two_sizes_are_refused(tmp_path):
+    pairs = [(np.zeros((4, 4, 3), np.uint8), 0), (np.zeros((4, 5, 3), np.uint8), 1)]
+    with pytest.raises(ValueError, match=r"images of shape \(4, 4, 3\), but got one of shape \(4, 5, 3\)"):
+        prepare._write_pairs(tmp_path / "i.npy", tmp_path / "l.npy", pairs)
+    with pytest.raises(ValueError, match="images of every split, but got none"):
+        prepare._write_pairs(tmp_path / "i.npy", tmp_path / "l.npy", [])
+    assert not list(tmp_path.iterdir())
 
 
 def test_another_checksum(made):

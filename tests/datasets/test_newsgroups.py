@@ -1,0 +1,139 @@
+"""20 Newsgroups: tokens, vocabulary and word vectors by hand, and on the real messages where present."""
+
+import json
+import string
+
+import numpy as np
+import pytest
+
+from calibkit import data
+from calibkit.data import DATASETS, newsgroups, word_vectors
+
+NAME = "20newsgroups"
+
+
+def by_translation(text):
+    """The words as Keras's Tokenizer finds them: punctuation but the apostrophe becomes a space."""
+    body = text[text.find("\n\n") :] if text.find("\n\n") > 0 else text
+    return body.lower().translate({ord(c): " " for c in string.punctuation if c != "'"}).split()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Subject: x\n\nIt's 3.5-fold\tCAFÉ\n\nend", ["it's", "3", "5", "fold", "café", "end"]),
+        ("no header, one line", ["no", "header", "one", "line"]),
+        ("\n\nheader: empty", ["header", "empty"]),
+        ("Subject: x\n\n", []),
+    ],
+)
+def test_words(text, found):
+    assert newsgroups.words(text) == by_translation(text) == found
+
+
+def test_a_long_message_keeps_its_end_and_a_short_one_is_padded_in_front():
+    vocabulary = newsgroups.vocabulary(["a a b b c", "c d"], 5)
+    assert vocabulary == ("<padding>", "<unknown>", "a", "b", "c")  # all three twice; d once: no room
+    tokens = newsgroups.encode(["a b c d", "b", ""], vocabulary, 3)
+    assert tokens.tolist() == [[3, 4, 1], [0, 0, 3], [0, 0, 0]]
+    assert tokens.dtype == np.int32
+
+
+def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    folder = data.files(NAME)["train"][0].parent
+    folder.mkdir()
+    for split, texts in (("train", [f"word{i}" for i in range(910)]), ("test", ["Subject: x\n\nnew word0"])):
+        rows = [json.dumps({"group": "a", "id": "1", "text": text}) for text in texts]
+        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+    with pytest.raises(ValueError, match="Expected `name` to be a data set of kind text, but got 'camvid'"):
+        data.vocabulary("camvid")
+    for seed in (0, 1):
+        vocabulary = data.vocabulary(NAME, seed=seed)
+        assert len(vocabulary) == 2 + 10
+        assert (data.load(NAME, "val", seed=seed).inputs[:, -1] == 1).all()
+        train = data.load(NAME, "train", seed=seed).inputs
+        assert (train[:, :-1] == 0).all() and sorted(train[:, -1]) == list(range(2, 12))
+    assert data.load(NAME, "test").inputs[0, -2] == 1
+
+
+@pytest.fixture
+def glove(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("the 1 2 3\nspace 4 5 6\n. . 7 8 9\nother 0 0 0\n")
+    return path
+
+
+def test_word_vectors(glove):
+    vocabulary = ("<padding>", "<unknown>", "space", ". .", "the", "missing")
+    vectors = word_vectors(glove, vocabulary)
+    assert vectors.dtype == np.float32
+    assert vectors[[0, 2, 3, 4]].tolist() == [[0, 0, 0], [4, 5, 6], [7, 8, 9], [1, 2, 3]]
+    np.testing.assert_array_equal(vectors, word_vectors(glove, vocabulary))
+    assert (vectors[[1, 5]] != word_vectors(glove, vocabulary, seed=1)[[1, 5]]).all()
+
+
+def test_missing_words_have_the_moments_of_those_found(glove):
+    vectors = word_vectors(glove, ("<padding>", "the", "space", ". .", *map(str, range(2000))))
+    assert vectors[4:].mean() == pytest.approx(5.0, abs=0.15)  # of 1 .. 9
+    assert vectors[4:].std() == pytest.approx((60 / 9) ** 0.5, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("the 1 2 3\nspace 4 5", "3 numbers, but got 3 entries in line 2"), ("x 1", "none of its 2")]
+)
+def test_files_that_are_no_word_vectors(tmp_path, text, message):
+    (tmp_path / "x.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        word_vectors(tmp_path / "x.txt", ("<padding>", "the"))
+
+
+@pytest.fixture(scope="module")
+def real():
+    if not data.available(NAME):
+        pytest.skip(f"needs {NAME} in $CALIBKIT_DATA")
+    return {split: data.load(NAME, split) for split in ("train", "val", "test")}, data.vocabulary(NAME)
+
+
+def test_real_sizes_and_classes(real):
+    """11,314 and 7,532 messages, the published size of "bydate"; 900 of the first for val, as in MbLS App. B."""
+    splits, vocabulary = real
+    spec = DATASETS[NAME]
+    assert [len(split.labels) for split in splits.values()] == [10414, 900, 7532]
+    for inputs, labels in splits.values():
+        assert inputs.shape == (len(labels), *spec.shape) and inputs.dtype == np.int32
+        assert inputs.min() == 0 and inputs.max() < len(vocabulary) == spec.n_tokens
+        assert len(np.bincount(labels)) == 20
+    both = np.bincount(np.concatenate([splits["train"].labels, splits["val"].labels]))
+    assert (both[0], both[19], both.max()) == (480, 377, 600)  # alt.atheism, talk.religion.misc
+
+
+def test_real_tokens_decode_to_the_words_of_the_message(real):
+    splits, vocabulary = real
+    texts, labels = newsgroups.messages(data.files(NAME)["test"][0])
+    np.testing.assert_array_equal(labels, splits["test"].labels)
+    known = set(vocabulary)
+    for text, row in list(zip(texts, splits["test"].inputs, strict=True))[::50]:
+        expected = [word if word in known else newsgroups.UNKNOWN for word in by_translation(text)[-1000:]]
+        assert [vocabulary[token] for token in row if token] == expected
+        assert (row[: len(row) - len(expected)] == 0).all()
+
+
+def test_real_splits_do_not_overlap_and_carry_the_class(real):
+    """Naive Bayes on word counts finds the group of later messages, so tokens and labels belong together."""
+    from scipy.sparse import csr_matrix
+    from sklearn.naive_bayes import MultinomialNB
+
+    splits, vocabulary = real
+    texts, _ = newsgroups.messages(data.files(NAME)["train"][0])
+    drawn = [data._carve(DATASETS[NAME], np.zeros(len(texts)), split, 0) for split in ("train", "val")]
+    assert sorted(np.concatenate(drawn)) == list(range(len(texts)))
+
+    def counts(inputs):
+        rows, columns = np.nonzero(inputs > 1)
+        tokens = inputs[rows, columns]
+        return csr_matrix((np.ones(len(rows), np.float32), (rows, tokens)), (len(inputs), len(vocabulary)))
+
+    model = MultinomialNB(alpha=0.01).fit(counts(splits["train"].inputs), splits["train"].labels)
+    assert model.score(counts(splits["val"].inputs), splits["val"].labels) > 0.75
+    assert model.score(counts(splits["test"].inputs), splits["test"].labels) > 0.65
