@@ -6,8 +6,9 @@ without duplicates and without the header lines that name the group), and 900 me
 
 As in the code of Mukhoti et al. 2020, which MbLS takes over, the header, all before the first empty line, is dropped;
 words are lower-case runs of anything but white space and ASCII punctuation other than the apostrophe; the 20,000 most
-frequent ones count; a message is its last 1,000 tokens, padded in front. Two things differ: the vocabulary comes from
-the training split alone, theirs from all messages; and a word outside it is the token 1, there it is left out.
+frequent ones count (2,000 in the code of MbLS); a message is its last 1,000 tokens, padded in front. Two things differ:
+the vocabulary comes from the training split alone, theirs from all messages; and a word outside it is the token 1,
+there it is left out.
 
 Archive: the copy that scikit-learn reads, with its SHA-256. Home page: http://qwone.com/~jason/20Newsgroups.
 """

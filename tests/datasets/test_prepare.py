@@ -81,6 +81,24 @@ def test_one_split_needs_its_own_archives_only(made):
     assert stored(name) == sorted(path.name for path in files(name)[split]) and not available(name)
 
 
+def test_checksums_are_those_that_others_publish():
+    """torchvision and scikit-learn hold them in their sources."""
+    from sklearn.datasets import _twenty_newsgroups
+    from torchvision.datasets import CIFAR10, SVHN, imagenet, voc
+
+    ours = {file.name: file for source in prepare.SOURCES.values() for file in source.files}
+    for split in ("train", "test"):
+        url, name, md5 = SVHN.split_list[split]
+        assert (ours[name].url, ours[name].digest) == (url, f"md5:{md5}")
+    pascal = voc.DATASET_YEAR_DICT["2012"]
+    assert (ours[pascal["filename"]].url, ours[pascal["filename"]].digest) == (pascal["url"], f"md5:{pascal['md5']}")
+    for name, md5 in imagenet.ARCHIVE_META.values():
+        assert ours[name].digest == f"md5:{md5}"
+    news = _twenty_newsgroups.ARCHIVE
+    assert ours[news.filename].url == news.url and ours[news.filename].digest == f"sha256:{news.checksum}"
+    assert ours["cifar-10-binary.tar.gz"].url.rpartition("/")[0] == CIFAR10.url.rpartition("/")[0]
+
+
 def test_memory_holds_one_image_at_a_time(tmp_path):
     """100 images of 1 MB: the peak is a few of them."""
     image = np.random.default_rng(0).integers(0, 256, (512, 683, 3), dtype=np.uint8)
