@@ -24,6 +24,8 @@ def main(argv: list[str] | None = None) -> int:
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
+    train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
+    train.add_argument("--compile", action="store_true", help="torch.compile the network")
     train.add_argument("--out", type=Path, help="default: runs/<dataset>/<model>-<loss>-s<seed>")
     train.set_defaults(run=_train)
 
@@ -55,7 +57,7 @@ def _train(args: argparse.Namespace) -> None:
 
     from calibkit.data import DATASETS, load
     from calibkit.losses import LOSSES
-    from calibkit.models import build
+    from calibkit.models import build, options_for
     from calibkit.recipes import LOSS_OPTIONS, recipe_of
     from calibkit.train import fit
 
@@ -72,15 +74,19 @@ def _train(args: argparse.Namespace) -> None:
     loss = make(loss, "loss", options)
     recipe = recipe_of(args.dataset, args.budget, name, args.paper)
     torch.manual_seed(args.seed)
-    model = build(args.model, spec.n_classes, **({"channels": spec.shape[2]} if args.model == "small_cnn" else {}))
+    fitting = {"n_tokens": spec.n_tokens} if spec.kind == "text" else options_for(args.model, spec.shape)
+    if args.pretrained:
+        fitting["weights"] = "DEFAULT"
+    model = build(args.model, spec.n_classes, **fitting)
     if recipe.precision == "64-true":
         model = model.double()
     folder = args.out or Path("runs") / args.dataset / f"{args.model}-{key.replace(' ', ',')}-s{args.seed}"
     logits = fit(
         model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
-        meta=facts,
+        compile=args.compile, meta=facts,
     )  # fmt: skip
-    print(f"{folder / 'logits.npz'}: test accuracy {100 * logits.meta['accuracy']:.2f} %")
+    accuracy, throughput = 100 * logits.meta["accuracy"], logits.meta["throughput"]
+    print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f} %, {throughput:,.0f} training samples a second")
 
 
 def _calibrate(args: argparse.Namespace) -> None:

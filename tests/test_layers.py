@@ -14,7 +14,7 @@ PACKAGE = ROOT / "calibkit"
 LEVELS = (
     ("_checks", "_io", "_keys", "_torchvision"),
     ("metrics", "logits", "models", "data", "notebook"),
-    ("objectives", "losses", "results", "plots", "_run", "recipes"),
+    ("objectives", "losses", "results", "plots", "_run", "recipes", "_batches", "_held_out", "_distributed"),
     ("calibrators", "train"),
     ("deploy", "record"),
     ("__main__",),

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from calibkit import data, train
+from calibkit._batches import crop_and_flip
 from calibkit.logits import load
 from calibkit.models import build, load_weights
-from calibkit.train import Recipe, _crop_and_flip, fit, predict
+from calibkit.train import Recipe, fit, predict
 
 RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
 
@@ -111,11 +112,11 @@ def test_learning_rates_by_hand():
     assert [cosine.lr_at(e) for e in (0, 5, 10)] == pytest.approx([0.2, 0.1, 0.0])
 
 
-def test_crop_and_flip_against_a_loop():
+def testcrop_and_flip_against_a_loop():
     images = torch.randint(0, 256, (6, 5, 7, 3), dtype=torch.uint8)
     crops = torch.tensor([[0, 0], [4, 4], [8, 8], [0, 8], [3, 5], [4, 4]])
     flips = torch.tensor([False, False, False, True, True, True])
-    got = _crop_and_flip(images, crops, flips)
+    got = crop_and_flip(images, crops, flips)
     for i in range(6):
         padded = np.pad(images[i].numpy(), ((4, 4), (4, 4), (0, 0)))
         top, left = crops[i].tolist()

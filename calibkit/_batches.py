@@ -1,0 +1,61 @@
+"""Batches for the network: a split held on the device as it is stored, chosen, augmented and normalised there."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from calibkit.data import Dataset
+
+#: Bytes of a split beyond which it stays on disk, memory-mapped, and its batches are read from there: of the free
+#: memory of a GPU this share; of a CPU's memory this many bytes.
+SHARE, BYTES = 0.4, 4 * 2**30
+
+Drawn = tuple[Tensor, Tensor]
+
+
+class Feed:
+    """Inputs (N, ...) of a data set: ``feed(index)`` gives a batch in the network's dtype and layout.
+
+    Images come as float (B, C, H, W), normalised, in channels-last memory; tokens as int64 (B, L).
+    """
+
+    def __init__(self, inputs: np.ndarray, spec: Dataset, device: torch.device, dtype: torch.dtype) -> None:
+        self.kind, self.device, self.dtype = spec.kind, device, dtype
+        fits = BYTES if device.type == "cpu" else SHARE * torch.cuda.mem_get_info(device)[0]
+        self.inputs = torch.from_numpy(np.array(inputs)).to(device) if inputs.nbytes <= fits else inputs
+        mean, std = (torch.tensor(x, dtype=torch.float64) for x in (spec.mean, spec.std))
+        self.scale, self.shift = (1.0 / (255.0 * std)).to(device, dtype), (mean / std).to(device, dtype)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __call__(self, index: Tensor, drawn: Drawn | None = None) -> Tensor:
+        """The rows of ``index`` (B,), cropped and mirrored as ``drawn``: see :func:`crop_and_flip`."""
+        if isinstance(self.inputs, Tensor):
+            batch = self.inputs[index]
+        else:
+            batch = torch.from_numpy(self.inputs[index.cpu().numpy()]).to(self.device)
+        if self.kind == "text":
+            return batch.long()
+        if drawn is not None:
+            batch = crop_and_flip(batch, *drawn)
+        return (batch.to(self.dtype) * self.scale - self.shift).permute(0, 3, 1, 2)
+
+    def batches(self, size: int | None = None) -> tuple[Tensor, ...]:
+        """The index (N,) in order, in pieces of ``size``; default: 500 CIFAR images, or as much of what is larger."""
+        if size is None:
+            size = 100 if self.kind == "text" else max(1, min(500, 500 * 3072 // self.inputs[0].nbytes))
+        return torch.arange(len(self), device=self.device).split(size)
+
+
+def crop_and_flip(images: Tensor, crops: Tensor, flips: Tensor, fill: int = 0, padding: int = 4) -> Tensor:
+    """(B, H, W, C): the window at ``crops`` (B, 2) of the image padded with ``fill``, mirrored where ``flips``."""
+    n, height, width, _ = images.shape
+    padded = F.pad(images, (0, 0, padding, padding, padding, padding), value=fill)
+    rows = crops[:, :1] + torch.arange(height, device=images.device)
+    columns = torch.arange(width, device=images.device).expand(n, width)
+    columns = crops[:, 1:] + torch.where(flips[:, None], width - 1 - columns, columns)
+    return padded[torch.arange(n, device=images.device)[:, None, None], rows[:, :, None], columns[:, None, :]]

@@ -1,0 +1,72 @@
+"""Two processes on CPUs take the steps of one: same batches, same batch statistics, same loss."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from calibkit._distributed import SyncBatchNorm
+from calibkit.logits import load
+from calibkit.losses import LOSSES
+from calibkit.train import Recipe, fit
+
+RECIPE = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")  # 31 rows remain
+
+RUN = """
+import sys, torch
+from torch import nn
+from calibkit.losses import LOSSES
+from calibkit.train import Recipe, fit
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)
+).double()
+recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")
+name, folder = sys.argv[1:]
+loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
+fit(model, loss, "digits", recipe, folder=folder, device="cpu", devices=2)
+"""
+
+
+@pytest.mark.parametrize("name", ["crl", "mdca"])
+def test_two_processes_give_the_result_of_one(tmp_path, name):
+    """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows."""
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    done = subprocess.run(
+        [sys.executable, script, name, tmp_path / "two"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10))
+    model = nn.Sequential(*layers).double()
+    loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
+    one = fit(model, loss, "digits", RECIPE, folder=tmp_path / "one", device="cpu")
+    two = load(tmp_path / "two" / "logits.npz")
+    np.testing.assert_allclose(two.test_logits, one.test_logits, rtol=1e-8, atol=1e-8)
+    assert two.meta["accuracy"] == one.meta["accuracy"]
+    rows = [
+        np.loadtxt(tmp_path / run / "log.csv", delimiter=",", skiprows=1, usecols=range(6)) for run in ("one", "two")
+    ]
+    np.testing.assert_allclose(rows[0], rows[1], rtol=1e-8)
+
+
+def test_synchronised_batch_statistics_are_those_of_torch_on_one_process(tmp_path):
+    """With a world of one: output, running statistics and gradients of nn.BatchNorm2d."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(str(tmp_path / "s"), 1), rank=0, world_size=1)  # fmt: skip  # noqa: E501
+    try:
+        x = torch.randn(6, 3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        results = []
+        for cls in (nn.BatchNorm2d, SyncBatchNorm):
+            norm, z = cls(3).double(), x.clone().requires_grad_()
+            y = norm(z)
+            (y * torch.arange(y.numel(), dtype=torch.float64).view_as(y).sin()).sum().backward()
+            results.append([y, z.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var])
+        for theirs, ours in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+    finally:
+        torch.distributed.destroy_process_group()
