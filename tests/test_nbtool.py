@@ -1,12 +1,17 @@
 """Notebooks: executed to the same bytes, checked against their source, and closed to unknown parameters."""
 
+import base64
 import importlib.util
+import io
 import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pytest
+from PIL import Image
 
 from calibkit import notebook
 
@@ -250,3 +255,18 @@ def test_running_the_cell_again_looks_at_values_only():
     namespace["x"] = 9
     with pytest.raises(ValueError, match=r"an integer in \[0, 2\]"):
         notebook.parameters(namespace, x=range(3))
+
+
+def test_figures_shrink_to_a_palette_and_look_the_same():
+    fig, ax = plt.subplots()
+    for i in range(5):
+        ax.plot(np.cumsum(np.sin(np.arange(200) * (i + 1))), alpha=0.6)
+    ax.fill_between(range(200), -5, 5, alpha=0.2)
+    stream = io.BytesIO()
+    fig.savefig(stream)
+    plt.close(fig)
+    before = base64.b64encode(stream.getvalue()).decode()
+    after = nbtool.shrink(before)
+    assert len(after) < 0.6 * len(before) and nbtool.shrink(after) == after == nbtool.shrink(before)
+    a, b = (np.asarray(Image.open(io.BytesIO(base64.b64decode(p))).convert("RGB"), int) for p in (before, after))
+    assert a.shape == b.shape and np.abs(a - b).mean() < 0.5 and np.abs(a - b).max() < 48

@@ -10,6 +10,8 @@ writes the outputs without anything that changes from run to run, so a second ru
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import multiprocessing
 import sys
 import time
@@ -21,6 +23,7 @@ import jupytext
 import nbformat
 import papermill
 from matplotlib.font_manager import findfont
+from PIL import Image
 
 from calibkit._io import write_atomic
 
@@ -42,14 +45,27 @@ def merge_streams(outputs: list) -> list:
     return merged
 
 
+def shrink(png: str) -> str:
+    """A figure with a palette of 256 colours: a third of the bytes, and no difference to the eye."""
+    image = Image.open(io.BytesIO(base64.b64decode(png)))
+    if image.mode == "P":
+        return png
+    stream = io.BytesIO()
+    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+    return base64.b64encode(stream.getvalue()).decode()
+
+
 def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop what changes from run to run: timings, versions, paths, random ids."""
+    """Drop what changes from run to run: timings, versions, paths, random ids; figures get a palette."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for i, cell in enumerate(notebook.cells):
         cell.id = f"cell-{i:02d}"
         cell.metadata = nbformat.from_dict({k: cell.metadata[k] for k in ("tags", "mystnb") if cell.metadata.get(k)})
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    output.data["image/png"] = shrink(output.data["image/png"])
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
