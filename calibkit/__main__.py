@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def _train(args: argparse.Namespace) -> None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(key))
     options = LOSS_OPTIONS.get((name, args.dataset), {}) | options
     facts = {"model": args.model, "loss": key, "loss_options": options, "budget": args.budget}
-    if loss.uses_index:
+    if "n_samples" in inspect.signature(loss).parameters:  # it may keep a history of every image
         options = options | {"n_samples": len(load(args.dataset, "train").labels)}
     loss = make(loss, "loss", options)
     recipe = recipe_of(args.dataset, args.budget, name, args.paper)
