@@ -87,6 +87,8 @@ def fit(
     fabric.launch()
     dtype = torch.float64 if recipe.precision == "64-true" else torch.float32
     splits = {name: datasets.load(data, name) for name in ("train", "val", "test")}
+    if recipe.n_tokens is not None:
+        splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
     model = model.to(fabric.device, memory_format=torch.channels_last)
     if fabric.world_size > 1:
         model = distributed.synchronise(model, fabric.device)
