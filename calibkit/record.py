@@ -52,11 +52,35 @@ def calibrator(key: str) -> Calibrator:
     return CALIBRATORS[name](**options)
 
 
-def methods() -> list[str]:
-    """Every method that a paper prints and that works on logits alone, ``identity`` first."""
-    printed = load_results("paper")["method"].unique()
-    known = [key for key in sorted(printed) if parse_key(key)[0] in CALIBRATORS and key != "identity"]
-    return ["identity", *(key for key in known if not key.startswith("neural_clamping"))]
+#: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data.
+CONTROLS = tuple(f"{name}:class_balanced" for name in ("temperature_scaling", "cts", "ets", "pts"))
+
+
+def methods(loss: str = "cross_entropy") -> list[str]:
+    """Every method that a paper prints for a network trained with ``loss`` and that works on logits alone, and the
+    controls; ``identity`` and ``temperature_scaling`` first.
+
+    Example:
+        >>> methods("acls"), methods("flsd")
+        (['identity', 'temperature_scaling'], ['identity', 'temperature_scaling', 'temperature_scaling:ece'])
+    """
+    printed = load_results("paper")
+    keys = {*printed[printed["loss"] == loss]["method"]} - {"identity", "temperature_scaling"}
+    known = [key for key in sorted(keys) if parse_key(key)[0] in set(CALIBRATORS) - {"neural_clamping"}]
+    return ["identity", "temperature_scaling", *known, *(CONTROLS if loss == "cross_entropy" else ())]
+
+
+def replays() -> list[str]:
+    """What is told apart on the class-loss paper's own logits: its optimiser, its focal loss and its equation (3)."""
+    exact = [f"{name}:focal detach=True" for name in ("temperature_scaling", "cts", "ets")]
+    exact += [f"{name}:cls variant=paper" for name in ("temperature_scaling", "cts")]
+    printed = load_results("paper").query("paper == 'class_loss_scaling'")["method"].unique()
+    names = ("temperature_scaling", "cts", "ets", "pts")
+    return exact + [
+        " ".join([name, "solver=sctl"]) + key[len(name) :]
+        for key in sorted(printed)
+        if (name := parse_key(key)[0]) in names
+    ]
 
 
 def cell(name: str, logits: Logits) -> dict[str, str]:
@@ -73,7 +97,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
     Args:
         name: of the zoo, of the external logits, or a path.
-        keys: method keys; default: :func:`methods`.
+        keys: method keys; default: :func:`methods` of its loss, and on external logits :func:`replays`.
         again: also those that ``ours.csv`` has already.
     """
     logits = find(name)
@@ -83,7 +107,9 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     for column, value in where.items():
         done = done[done[column] == value]
     changed = 0
-    for key in methods() if keys is None else keys:
+    if keys is None:
+        keys = methods(where["loss"]) + (replays() if where["source"] == "author-logits" else [])
+    for key in keys:
         if not again and key in set(done["method"]):
             continue
         fitted = calibrator(key).fit(*logits.val)

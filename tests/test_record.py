@@ -56,6 +56,16 @@ def test_methods_start_with_none_and_need_only_logits():
     keys = record.methods()
     assert keys[0] == "identity" and "cts" in keys
     assert not any(key.startswith("neural_clamping") for key in keys)
+    assert "cts:class_balanced" in keys and len(keys) == len(set(keys))
+
+
+def test_replays_are_all_that_the_class_loss_paper_logs():
+    """Four calibrators, six losses with the three normalisations: 24 keys with the authors' optimiser."""
+    keys = [key for key in record.replays() if "solver=sctl" in key]
+    assert len(keys) == len(set(keys)) == 24
+    assert "cts solver=sctl:cls normalization=mm" in keys and "pts solver=sctl" in keys
+    for key in keys:
+        record.calibrator(key)
 
 
 def test_logits_are_trained_only_above_smoke(tmp_path, monkeypatch):
