@@ -11,6 +11,7 @@ from torch import Tensor
 from calibkit._checks import check_int, check_real, expected
 from calibkit.calibrators import _affine
 from calibkit.calibrators._affine import Ridge
+from calibkit.calibrators._affine_fit import fit_affine
 from calibkit.calibrators._base import Calibrator, as_vector
 from calibkit.calibrators._cross_validation import OutOfFold, Strengths, search
 from calibkit.calibrators._newton import fit_temperature
@@ -67,7 +68,7 @@ class AffineCalibrator(Calibrator):
         if self.fell_back:
             x, strengths = start, (math.inf,) * len(given)
         else:
-            x = _affine.fit_affine(objective, z, labels, x, self._ridge(strengths, start))
+            x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
         columns = x.T.cpu().numpy()

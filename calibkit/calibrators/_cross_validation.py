@@ -13,9 +13,12 @@ from torch import Tensor
 
 from calibkit.calibrators import _affine
 from calibkit.calibrators._affine import Ridge, Sample
+from calibkit.calibrators._affine_fit import descend, rescale
+from calibkit.calibrators._affine_metric import coordinates, curvature_at
 from calibkit.objectives import Objective
 
-TOLERANCE = 1e-5  # of the fits, in relative decrease of the objective
+MANY = 4  # evaluations of a fold's fit that call for the curvature to be taken anew
+TOLERANCE = 1e-6  # of the fits, in relative decrease of the objective
 GAIN = 5e-5  # relative improvement of the criterion that counts
 HOPELESS = 1e-3  # relative worsening at which a direction is given up
 DECADES = 8  # from the strongest penalty to the weakest
@@ -67,27 +70,35 @@ class OutOfFold:
         self.held_out = [rows_of(logits, labels, fold == f) for f in range(n_folds)]
         scaled = _affine.scaled_identity(1 / temperature, logits, diagonal=True)
         self.weights = [_affine.own_weights(objective, sample, scaled) for sample in self.training]
-        fits = [self._descend(f, scaled, None, ray=True) for f in range(n_folds)]
+        fits = [
+            rescale(objective, sample, w, scaled, TOLERANCE).x
+            for sample, w in zip(self.training, self.weights, strict=True)
+        ]
         self.temperature_loss = self._value(fits)
         self.starts = [_affine.scaled_identity(float(x[0, 0]), logits, diagonal=diagonal) for x in fits]
-        self.latest = self.starts
+        self.latest, self.curvature = self.starts, None
 
     def loss(self, strengths: Strengths) -> float:
-        """The criterion under a penalty; each fold starts from its own latest fit."""
-        self.latest = [
-            self._descend(f, x, self.ridge(strengths, start))
-            for f, (x, start) in enumerate(zip(self.latest, self.starts, strict=True))
+        """The criterion under a penalty; each fold starts from its own latest fit, in coordinates of them all."""
+        if self.curvature is None:
+            everything, middle = Sample(self.logits, self.labels), torch.stack(self.latest).mean(0)
+            weights = _affine.own_weights(self.objective, everything, middle)
+            self.curvature = curvature_at(self.objective, everything, weights, middle)
+        start = torch.stack(self.starts).mean(0)
+        metric = coordinates(self.curvature, self.ridge(strengths, start), start)
+        fits = [
+            descend(self.objective, sample, w, x, self.ridge(strengths, start), self.logits.dtype, TOLERANCE, metric)
+            for sample, w, x, start in zip(self.training, self.weights, self.latest, self.starts, strict=True)
         ]
+        self.latest = [fit.x for fit in fits]
+        if max(fit.n_evaluations for fit in fits) > MANY:
+            self.curvature = None
         return self._value(self.latest)
-
-    def _descend(self, fold: int, x: Tensor, ridge: Ridge | None, *, ray: bool = False) -> Tensor:
-        sample, weights, dtype = self.training[fold], self.weights[fold], self.logits.dtype
-        return _affine.descend(self.objective, sample, weights, x, ridge, dtype, TOLERANCE, ray=ray).x
 
     def _value(self, fits: list[Tensor]) -> float:
         ce = torch.empty(len(self.labels), dtype=torch.float64, device=self.labels.device)
         for sample, x in zip(self.held_out, fits, strict=True):
-            ce[sample.index] = _affine.losses(self.objective, sample, x)
+            ce[sample.index] = _affine.losses(self.objective, sample, x, self.logits.dtype)
         weights = self.objective.weights(ce, self.labels, self.logits.shape[1])
         return float(weights @ self.objective.transform(ce)[0] / weights.sum())
 

@@ -1,0 +1,238 @@
+"""MS-ODIR and Dir-ODIR: an independent optimum of the published objective, its gradient, limits and identities."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import metrics
+from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling, load
+from calibkit.calibrators._cross_validation import folds
+
+METHODS = [MSODIR, DirODIR]
+
+
+def random_sample(seed, n, k):
+    """Logits that are too large, by another factor for each class, with an offset and a leak between classes."""
+    rng = np.random.default_rng(seed)
+    true = 1.5 * rng.normal(size=(n, k))
+    y = (true + rng.gumbel(size=(n, k))).argmax(1)
+    mixed = true @ (np.eye(k) + 0.1 * rng.normal(size=(k, k)))
+    return 2 * np.exp(0.3 * rng.normal(size=k)) * mixed + rng.normal(size=k), y
+
+
+def features(method, z):
+    z = np.asarray(z, dtype=np.float64)
+    return z - np.logaddexp.reduce(z, axis=1, keepdims=True) if method is DirODIR else z
+
+
+def published(x, f, y, lam, mu):
+    """Value and gradient by (W, b) in one vector x of Kull et al. 2019: mean NLL, lambda / (K (K - 1)), mu / K."""
+    n, k = f.shape
+    w, b = x[: k * k].reshape(k, k), x[k * k :]
+    u = f @ w.T + b
+    log_p = u - np.logaddexp.reduce(u, axis=1, keepdims=True)
+    off = w * (1 - np.eye(k))
+    value = -log_p[np.arange(n), y].mean() + lam / (k * (k - 1)) * (off**2).sum() + mu / k * (b**2).sum()
+    g = (np.exp(log_p) - np.eye(k)[y]) / n
+    return value, np.concatenate([(g.T @ f + 2 * lam / (k * (k - 1)) * off).ravel(), g.sum(0) + 2 * mu / k * b])
+
+
+def hessian(x, f, lam, mu):
+    n, k = f.shape
+    u = f @ x[: k * k].reshape(k, k).T + x[k * k :]
+    p = np.exp(u - np.logaddexp.reduce(u, axis=1, keepdims=True))
+    h = np.zeros((k, k + 1, k, k + 1))
+    one = np.column_stack([f, np.ones(n)])
+    for i in range(k):
+        for j in range(k):
+            h[i, :, j] = one.T @ (one * (p[:, i] * ((i == j) - p[:, j]) / n)[:, None])
+    h = np.concatenate([h[:, :k].reshape(k * k, -1), h[:, k].reshape(k, -1)]).reshape(-1, k, k + 1)
+    h = np.concatenate([h[:, :, :k].reshape(-1, k * k), h[:, :, k]], 1)
+    return h + np.diag(np.concatenate([(2 * lam / (k * (k - 1)) * (1 - np.eye(k))).ravel(), np.full(k, 2 * mu / k)]))
+
+
+def relative_gradient(fitted, f, y, lam, mu):
+    """Norm of the gradient over that at the identity."""
+    k = f.shape[1]
+    identity = np.concatenate([np.eye(k).ravel(), np.zeros(k)])
+    here = np.concatenate([fitted.weights.ravel(), fitted.bias])
+    norms = [np.linalg.norm(published(x, f, y, lam, mu)[1]) for x in (here, identity)]
+    return norms[0] / norms[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("k", "n"), [(3, 300), (5, 500), (10, 800)])
+@pytest.mark.parametrize(("lam", "mu"), [(1e-2, 1e-2), (1.0, 0.1), (100.0, 1e-3), (1e4, 1e2)])
+def test_equals_an_independent_optimum(method, k, n, lam, mu):
+    optimize = pytest.importorskip("scipy.optimize")
+    z, y = random_sample(k, n, k)
+    f = features(method, z)
+    best = optimize.minimize(
+        published,
+        np.concatenate([np.eye(k).ravel(), np.zeros(k)]),
+        args=(f, y, lam, mu),
+        jac=True,
+        hess=lambda x, f, y, lam, mu: hessian(x, f, lam, mu),
+        method="trust-exact",
+        options={"gtol": 1e-12},
+    )
+    x = best.x - np.linalg.solve(hessian(best.x, f, lam, mu), best.jac)  # past where the value can tell
+    fitted = method(lam=lam, mu=mu).fit(z, y)
+    np.testing.assert_allclose(fitted.weights, x[: k * k].reshape(k, k), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(fitted.bias, x[k * k :], rtol=0, atol=1e-6)
+    assert (fitted.chosen_lam, fitted.chosen_mu) == (lam, mu)
+    assert not fitted.fell_back and np.isnan(fitted.cv_loss) and np.isnan(fitted.cv_loss_temperature)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("k", "n"), [(3, 300), (36, 1500)])
+@pytest.mark.parametrize(("lam", "mu"), [(1e-4, 1e-4), (1.0, 1.0), (100.0, 100.0), (100.0, 1e-4), (1e6, 1e6)])
+def test_the_gradient_of_the_published_objective_vanishes(method, dtype, k, n, lam, mu):
+    z, y = random_sample(0, n, k)
+    z = z.astype(dtype)
+    fitted = method(lam=lam, mu=mu).fit(z, y)
+    assert relative_gradient(fitted, features(method, z), y, lam, mu) < 1e-7
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_strong_penalties_leave_k_scales(method):
+    z, y = random_sample(1, 500, 4)
+    fitted, f = method(lam=1e9, mu=1e9).fit(z, y), features(method, z)
+    scales = fitted.weights.diagonal()
+    assert np.abs(fitted.weights - np.diag(scales)).max() < 1e-7 and np.abs(fitted.bias).max() < 1e-7
+    u = f * scales
+    p = np.exp(u - np.logaddexp.reduce(u, axis=1, keepdims=True))
+    np.testing.assert_allclose(((p - np.eye(4)[y]) * f).mean(0), 0, atol=1e-7)  # the scales are at their optimum
+    assert np.ptp(scales) > 0.01
+
+
+def test_without_penalties_it_is_matrix_scaling():
+    z, y = random_sample(2, 2000, 3)
+    np.testing.assert_allclose(MSODIR(lam=0.0, mu=0.0).fit(z, y)(z), MatrixScaling().fit(z, y)(z), atol=1e-6)
+    log_q = features(DirODIR, z)
+    np.testing.assert_allclose(DirODIR(lam=0.0, mu=0.0).fit(z, y)(z), MatrixScaling().fit(log_q, y)(log_q), atol=1e-6)
+
+
+def test_scale_of_the_logits():
+    """Logits times c with lambda times c^2 are the same problem, up to logits of 1e4 and more."""
+    z, y = random_sample(3, 400, 4)
+    one, other = MSODIR(lam=0.1, mu=0.1).fit(z, y), MSODIR(lam=0.1 * 1e8, mu=0.1).fit(1e4 * z, y)
+    np.testing.assert_allclose(1e4 * other.weights, one.weights, atol=1e-6)
+    np.testing.assert_allclose(other(1e4 * z), one(z), atol=1e-7)
+
+
+def test_order_of_rows_and_classes_and_shift():
+    z, y = random_sample(4, 400, 4)
+    rows, classes = np.random.default_rng(0).permutation(400), np.array([2, 0, 3, 1])
+    for method in METHODS:
+        probs = method(lam=0.1, mu=0.1).fit(z, y)(z)
+        np.testing.assert_allclose(method(lam=0.1, mu=0.1).fit(z[rows], y[rows])(z), probs, atol=1e-7)
+        other = method(lam=0.1, mu=0.1).fit(z[:, classes], np.argsort(classes)[y])(z[:, classes])
+        np.testing.assert_allclose(other, probs[:, classes], atol=1e-7)
+    shift = np.linspace(-5, 5, 400)[:, None]
+    np.testing.assert_allclose(DirODIR(lam=0.1, mu=0.1).fit(z + shift, y)(z), probs, atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------------- choice of the penalties
+@pytest.mark.parametrize("method", METHODS)
+def test_the_choice_is_never_worse_than_temperature_scaling(method):
+    """The criterion, by a plain loop over the folds, of what was chosen and of temperature scaling."""
+    fell_back = []
+    for seed, k in ((5, 4), (6, 4), (7, 12)):
+        z, y = random_sample(seed, 400, k)
+        if seed == 6:  # nothing is wrong but the temperature
+            rng = np.random.default_rng(6)
+            z = 1.5 * rng.normal(size=(400, k))
+            y, z = (z + rng.gumbel(size=z.shape)).argmax(1), 2 * z
+        fitted, fold, out = method().fit(z, y), folds(len(y), 5).numpy(), {}
+        methods = {"temperature": TemperatureScaling()}
+        if not fitted.fell_back:
+            methods["chosen"] = method(lam=fitted.chosen_lam, mu=fitted.chosen_mu)
+        for name, one in methods.items():
+            parts = [
+                one.fit(z[fold != f], y[fold != f])(z[fold == f])[range((fold == f).sum()), y[fold == f]]
+                for f in range(5)
+            ]
+            out[name] = -np.log(np.concatenate(parts)).mean()
+        assert out["temperature"] == pytest.approx(fitted.cv_loss_temperature, rel=2e-4)
+        if fitted.fell_back:
+            np.testing.assert_allclose(fitted(z), TemperatureScaling().fit(z, y)(z), atol=1e-9)
+            assert fitted.chosen_lam == fitted.chosen_mu == np.inf and not fitted.bias.any()
+        else:
+            assert out["chosen"] == pytest.approx(fitted.cv_loss, rel=2e-4)
+            assert out["chosen"] <= out["temperature"]
+        fell_back.append(fitted.fell_back)
+    assert fell_back[1] and not fell_back[0]
+
+
+def test_a_given_penalty_stays():
+    z, y = random_sample(8, 300, 3)
+    fitted = MSODIR(lam=0.5).fit(z, y)
+    assert fitted.chosen_lam == 0.5 and 0 < fitted.chosen_mu <= 10.0
+    assert fitted.cv_loss < fitted.cv_loss_temperature
+
+
+# ---------------------------------------------------------------------------------------------------------- corners
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", ["separated", "missing", "twins", "constant", "huge"])
+def test_corners_are_finite_and_the_same_again(method, dtype, case):
+    z, y = random_sample(9, 300, 5)
+    if case == "separated":
+        y = z.argmax(1)
+    elif case == "missing":
+        y = y % 4
+    elif case == "twins":
+        z[:, 1] = z[:, 0]
+    elif case == "constant":
+        z[:, 1] = 3.0
+    else:
+        z = 1e4 * z
+    z = z.astype(dtype)
+    with warnings.catch_warnings():
+        if case == "separated":
+            warnings.filterwarnings("ignore", "the objective decreases up to the bound", RuntimeWarning)
+        one, two = (method(lam=0.1, mu=0.1).fit(z, y) for _ in range(2))
+    assert np.isfinite(one.weights).all() and np.isfinite(one.bias).all() and np.isfinite(one(z)).all()
+    assert (one.weights == two.weights).all() and (one.bias == two.bias).all()
+    if case == "separated":
+        assert metrics.accuracy(one(z), y) == 1.0
+    else:
+        assert relative_gradient(one, features(method, z), y, 0.1, 0.1) < 1e-7
+    if case == "missing":  # what the penalty on its bias leaves it
+        assert one(z)[:, 4].mean() == pytest.approx(-2 * 0.1 / 5 * one.bias[4], abs=1e-8)
+
+
+def test_float32_equals_float64():
+    z, y = random_sample(10, 1000, 12)
+    z = z.astype(np.float32)
+    one, two = (MSODIR().fit(given, y) for given in (z, z.astype(np.float64)))
+    assert (one.chosen_lam, one.chosen_mu) == (two.chosen_lam, two.chosen_mu)
+    np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_save_and_load(method, tmp_path):
+    z, y = random_sample(11, 200, 3)
+    fitted = method("label_smoothing", mu=0.1, n_folds=3).fit(torch.from_numpy(z), torch.from_numpy(y))
+    back = load(fitted.save(tmp_path / "odir.npz"))
+    assert type(back) is method and back.options() == fitted.options()
+    assert (back.chosen_lam, back.chosen_mu, back.cv_loss) == (fitted.chosen_lam, fitted.chosen_mu, fitted.cv_loss)
+    assert (back(z) == fitted(z)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"objective": "ece"}, "Expected `objective` to be one of nll, .*, but got 'ece'"),
+        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
+        ({"mu": -1.0}, r"Expected `mu` to be a number in \[0.0, inf\], but got -1.0"),
+        ({"n_folds": 1}, "Expected `n_folds` to be an integer >= 2, but got 1"),
+    ],
+)
+def test_bad_options(options, match):
+    with pytest.raises(ValueError, match=match):
+        MSODIR(**options)
