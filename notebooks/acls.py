@@ -73,6 +73,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from IPython.display import display
 from torch import nn
 
 from calibkit import plots, results
@@ -240,11 +241,13 @@ plt.show()
 # Since $\frac{p_k}{p_k + p_l} = \sigma(z_k - z_l)$, differentiate $-\log \sigma(x)$, which gives $-\sigma(-x)$:
 #
 # $$
+# \begin{gathered}
 # \frac{\partial \mathcal{L}_\mathrm{1v1}}{\partial z_j} =
 # \begin{cases} -\sum_{k \ne y} \frac{p_k}{p_y + p_k}, & j = y , \\ + \frac{p_j}{p_y + p_j}, & j \ne y , \end{cases}
-# \qquad
+# \\[1ex]
 # \frac{\partial \mathcal{L}_\mathrm{BE}}{\partial z_j} =
 # \begin{cases} 0, & j = y , \\ \sum_{k \ne y} \frac{p_j - p_k}{p_j + p_k}, & j \ne y . \end{cases}
+# \end{gathered}
 # $$ (eq-acls-cpc)
 #
 # These are the supplement's (5) and (6); in (6) every pair counts twice. From here to (7) and Table 2 a sign is lost: for
@@ -291,7 +294,8 @@ plt.show()
 #
 # Each line below evaluates a term of Table 2 on random logits and sets it beside automatic differentiation of the loss.
 # A *ratio* is given where the two are proportional; factors are harmless, since $\lambda$ is free, but signs are not. All
-# predictions are right here ($\hat y = y$), as the paper assumes, and in MDCA the premise on $a$ holds.
+# predictions are right here ($\hat y = y$), as the paper assumes, and in MDCA the premise on $a$ holds. *printed* and
+# *autograd* are values for the first sample, of the top class or of the last one; the difference is the largest of all.
 
 # %% tags=["hide-input"]
 generator = torch.Generator().manual_seed(0)
@@ -358,17 +362,14 @@ def held_against(printed, slope, where):
 lines = []
 for method, where, term, printed, slope in TABLE_2:
     slope, difference, verdict = held_against(printed, slope, where)
-    lines.append({"method": method, "class": where, "term": term, "printed": float(printed[0, -1]),
-                  "autograd": float(slope[0, -1]), "largest difference": difference, "verdict": verdict})  # fmt: skip
+    lines.append({"method": method, "class": where, "term": term, "printed": f"{float(printed[0, -1]) + 0:.4f}",
+                  "autograd": f"{float(slope[0, -1]) + 0:.4f}", "largest difference": f"{difference:.4f}",
+                  "verdict": verdict})  # fmt: skip
 checked = pd.DataFrame(lines)
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print("printed, autograd: values for the first sample, of the top class or of the last one")
-print(f"{'method':11} {'class':7} {'term':35} {'printed':>8} {'autograd':>9} {'largest difference':>19}   verdict")
-for row in lines:
-    print(f"{row['method']:11} {row['class']:7} {row['term']:35} {row['printed'] + 0:8.4f} {row['autograd'] + 0:9.4f} "
-          f"{row['largest difference']:19.4f}   {row['verdict']}")  # fmt: skip
+checked.set_index("method")
 
 # %% [markdown]
 # Three entries of Table 2 are wrong: the sign of CPC's first term, the zero of MbLS, and the second term of MDCA. The
@@ -378,9 +379,9 @@ for row in lines:
 #
 # The sum over classes is the other test, {eq}`eq-acls-balance`, and needs no formula:
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print("largest sum over the classes of the regulariser's gradient, in absolute value")
+print("sum over the classes of the regulariser's gradient, largest of 64 samples")
 sums = {method: float(slope.sum(1).abs().max()) for method, _, _, _, slope in TABLE_2}
 for method, largest in sums.items():
     print(f"{method:11} {largest:8.4f}   {'zero, as it must be' if largest < 1e-9 else 'NOT ZERO'}")
@@ -392,22 +393,22 @@ for method, largest in sums.items():
 # ### Wrong predictions
 #
 # Table 2 splits by the predicted class $\hat y$, but LS, FLSD and CPC know the true class only. The same two terms for
-# samples whose prediction is wrong, averaged over them:
+# samples whose prediction is wrong, averaged over them: $f$ of the predicted class, and of the true one.
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-wrong = right + 1
-for name, loss in (
-    ("LS", LabelSmoothing(alpha=0.05)),
-    ("FLSD", FLSD()),
-    ("CPC, 1v1", CPC(weight_1v1=0.1, weight_be=0.0, variant="paper")),
-    ("MbLS", MbLS(margin=2.0, variant="paper")),
-    ("ACLS", ACLS(margin=2.0, variant="paper")),
-):
-    ok, miss = (regulariser(loss, rows, labels).mean(0) for labels in (right, wrong))
-    print(
-        f"{name:9} f at the predicted class: right {ok[0]:+.4f}, wrong {miss[0]:+.4f};  at the true class, wrong {-miss[1]:+.4f}"
-    )
+kinds = {
+    "LS": LabelSmoothing(),
+    "FLSD": FLSD(),
+    "CPC, 1v1": CPC(weight_1v1=0.1, weight_be=0.0, variant="paper"),
+    "MbLS": MbLS(margin=4.0, variant="paper"),
+    "ACLS": ACLS(margin=4.0, variant="paper"),
+}
+mean_f = {}
+for name, loss in kinds.items():
+    ok, miss = (regulariser(loss, rows, labels).mean(0) for labels in (right, right + 1))
+    mean_f[name] = {"predicted, right": ok[0], "predicted, wrong": miss[0], "true class, when wrong": 0 - miss[1]}
+pd.DataFrame(mean_f).T.map("{:+.4f}".format)
 
 # %% [markdown]
 # With a wrong prediction, label smoothing *raises* the label of the predicted class (negative $f$), and CPC, which raised
@@ -460,7 +461,8 @@ plt.show()
 
 # %% [markdown]
 # The shapes are as claimed: the parabola of MDCA and CRL fades at both ends of the confidence, CPC is negative on both
-# sides, ACLS grows without bound. (The jump of FLSD is its change of $\gamma$.) One thing is left out of this reading. With
+# sides, ACLS grows without bound. (FLSD jumps where $\gamma$ changes, MDCA where $p_j$ crosses
+# the share of its class and $a_j$ its sign.) One thing is left out of this reading. With
 # the distance, the probability of the other class vanishes too, and a constant $f$, as that of LS, soon is many times
 # $p_j$. What decides is where $p_j$ and $\tilde q_j$ meet, and that comes below.
 
@@ -524,7 +526,7 @@ def jacobian(loss, z, i, j, step=1e-5):
     return float((regulariser(loss, z + move, y) - regulariser(loss, z - move, y))[0, i]) / (2 * step)
 
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 z, y = torch.tensor([[12.0, 9.0, 3.0, 1.0, -2.0]]), torch.tensor([0])
 example = {
@@ -533,13 +535,20 @@ example = {
     "ACLS, paper": regulariser(ACLS(margin=6.0, variant="paper"), z, y),
     "ACLS, code": regulariser(ACLS(margin=6.0, variant="code"), z, y),
 }
-print("logits", z[0].tolist(), " m = 6, weights 0.1 and 0.01 / (K - 1)")
-for name, slope in example.items():
-    print(f"{name:18} gradient [" + " ".join(f"{v:+.4f}" for v in slope[0]) + f"]   sum {float(slope.sum()):+.4f}")
-print("\nJacobian:             top by smallest   smallest by top")
-for name, loss in (("eq. (13), literal", Equation13(6.0)), ("ACLS, paper", ACLS(margin=6.0, variant="paper")),
-                   ("ACLS, code", ACLS(margin=6.0, variant="code"))):  # fmt: skip
-    print(f"{name:20} {jacobian(loss, z, 0, 4):+15.4f} {jacobian(loss, z, 4, 0):+17.4f}")
+columns = [f"z = {value:g}" for value in z[0]]
+fields = pd.DataFrame({name: slope[0].numpy() for name, slope in example.items()}, index=columns).T
+fields["sum"] = fields.sum(axis=1)
+print("gradient of the regulariser, m = 6, weights 0.1 and 0.01 / (K - 1)")
+display(fields.map("{:+.4f}".format))
+forms = {"eq. (13), literal": Equation13(6.0), "ACLS, paper": ACLS(margin=6.0, variant="paper"),
+         "ACLS, code": ACLS(margin=6.0, variant="code")}  # fmt: skip
+print("two entries of its Jacobian")
+pd.DataFrame(
+    {
+        name: {"top by smallest": jacobian(loss, z, 0, 4), "smallest by top": jacobian(loss, z, 4, 0)}
+        for name, loss in forms.items()
+    }
+).T.map("{:+.4f}".format)
 
 # %% [markdown]
 # The sums matter most. With {eq}`eq-acls-gradient` the predicted class is pushed down ten times as
@@ -554,16 +563,22 @@ for name, loss in (("eq. (13), literal", Equation13(6.0)), ("ACLS, paper", ACLS(
 # batch. We call this `variant="code"`, and the same with the minimum `variant="paper"`. `"code"` is the default, because
 # the published weights and numbers belong to it.
 #
-# Without the minimum the loss sees a constant added to all logits, which the probabilities do not:
+# Without the minimum the loss sees a constant added to all logits, which the probabilities do not. The columns below
+# are that constant:
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 sample = test_z[:2000]
 labels = test_y[:2000]
-print("penalty on 2,000 test images of the network above, m =", margin)
-for variant in ("paper", "code"):
-    values = [float(ACLS(margin=margin, variant=variant).penalty(sample + shift, labels)) for shift in (-5.0, 0.0, 5.0)]
-    print(f"{variant:6} all logits - 5: {values[0]:7.3f}   as they are: {values[1]:7.3f}   + 5: {values[2]:7.3f}")
+print(f"penalty on 2,000 test images of the network above, m = {margin:g}")
+shifted = {
+    variant: {
+        f"{shift:+g}": float(ACLS(margin=margin, variant=variant).penalty(sample + shift, labels))
+        for shift in (-5.0, 0.0, 5.0)
+    }
+    for variant in ("paper", "code")
+}
+pd.DataFrame(shifted).T.map("{:.3f}".format)
 
 # %% [markdown]
 # It looks like a slip of the code, but it is what holds the logits in place: sinking makes $z_{\hat y}$ smaller, and the
@@ -601,14 +616,15 @@ axes[1].set(xlabel="step", ylabel="mean of the logits")
 axes[1].legend(loc="lower left")
 plt.show()
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print(f"after {len(paths['MbLS'])} steps, m = {margin}")
+print(f"after {len(paths['MbLS'])} steps, m = {margin:g}")
+ends = {}
 for name, path in paths.items():
     distance, mean = path[-1]
-    rate = (path[-1, 1] - path[-501, 1]) / 500
-    print(f"{name:23} distance {distance:.3f}, confidence {100 / (1 + 9 * np.exp(-distance)):.2f} %;"
-          f"   mean logit {mean:7.3f}, changing by {rate:+.5f} a step")  # fmt: skip
+    ends[name] = {"distance": f"{distance:.2f}", "confidence (%)": f"{100 / (1 + 9 * np.exp(-distance)):.2f}",
+                  "mean logit": f"{mean:.2f}", "its change in 1,000 steps": f"{round(2 * (mean - path[-501, 1]), 2) + 0:+.2f}"}  # fmt: skip
+pd.DataFrame(ends).T
 
 # %% [markdown]
 # MbLS and ACLS have nearly the same resting point: a distance of about the margin. With $m = 6$ and ten classes that is a
@@ -616,12 +632,12 @@ for name, path in paths.items():
 # the loss pulls, and hardly where to. And the margin means something only together with $K$: at a distance $m$ from
 # all others the confidence is $1 / (1 + (K - 1) e^{-m})$.
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-for m in (6, 10):
-    print(
-        f"m = {m:2}: " + ", ".join(f"K = {k}: {100 / (1 + (k - 1) * np.exp(-m)):.2f} %" for k in (10, 100, 200, 1000))
-    )
+print("confidence in percent where all other logits are m below the top")
+pd.DataFrame(
+    {f"m = {m}": {f"K = {k}": f"{100 / (1 + (k - 1) * np.exp(-m)):.2f}" for k in (10, 100, 200, 1000)} for m in (6, 10)}
+).T
 
 # %% [markdown]
 # ### Does the difference matter to a network?
@@ -688,10 +704,9 @@ def digit_row(out):
     return {name: f"{value:.1f}" for name, value in zip(columns, values, strict=True)}
 
 
-print(
-    f"digits, {toy_epochs} epochs: accuracy, mean confidence, ECE in percent; distance of largest and smallest logit (median)"
-)
-print(pd.DataFrame({name: digit_row(out) for name, out in digits.items()}).T.to_string())
+print(f"digits, {toy_epochs} epochs: accuracy, mean confidence and ECE in percent;")
+print("distance of the largest and the smallest logit (median)")
+pd.DataFrame({name: digit_row(out) for name, out in digits.items()}).T
 
 # %% [markdown]
 # Equation {eq}`eq-acls-gradient` as printed does not train this network: the common mode runs away, and takes the features
@@ -718,12 +733,13 @@ for loss in LOSSES:
         found[loss] = load(zoo()[name])
 missing = [loss for loss in LOSSES if loss not in found]
 dataset, model = comparison.split("/")
-command = "python -m calibkit train --dataset {} --model {} --loss {} --seed {} --budget reduced"
+command = "python -m calibkit train --dataset {} --model {} --loss {} --seed {}"
 
 
 def not_run(losses):
     """One line a missing network."""
-    return "\n".join(f"{loss:16} not run here: {command.format(dataset, model, loss, seed)}" for loss in losses)
+    lines = [f"{loss} not run here:\n    {command.format(dataset, model, loss, seed)}" for loss in losses]
+    return "\n".join(lines)
 
 
 conditions = {}
@@ -736,12 +752,11 @@ for loss, network in found.items():
         for variant in ("paper", "code")
     } | {"mean of max": f"{float(high.mean()):.1f}", "mean of min": f"{float(low.mean()):.1f}"}
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print(
-    f"{comparison}, share of test images in which the first term of ACLS is zero, in percent; paper: z_top - min z, code: z_top"
-)
-print(pd.DataFrame(conditions).T.to_string())
+print(f"{comparison}: test images in which the first term of ACLS is zero, in percent;")
+print("paper: z_top - min z, code: z_top")
+display(pd.DataFrame(conditions).T)
 print("not run here:", ", ".join(missing) or "none")
 
 # %% [markdown]
@@ -772,7 +787,7 @@ for name, values in silent.items():
 # %% [markdown]
 # The paper's observation comes out on another data set: by ranking, ACLS is silent for most samples, and by margin for few.
 # In the first epoch nothing is ranked, since there is no history. (The margin is silent then too: the logits are still
-# small.) But what is silent is the indicator (21), and that is not CRL. CRL has $|c^{(n)} - c^{(m)}|$ in its hinge, so a
+# small.) But what is silent is the supplement's indicator (21), and that is not CRL. CRL has $|c^{(n)} - c^{(m)}|$ in its hinge, so a
 # pair in the right order, but not far enough apart, counts too; its line lies far lower. The left half of the paper's
 # Figure 3 shows an indicator made for the comparison, and does not speak against CRL.
 #
@@ -781,14 +796,17 @@ for name, values in silent.items():
 # The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet. It also chooses $\gamma$ by
 # the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-for name in (logits, *(n for n in zoo() if n.endswith("cross_entropy-s0") and n != logits)):
+threes = {}
+for name in dict.fromkeys((logits, "cifar10/resnet20-cross_entropy-s0", "cifar100/resnet20-cross_entropy-s0")):
     network = load(zoo()[name]) if name in zoo() else data
     probs = torch.from_numpy(network.test_logits).double().softmax(1)
     true = probs.gather(1, torch.from_numpy(network.test_labels)[:, None])[:, 0]
-    hard = 100 * float((true >= 0.2).double().mean()), 100 * float((probs.amax(1) >= 0.2).double().mean())
-    print(f"{name:38} gamma = 3 by the true class: {hard[0]:5.1f} %   by the predicted class: {hard[1]:5.1f} %")
+    threes[name] = {column: f"{100 * float((values >= 0.2).double().mean()):.1f} %"
+                    for column, values in (("by the true class", true), ("by the predicted class", probs.amax(1)))}  # fmt: skip
+print("share of test images with gamma = 3")
+pd.DataFrame(threes).T
 
 # %% [markdown]
 # On held-out images of a hard data set, 95 % is a number for the predicted class. The loss itself uses the true class, and
@@ -800,7 +818,7 @@ for name in (logits, *(n for n in zoo() if n.endswith("cross_entropy-s0") and n 
 # of samples during the last epoch on Tiny-ImageNet. How often depends on the size of the step. Below, the logits of the
 # network above take one gradient step of length $\eta$; counted are the right predictions that turn wrong.
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 hits = test_z.argmax(1) == test_y
 steps = {"cross-entropy": CrossEntropy(), "MbLS": MbLS(margin=margin), "ACLS, code": ACLS(margin=margin),
@@ -863,13 +881,12 @@ after = pd.DataFrame(
             "AECE": with_interval(loss, "after", "adaptive_ece")} for loss in found}
 ).T  # fmt: skip
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print(f"{comparison}: percent, with 95 % bootstrap intervals")
-print(before.to_string(), end="\n\n")
-print("after temperature scaling (accuracy does not change)")
-print(after.to_string(), end="\n\n")
-print(not_run(missing))
+print(f"{comparison}: percent, with 95 % bootstrap intervals; before and after temperature scaling")
+display(before, after)
+if missing:
+    print(not_run(missing))
 
 # %% [markdown]
 # Two losses see the same test images, so their difference is known better than each of them. For each other loss, the
@@ -908,17 +925,20 @@ def tally(claim):
     return ", ".join(f"{name} {counts.get(name, 0)}" for name in ("holds", "not decided", "does not hold"))
 
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 if versus.empty:
     print("the network trained with ACLS is not among the stored ones: nothing to compare")
-for pair in (["lower ECE", "lower AECE"], ["lower ECE after TS", "equal accuracy"]) if len(versus) else ():
-    part = versus[versus["claim"].isin(pair)]
-    text = part.apply(lambda r: f"{r.value:+.2f} [{r.low:+.2f}, {r.high:+.2f}] {r.verdict}", axis=1)
-    print("ACLS minus the other loss, in points [paired 95 % interval], and whether the claim in the head holds")
-    print(part.assign(text=text).pivot(index="other", columns="claim", values="text").reindex(
-        index=list(dict.fromkeys(part["other"])), columns=pair).rename_axis(index=None, columns=None).to_string())  # fmt: skip
-    print("\n".join(f"{claim}: {tally(claim)}" for claim in pair), end="\n\n")
+else:
+    print("ACLS minus the other loss, in points [paired 95 % interval]: is the claim in the head true?")
+    text = versus.apply(lambda r: f"{r.value:+.2f} [{r.low:+.2f}, {r.high:+.2f}] {r.verdict}", axis=1)
+    wide = versus.assign(text=text).pivot(index="other", columns="claim", values="text")
+    display(
+        wide.reindex(index=list(dict.fromkeys(versus["other"])), columns=list(CLAIMS)).rename_axis(
+            index=None, columns=None
+        )
+    )
+    print("\n".join(f"{claim}: {tally(claim)}" for claim in CLAIMS))
 
 # %% [markdown]
 # {numref}`fig-acls-reliability` is the paper's Figure 2, for the losses that are there, in its order, with cross-entropy in front.
@@ -946,14 +966,17 @@ print("not run here:", ", ".join(loss for loss in FIGURE_2 if loss not in found)
 
 # %% tags=["hide-input"]
 if "acls" in found:
-    mine = raw["acls"].argmax(1)
-    print("share of test images whose prediction differs from that of the ACLS network, in percent")
+    mine, apart = raw["acls"].argmax(1), {}
     for loss in found:
-        if loss != "acls":
-            y, other = found[loss].test_labels, raw[loss].argmax(1)
-            apart = mine != other
-            print(f"{loss:16} {100 * apart.mean():5.2f}   ACLS right {100 * (apart & (mine == y)).mean():5.2f}   "
-                  f"the other right {100 * (apart & (other == y)).mean():5.2f}")  # fmt: skip
+        y, other = found[loss].test_labels, raw[loss].argmax(1)
+        shares = {
+            "differ": mine != other,
+            "ACLS right": (mine != other) & (mine == y),
+            "the other right": (mine != other) & (other == y),
+        }
+        apart[loss] = {name: f"{100 * share.mean():.2f}" for name, share in shares.items()}
+    print("test images on which the ACLS network and another predict different classes, in percent")
+    display(pd.DataFrame(apart).T.drop(index="acls"))
 else:
     print("not run here: the ACLS network is absent")
 
@@ -988,9 +1011,9 @@ for pos in toy_weights_pos:
     for neg in toy_weights_neg:
         same = {(0.0, 0.0): "cross-entropy", (0.1, 0.01): "ACLS"}.get((pos, neg))
         grid[pos, neg] = digits[same] if same else train_on_digits(ACLS(margin=margin, weight_pos=pos, weight_neg=neg))
-print(f"digits, {toy_epochs} epochs, in percent; printed in Table A and Figure A on Tiny-ImageNet")
-print(pd.DataFrame({f"m = {m:g}": digit_row(out) for m, out in sweep.items()}).T.to_string(), end="\n\n")
-print(pd.DataFrame({f"weights {a:g}, {b:g}": digit_row(out) for (a, b), out in grid.items()}).T.to_string())
+print(f"digits, {toy_epochs} epochs; columns as above; the paper's Figure A and Table A are on Tiny-ImageNet")
+display(pd.DataFrame({f"m = {m:g}": digit_row(out) for m, out in sweep.items()}).T)
+display(pd.DataFrame({f"weights {a:g}, {b:g}": digit_row(out) for (a, b), out in grid.items()}).T)
 
 # %% mystnb={"figure": {"caption": "How does the margin set the confidence? Mean confidence and accuracy on 497 digits after training with ACLS, by margin. In the place of the paper's Figure A.", "name": "fig-acls-margin"}} tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.5, 2.8))
@@ -1009,7 +1032,7 @@ plt.show()
 # harm. The best margin is the one whose confidence fits the accuracy of the data set: one number, chosen on held-out data, as a
 # temperature is.
 #
-# The grid explains the paper's failed trainings. With $\lambda_1 = 0$ the code's gradient lifts the other classes and holds
+# The grid suggests why trainings fail in the paper's. With $\lambda_1 = 0$ the code's gradient lifts the other classes and holds
 # the top one fixed; so all logits *rise* together, as the mean logit in the line "0, 0.01" shows, and accuracy falls. That is
 # the drift of {numref}`fig-acls-drift` upside down, and the corner of Table A in which accuracy drops, and then nothing
 # converges.
@@ -1033,14 +1056,18 @@ def paper_table(number, wide="metric"):
     compared = compared.assign(
         n_bins=compared["n_bins"].replace("", "15")
     )  # accuracy has none, and stands with the rest
-    if number == "3":
-        compared = compared.assign(
-            metric=compared["model"].str.replace("resnet", "R-") + " " + compared["metric"], model=""
-        )
     return results.table(compared, wide=wide)
 
 
-paper_table("3").sort_index(level="dataset", sort_remaining=False)
+table_3 = results.compare("acls", "3", stand_in={"resnet50": "resnet20"})
+table_3["loss"] += table_3["method"].map({"identity": "", "temperature_scaling:ece": " + TS by ECE"})
+for (name, network), part in table_3.groupby(["dataset", "model"], sort=False):
+    counts = part["verdict"].value_counts()
+    print(
+        f"{name}, {network}, {len(part)} numbers:",
+        ", ".join(f"{counts[v]} {v}" for v in results.VERDICTS if v in counts),
+    )
+    display(results.table(part.assign(n_bins="", method=""), wide="metric"))
 
 # %% [markdown]
 # To train a cell by the paper's recipe, on a GPU:
@@ -1057,19 +1084,19 @@ paper_table("3").sort_index(level="dataset", sort_remaining=False)
 # on all benchmarks"; here is ACLS beside the best other loss of each column, and the half-width that an ECE on 10,000
 # images has in our own comparison. And it says that it took some rows over from the MbLS paper:
 
-# %%
+# %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 printed = results.load("paper")
 printed = printed[printed["source"] == "printed"]
-table_3 = printed[(printed["paper"] == "acls") & (printed["table"] == "3") & (printed["metric"] != "accuracy")]
-print("Table 3, percent: ACLS, the best other row, the difference")
-for (dataset_, model_, metric), part in table_3.groupby(["dataset", "model", "metric"], sort=False):
+scores = printed[(printed["paper"] == "acls") & (printed["table"] == "3") & (printed["metric"] != "accuracy")]
+leads = []
+for (name, network, metric), part in scores.groupby(["dataset", "model", "metric"], sort=False):
     own = part[(part["loss"] == "acls") & (part["method"] == "identity")]["value"].iloc[0]
     others = part[part["loss"] != "acls"].sort_values("value", kind="stable").iloc[0]
-    name = others["loss"] + (" + TS" if others["method"] != "identity" else "")
-    print(
-        f"{dataset_:14} {model_:9} {metric:13} {own:5.2f}   {name:22} {others['value']:5.2f}   {own - others['value']:+.2f}"
-    )
+    leads.append({"": f"{name} {network} {metric}", "ACLS": f"{own:.2f}", "best other": f"{others['value']:.2f}",
+                  "of": others["loss"] + (" + TS" if others["method"] != "identity" else ""),
+                  "difference": f"{own - others['value']:+.2f}"})  # fmt: skip
+display(pd.DataFrame(leads).set_index(""))
 halves = [np.ptp(interval(draws[loss, "before"]["ece"])) / 2 for loss in found]
 print(f"half-width of an ECE in our comparison: {min(halves):.2f} to {max(halves):.2f} points")
 
@@ -1082,7 +1109,7 @@ theirs = (
 both = printed[(printed["paper"] == "acls") & (printed["table"] == "3")].set_index(cell)["value"]
 common = both.index.intersection(theirs.index)
 unlike = [key for key in common if abs(both[key] - theirs[key]) > 1e-9]
-print(f"numbers of Table 3 that the MbLS paper prints too: {len(common)}, of them different: {len(unlike)}")
+print(f"numbers that the MbLS paper prints too: {len(common)}, of them different: {len(unlike)}")
 for key in unlike:
     print(f"  {' '.join(key[:3])} {key[4]}: {both[key]:.2f} here, {theirs[key]:.2f} there")
 
@@ -1099,7 +1126,7 @@ paper_table("1", None)
 
 # %% [markdown]
 # Its triangles say which faults a loss has. After the check of Table 2: the triangle of MbLS (it spares the predicted class)
-# is not justified, those of CPC, MDCA and CRL are.
+# is not justified, those for the smoothing functions of CPC, MDCA and CRL are. For CRL's condition see {numref}`fig-acls-inactive`.
 #
 # ### Table 4: segmentation
 
@@ -1203,7 +1230,7 @@ slips = [
     f"{row['method']} ({row['class']})" for row in checked.to_dict("records")
     if row["verdict"].startswith("WRONG") and not row["term"].startswith("(8)") and row["method"] != "ACLS, code"
 ]  # fmt: skip
-print("1. entries of Table 2 that are not the gradient:", "; ".join(slips))
+print("1. entries of Table 2 that are not the gradient:\n   " + "; ".join(slips))
 print(
     "2. the gradient of equation (12) sums to zero over the classes: "
     + ("yes" if sums["ACLS"] < 1e-9 else "no; the logits sink")
@@ -1227,7 +1254,8 @@ else:
 # %% [markdown]
 # - The frame is sound and useful: read a loss through its effective label, and its faults can be seen. As a theorem it says
 #   nothing, since every loss fits it.
-# - Of Table 2, three entries do not stand. One of them carries the argument against MbLS.
+# - Of Table 2, three entries do not stand, and the constants of FLSD are none. One of the three carries the argument
+#   against MbLS.
 # - ACLS as printed is not the gradient of a loss, and lets the logits sink. The public code is another loss, and works
 #   because of the term in which it departs from the paper.
 # - Its margin sets a confidence that all samples are pulled to, right or wrong. MbLS does the same with a constant pull.
