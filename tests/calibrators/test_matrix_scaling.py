@@ -1,0 +1,196 @@
+"""Matrix scaling against an independent optimum, closed forms, invariances, and at its corners."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import metrics
+from calibkit.calibrators import MatrixScaling, TemperatureScaling, load
+from calibkit.calibrators._cross_validation import folds
+
+
+def random_sample(seed, n, k):
+    """Logits that are too large, by another factor for each class, with an offset and a leak between classes."""
+    rng = np.random.default_rng(seed)
+    true = 1.5 * rng.normal(size=(n, k))
+    y = (true + rng.gumbel(size=(n, k))).argmax(1)
+    mixed = true @ (np.eye(k) + 0.1 * rng.normal(size=(k, k)))
+    return 2 * np.exp(0.3 * rng.normal(size=k)) * mixed + rng.normal(size=k), y
+
+
+def softmax(u):
+    return np.exp(u - np.logaddexp.reduce(u, axis=1, keepdims=True))
+
+
+def gradient(x, z, y, lam, temperature):
+    """By the rows (w_k, b_k) of x, of mean NLL + lambda / K (|T W - I|^2 + |b|^2)."""
+    (n, k), one = z.shape, np.column_stack([z, np.ones(len(z))])
+    pull = np.column_stack([temperature * (temperature * x[:, :k] - np.eye(k)), x[:, k]])
+    return (softmax(one @ x.T) - np.eye(k)[y]).T @ one / n + 2 * lam / k * pull
+
+
+def newton(z, y, lam, temperature):
+    """The optimum by plain Newton steps with a dense Hessian, halved until the gradient shrinks."""
+    (n, k), one = z.shape, np.column_stack([z, np.ones(len(z))])
+    x = np.column_stack([np.eye(k) / temperature, np.zeros(k)])
+    strength = 2 * lam / k * np.append(np.full(k, temperature**2), 1.0)
+    for _ in range(50):
+        p, g = softmax(one @ x.T), gradient(x, z, y, lam, temperature)
+        h = np.zeros((k, k + 1, k, k + 1))
+        for i in range(k):
+            for j in range(k):
+                h[i, :, j] = one.T @ (one * (p[:, i] * ((i == j) - p[:, j]) / n)[:, None])
+        h = h.reshape(k * k + k, -1) + np.diag(np.tile(strength, k))
+        step, size = np.linalg.lstsq(h, g.ravel(), rcond=1e-12)[0].reshape(x.shape), 1.0
+        while size > 1e-3 and np.linalg.norm(gradient(x - size * step, z, y, lam, temperature)) > np.linalg.norm(g):
+            size /= 2
+        x = x - size * step
+        if np.abs(step).max() < 1e-11:
+            break
+    return x
+
+
+def rows(fitted):
+    return np.column_stack([fitted.weights, fitted.bias])
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 300), (5, 500), (10, 800)])
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 10.0])
+def test_equals_an_independent_optimum(k, n, lam):
+    z, y = random_sample(k, n, k)
+    fitted = MatrixScaling(lam=lam).fit(z, y)
+    x = newton(z, y, lam, TemperatureScaling().fit(z, y).temperature)
+    np.testing.assert_allclose(rows(fitted), x, rtol=0, atol=1e-6)
+    assert fitted.chosen_lam == lam and not fitted.fell_back and np.isnan(fitted.cv_loss)
+
+
+def test_without_a_penalty_probabilities_equal_those_of_an_independent_optimum():
+    z, y = random_sample(0, 600, 4)  # W is unique up to a row common to all
+    x = newton(z, y, 0.0, 2.0)
+    fitted = MatrixScaling().fit(z, y)
+    np.testing.assert_allclose(fitted(z), softmax(z @ x[:, :4].T + x[:, 4]), atol=1e-6)
+    np.testing.assert_allclose(rows(fitted) - rows(fitted).mean(0), x - x.mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("k", "n"), [(3, 300), (10, 800), (36, 1500)])
+@pytest.mark.parametrize("lam", [1e-4, 1.0, 100.0])
+def test_the_gradient_vanishes(dtype, k, n, lam):
+    z, y = random_sample(1, n, k)
+    z = z.astype(dtype)
+    fitted, temperature = MatrixScaling(lam=lam).fit(z, y), TemperatureScaling().fit(z, y).temperature
+    identity = np.column_stack([np.eye(k) / temperature, np.zeros(k)])
+    norms = [np.linalg.norm(gradient(x, z.astype(float), y, lam, temperature)) for x in (rows(fitted), identity)]
+    assert norms[0] < 1e-7 * norms[1]
+
+
+def test_closed_form():
+    """On one-hot logits each group has a row of probabilities of its own: its shares of the labels."""
+    z = np.repeat(4.0 * np.eye(3), [10, 20, 10], axis=0)
+    y = np.repeat([0, 1, 2, 1, 0, 2, 2, 0, 1], [8, 1, 1, 14, 3, 3, 6, 2, 2])
+    shares = [[0.8, 0.1, 0.1], [0.15, 0.7, 0.15], [0.2, 0.2, 0.6]]
+    np.testing.assert_allclose(MatrixScaling().fit(z, y)(z)[[0, 10, 30]], shares, atol=1e-7)
+
+
+def test_strong_penalty_is_temperature_scaling():
+    z, y = random_sample(2, 400, 4)
+    ts, ms = TemperatureScaling().fit(z, y), MatrixScaling(lam=1e8).fit(z, y)
+    np.testing.assert_allclose(ms.weights, np.eye(4) / ts.temperature, atol=1e-7)
+    np.testing.assert_allclose(ms(z), ts(z), atol=1e-7)
+
+
+def test_invariances():
+    z, y = random_sample(3, 600, 4)
+    rng = np.random.default_rng(0)
+    mixed = z @ (np.eye(4) + 0.3 * rng.normal(size=(4, 4))) + rng.normal(
+        size=4
+    )  # any affine map of the logits can be undone
+    np.testing.assert_allclose(MatrixScaling().fit(mixed, y)(mixed), MatrixScaling().fit(z, y)(z), atol=1e-6)
+    probs, order, classes = MatrixScaling(lam=0.1).fit(z, y)(z), rng.permutation(600), np.array([2, 0, 3, 1])
+    np.testing.assert_allclose(MatrixScaling(lam=0.1).fit(z[order], y[order])(z), probs, atol=1e-7)
+    np.testing.assert_allclose(MatrixScaling(lam=0.1).fit(1e4 * z, y)(1e4 * z), probs, atol=1e-7)
+    other = MatrixScaling(lam=0.1).fit(z[:, classes], np.argsort(classes)[y])(z[:, classes])
+    np.testing.assert_allclose(other, probs[:, classes], atol=1e-7)
+
+
+# --------------------------------------------------------------------------------------------- choice of the penalty
+@pytest.mark.parametrize("leak", [True, False])
+def test_the_choice_is_never_worse_than_temperature_scaling(leak):
+    """The criterion, by a plain loop over the folds, of what was chosen and of temperature scaling."""
+    z, y = random_sample(4, 400, 5)
+    if not leak:  # nothing is wrong but the temperature
+        rng = np.random.default_rng(8)
+        z = 1.5 * rng.normal(size=(400, 5))
+        y, z = (z + rng.gumbel(size=z.shape)).argmax(1), 2 * z
+    fitted, fold, found = MatrixScaling(lam=None).fit(z, y), folds(len(y), 5).numpy(), {}
+    assert fitted.fell_back == (not leak)
+    for name, method in (
+        ("temperature", TemperatureScaling()),
+        ("chosen", MatrixScaling(lam=fitted.chosen_lam) if leak else TemperatureScaling()),
+    ):
+        p = np.empty(len(y))
+        for f in range(5):
+            out = fold == f
+            p[out] = method.fit(z[~out], y[~out])(z[out])[np.arange(out.sum()), y[out]]
+        found[name] = -np.log(p).mean()
+    assert found["temperature"] == pytest.approx(fitted.cv_loss_temperature, rel=2e-4)
+    assert found["chosen"] <= found["temperature"]
+    if leak:
+        assert found["chosen"] == pytest.approx(fitted.cv_loss, rel=2e-4)
+    else:
+        np.testing.assert_allclose(fitted(z), TemperatureScaling().fit(z, y)(z), atol=1e-9)
+        assert fitted.chosen_lam == np.inf and not fitted.bias.any()
+
+
+# ---------------------------------------------------------------------------------------------------------- corners
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+@pytest.mark.parametrize("case", ["missing", "twins", "constant", "huge"])
+def test_corners_are_finite_and_the_same_again(case, lam, dtype):
+    z, y = random_sample(5, 300, 5)
+    if case == "missing":
+        y = y % 4
+    elif case == "twins":
+        z[:, 1] = z[:, 0]
+    elif case == "constant":
+        z[:, 1] = 3.0
+    else:
+        z = 1e4 * z
+    z = z.astype(dtype)
+    one, two = (MatrixScaling(lam=lam).fit(z, y) for _ in range(2))
+    assert np.isfinite(rows(one)).all() and (rows(one) == rows(two)).all()
+    assert metrics.nll(one(z), y) <= metrics.nll(TemperatureScaling().fit(z, y)(z), y)
+    shares = np.bincount(y, minlength=5) / 300  # the bias makes them equal to the mean probabilities but for its pull
+    np.testing.assert_allclose(one(z).mean(0), shares - 2 * lam / 5 * one.bias, atol=1e-7)
+
+
+def test_separated_labels():
+    z, _ = random_sample(6, 200, 4)
+    y = (z @ (np.eye(4) + 0.3 * np.random.default_rng(0).normal(size=(4, 4)))).argmax(
+        1
+    )  # by a matrix, though not by the largest logit
+    with pytest.warns(RuntimeWarning, match="separated"):
+        one = MatrixScaling().fit(z, y)
+    assert metrics.accuracy(one(z), y) == 1.0 and np.isfinite(rows(one)).all()
+    assert metrics.accuracy(MatrixScaling(lam=1e-3).fit(z, y)(z), y) > 0.9  # with a penalty there is an optimum
+
+
+def test_float32_equals_float64():
+    z, y = random_sample(7, 1000, 12)
+    z = z.astype(np.float32)
+    one, two = (MatrixScaling(lam=None).fit(given, y) for given in (z, z.astype(np.float64)))
+    assert one.chosen_lam == two.chosen_lam
+    np.testing.assert_allclose(rows(one), rows(two), atol=1e-7)
+
+
+def test_save_and_load(tmp_path):
+    z, y = random_sample(8, 200, 3)
+    fitted = MatrixScaling("focal", lam=0.1).fit(torch.from_numpy(z), torch.from_numpy(y))
+    back = load(fitted.save(tmp_path / "matrix.npz"))
+    assert back.options() == fitted.options() and back.chosen_lam == fitted.chosen_lam
+    assert (back(z) == fitted(z)).all()
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match=r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"):
+        MatrixScaling(lam=-1.0)
