@@ -538,17 +538,16 @@ example = {
 columns = [f"z = {value:g}" for value in z[0]]
 fields = pd.DataFrame({name: slope[0].numpy() for name, slope in example.items()}, index=columns).T
 fields["sum"] = fields.sum(axis=1)
-print("gradient of the regulariser, m = 6, weights 0.1 and 0.01 / (K - 1)")
-display(fields.map("{:+.4f}".format))
+print("gradient of the regulariser, and two entries of its Jacobian; m = 6, weights 0.1 and 0.01 / (K - 1)")
+display(fields.map("{:+.4f}".format).rename_axis("gradient"))
 forms = {"eq. (13), literal": Equation13(6.0), "ACLS, paper": ACLS(margin=6.0, variant="paper"),
          "ACLS, code": ACLS(margin=6.0, variant="code")}  # fmt: skip
-print("two entries of its Jacobian")
 pd.DataFrame(
     {
         name: {"top by smallest": jacobian(loss, z, 0, 4), "smallest by top": jacobian(loss, z, 4, 0)}
         for name, loss in forms.items()
     }
-).T.map("{:+.4f}".format)
+).T.map("{:+.4f}".format).rename_axis("Jacobian")
 
 # %% [markdown]
 # The sums matter most. With {eq}`eq-acls-gradient` the predicted class is pushed down ten times as
@@ -701,7 +700,7 @@ def digit_row(out):
     probs = z.softmax(1)
     values = (100 * accuracy(probs, y), 100 * float(probs.amax(1).mean()), 100 * ece(probs, y, n_bins=n_bins),
               float((z.amax(1) - z.amin(1)).median()), float(z.mean()))  # fmt: skip
-    return {name: f"{value:.1f}" for name, value in zip(columns, values, strict=True)}
+    return {name: f"{round(value, 1) + 0:.1f}" for name, value in zip(columns, values, strict=True)}
 
 
 print(f"digits, {toy_epochs} epochs: accuracy, mean confidence and ECE in percent;")
@@ -733,13 +732,12 @@ for loss in LOSSES:
         found[loss] = load(zoo()[name])
 missing = [loss for loss in LOSSES if loss not in found]
 dataset, model = comparison.split("/")
-command = "python -m calibkit train --dataset {} --model {} --loss {} --seed {}"
 
 
 def not_run(losses):
-    """One line a missing network."""
-    lines = [f"{loss} not run here:\n    {command.format(dataset, model, loss, seed)}" for loss in losses]
-    return "\n".join(lines)
+    """Which networks are absent, and the command that trains one."""
+    command = f"python -m calibkit train --dataset {dataset} --model {model} --seed {seed} --loss LOSS"
+    return f"not run here: {', '.join(losses)}\neach by: {command}"
 
 
 conditions = {}
@@ -844,7 +842,7 @@ for name, loss in steps.items():
 # (sec-acls-experiment)=
 # ## Experiment: twelve losses, one network
 #
-# A ResNet-20 on CIFAR-10, trained for 30 epochs with each of the twelve losses, everything else equal: the *reduced*
+# A ResNet-20 on CIFAR-10, trained for 30 epochs with each of the twelve losses: the *reduced*
 # budget of the {ref}`protocol <sec-budgets>`. MbLS and ACLS have margin 6. One training a loss, so the intervals hold the
 # chance of the 10,000 test images and not that of the training. Temperature scaling (TS) is fitted on 5,000 other images.
 
@@ -873,9 +871,15 @@ def with_interval(loss, when, metric):
 
 
 before = pd.DataFrame(
-    {loss: {name: with_interval(loss, "before", metric) for name, metric in (("accuracy", "accuracy"), ("ECE", "ece"), ("AECE", "adaptive_ece"))}
-     for loss in found}
-).T  # fmt: skip
+    {
+        loss: {"epochs": network.meta.get("epochs", "?")}
+        | {
+            name: with_interval(loss, "before", metric)
+            for name, metric in (("accuracy", "accuracy"), ("ECE", "ece"), ("AECE", "adaptive_ece"))
+        }
+        for loss, network in found.items()
+    }
+).T
 after = pd.DataFrame(
     {loss: {"T": f"{temperatures[loss]:.2f}", "ECE": with_interval(loss, "after", "ece"),
             "AECE": with_interval(loss, "after", "adaptive_ece")} for loss in found}
@@ -883,8 +887,8 @@ after = pd.DataFrame(
 
 # %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-print(f"{comparison}: percent, with 95 % bootstrap intervals; before and after temperature scaling")
-display(before, after)
+print(f"{comparison}: percent, with 95 % bootstrap intervals")
+display(before.rename_axis("before TS"), after.rename_axis("after TS"))
 if missing:
     print(not_run(missing))
 
@@ -1011,9 +1015,9 @@ for pos in toy_weights_pos:
     for neg in toy_weights_neg:
         same = {(0.0, 0.0): "cross-entropy", (0.1, 0.01): "ACLS"}.get((pos, neg))
         grid[pos, neg] = digits[same] if same else train_on_digits(ACLS(margin=margin, weight_pos=pos, weight_neg=neg))
-print(f"digits, {toy_epochs} epochs; columns as above; the paper's Figure A and Table A are on Tiny-ImageNet")
-display(pd.DataFrame({f"m = {m:g}": digit_row(out) for m, out in sweep.items()}).T)
-display(pd.DataFrame({f"weights {a:g}, {b:g}": digit_row(out) for (a, b), out in grid.items()}).T)
+print(f"digits, {toy_epochs} epochs; columns as above; the paper's are on Tiny-ImageNet")
+display(pd.DataFrame({f"m = {m:g}": digit_row(out) for m, out in sweep.items()}).T.rename_axis("Figure A"))
+display(pd.DataFrame({f"{a:g}, {b:g}": digit_row(out) for (a, b), out in grid.items()}).T.rename_axis("Table A"))
 
 # %% mystnb={"figure": {"caption": "How does the margin set the confidence? Mean confidence and accuracy on 497 digits after training with ACLS, by margin. In the place of the paper's Figure A.", "name": "fig-acls-margin"}} tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.5, 2.8))
@@ -1063,11 +1067,8 @@ table_3 = results.compare("acls", "3", stand_in={"resnet50": "resnet20"})
 table_3["loss"] += table_3["method"].map({"identity": "", "temperature_scaling:ece": " + TS by ECE"})
 for (name, network), part in table_3.groupby(["dataset", "model"], sort=False):
     counts = part["verdict"].value_counts()
-    print(
-        f"{name}, {network}, {len(part)} numbers:",
-        ", ".join(f"{counts[v]} {v}" for v in results.VERDICTS if v in counts),
-    )
-    display(results.table(part.assign(n_bins="", method=""), wide="metric"))
+    title = f"{name} {network}: " + ", ".join(f"{counts[v]} {v}" for v in results.VERDICTS if v in counts)
+    display(results.table(part.assign(n_bins="", method=""), wide="metric").rename_axis(title))
 
 # %% [markdown]
 # To train a cell by the paper's recipe, on a GPU:
@@ -1176,8 +1177,12 @@ paper_table("A")
 # python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls weight_pos=0.05 weight_neg=0.005" --budget paper --paper acls
 # ```
 #
-# On digits: `papermill notebooks/acls.ipynb out.ipynb -p toy_weights_pos "[0.0, 0.05, 0.1, 0.15]"`, and the same for
-# `toy_weights_neg`.
+# The same grid on digits:
+#
+# ```bash
+# papermill notebooks/acls.ipynb out.ipynb \
+#     -y "{toy_weights_pos: [0.0, 0.05, 0.1, 0.15], toy_weights_neg: [0.0, 0.005, 0.01, 0.015]}"
+# ```
 #
 # ### Table B: other methods
 
