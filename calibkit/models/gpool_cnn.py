@@ -34,7 +34,8 @@ class GPoolCNN(nn.Module):
             ``vectors``.
         dim: dimension D of the word vectors. Default 100; ignored with ``vectors``.
         vectors: (V, D) pretrained word vectors, kept fixed in training. Row 0 belongs to the padding and counts as
-            zero. Default None: vectors that are learnt from random ones.
+            zero. Default None: vectors that are learnt, from uniform ones in [-0.05, 0.05]. From normal ones of
+            variance 1 the few occurrences of a word would not move its vector enough.
         dropout: rate before the last layer. Default 0, as in MbLS's code.
 
     Raises:
@@ -66,6 +67,7 @@ class GPoolCNN(nn.Module):
                 )
             n_tokens, dim = vectors.shape
         self.embedding = nn.Embedding(check_int("n_tokens", n_tokens, 2), check_int("dim", dim, 1), padding_idx=0)
+        nn.init.uniform_(self.embedding.weight.data[1:], -0.05, 0.05)
         if vectors is not None:
             self.embedding.weight.data[1:] = vectors[1:]
             self.embedding.weight.requires_grad_(False)
