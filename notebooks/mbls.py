@@ -1274,14 +1274,14 @@ else:
 # | weights that are tested | not mentioned | epoch of the best validation accuracy | the same at the paper budget; the last at the reduced one |
 # | CUB-200-2011, batch | 16 | 32 | 16 |
 # | CUB-200-2011, validation | none; margin of Tiny-ImageNet | the test set, also for the best epoch | 600 of the training images |
-# | segmentation | ECE over pixels | background left out; ECE by batch, then averaged | one ECE over all pixels that count |
+# | segmentation | ECE over pixels | background left out; ECE by batch, then averaged | background counts; one ECE over a random sample of pixels of every image |
 # | reliability diagrams | – | 25 bins | 25 bins |
 # | temperatures | method not named | ECE on a grid of 0.1, on validation | the same, and by NLL |
 # | runs | one, no interval | one | one; bootstrap over test images |
 #
 # The CE baseline deserves a word. Its printed CIFAR-10 accuracy with a ResNet-50, 93.20 %, is below that of every
 # other loss in its row. {cite:t}`mukhoti2020calibrating` report 95.05 % for the same network and schedule, and an ECE
-# of 4.35 % in place of 5.85 %. A part of the distance between MbLS and CE is a weak CE.
+# of 4.35 % in place of 5.85 %. A part of the distance between MbLS and CE may be a weak CE.
 #
 # And one sentence of the paper does not follow from its numbers: that MbLS with a margin that is not the best still
 # beats the other losses. The examples it gives are an ECE of 3.05 % on CIFAR-10, where LS has 2.79 %, and 2.99 % on

@@ -269,4 +269,4 @@ def test_figures_shrink_to_a_palette_and_look_the_same():
     after = nbtool.shrink(before)
     assert len(after) < 0.6 * len(before) and nbtool.shrink(after) == after == nbtool.shrink(before)
     a, b = (np.asarray(Image.open(io.BytesIO(base64.b64decode(p))).convert("RGB"), int) for p in (before, after))
-    assert a.shape == b.shape and np.abs(a - b).mean() < 0.5 and np.abs(a - b).max() < 48
+    assert a.shape == b.shape and np.abs(a - b).mean() < 1 and np.abs(a - b).max() < 16

@@ -46,12 +46,13 @@ def merge_streams(outputs: list) -> list:
 
 
 def shrink(png: str) -> str:
-    """A figure with a palette of 256 colours: a third of the bytes, and no difference to the eye."""
+    """A figure with a palette of 256 colours, which are off by a few of 255 levels at most: a third of the bytes."""
     image = Image.open(io.BytesIO(base64.b64decode(png)))
     if image.mode == "P":
         return png
     stream = io.BytesIO()
-    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+    palette = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette.save(stream, "PNG", optimize=True)
     return base64.b64encode(stream.getvalue()).decode()
 
 
