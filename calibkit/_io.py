@@ -10,25 +10,30 @@ from typing import IO
 import numpy as np
 
 
-def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object]) -> Path:
-    """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new."""
+def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], *, sync: bool = True) -> Path:
+    """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new.
+
+    With ``sync`` so does a loss of power, at the price of waiting for the disk.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return path
 
 
-def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray]) -> Path:
-    """Compressed npz, atomically; returns the path."""
-    return write_atomic(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **arrays))
+def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: bool = False) -> Path:
+    """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk."""
+    save = np.savez if fast else np.savez_compressed
+    return write_atomic(path, lambda stream: save(stream, allow_pickle=False, **arrays), sync=not fast)
 
 
 def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from calibkit._checks import expected
 from calibkit._io import read_npz, write_atomic, write_npz
-from calibkit.logits import load
+from calibkit.logits import Logits, load
 
 LOG = ("epoch", "lr", "train_loss", "train_accuracy", "val_nll", "val_accuracy", "seconds")
 
@@ -37,13 +37,13 @@ class Run:
             if found.get(name) != value:
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
 
-    def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list, dict | None]:
-        """Fill model, loss and optimiser from the checkpoint; the epochs done so far and the best weights."""
+    def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
+        """Fill model, loss and optimiser from the checkpoint; the epochs done so far."""
         if not (self.folder / "checkpoint.npz").exists():
-            return [], None
+            return []
         arrays = read_npz(self.folder / "checkpoint.npz")
         self._check(json.loads(str(arrays["facts"])))
-        parts = {"model": {}, "loss": {}, "optimizer": {}, "best": {}}
+        parts: dict[str, dict] = {"model": {}, "loss": {}, "optimizer": {}}
         for name, array in arrays.items():
             part, _, key = name.partition("/")
             if part in parts:
@@ -55,17 +55,41 @@ class Run:
             index, _, name = key.partition("/")
             state.setdefault(int(index), {})[name] = torch.from_numpy(array)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-        return arrays["history"].tolist(), parts["best"] or None
+        return arrays["history"].tolist()
 
-    def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer, history: list, best: dict | None) -> None:
-        """Write everything that ``resume`` reads, and the log."""
+    def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer, history: list, best_epoch: int) -> None:
+        """Write everything that ``resume`` reads, and the log.
+
+        Args:
+            model: the network.
+            loss: the loss, with its history where it keeps one.
+            optimizer: SGD, Adam or AdamW.
+            history: a row of ``LOG`` for each epoch so far.
+            best_epoch: the epoch whose weights the run will keep, 0 for none. If it is this one, they are written to a
+                file of their own, so that they are not written again at every epoch that is not better.
+        """
+        if best_epoch == len(history):
+            write_npz(self.best(best_epoch), arrays_of(model), fast=True)
         arrays = {"facts": np.asarray(json.dumps(self.facts)), "history": np.asarray(history)}
         arrays |= {f"model/{name}": array for name, array in arrays_of(model).items()}
         arrays |= {f"loss/{name}": array for name, array in arrays_of(loss).items()}
-        arrays |= {f"best/{name}": array for name, array in (best or {}).items()}
         for index, entries in optimizer.state_dict()["state"].items():
             arrays |= {f"optimizer/{index}/{name}": x.cpu().numpy() for name, x in entries.items()}
-        write_npz(self.folder / "checkpoint.npz", arrays)
+        write_npz(self.folder / "checkpoint.npz", arrays, fast=True)
+        for path in self.folder.glob("best-*.npz"):
+            if path != self.best(best_epoch):
+                path.unlink()
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([LOG, *([int(row[0]), *row[1:]] for row in history)])
-        write_atomic(self.folder / "log.csv", lambda stream: stream.write(text.getvalue().encode()))
+        write_atomic(self.folder / "log.csv", lambda stream: stream.write(text.getvalue().encode()), sync=False)
+
+    def best(self, epoch: int) -> Path:
+        """Where the weights of an epoch lie, if it is the best."""
+        return self.folder / f"best-{epoch}.npz"
+
+    def finish(self, model: nn.Module, logits: Logits) -> None:
+        """Write the results, the logits last: with them the run is finished."""
+        write_npz(self.folder / "weights.npz", arrays_of(model))
+        logits.save(self.folder / "logits.npz")
+        for path in (*self.folder.glob("best-*.npz"), self.folder / "checkpoint.npz"):
+            path.unlink(missing_ok=True)

@@ -26,8 +26,7 @@ from calibkit import data as datasets
 from calibkit._batches import Feed, crop_and_flip
 from calibkit._checks import check_choice
 from calibkit._held_out import logits_of, pixels_of
-from calibkit._io import write_npz
-from calibkit._run import Run, arrays_of
+from calibkit._run import Run
 from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
@@ -53,8 +52,9 @@ def fit(
     """Train ``model`` on data set ``data`` and return its validation and test logits; of dense prediction, of a sample
     of pixels, with what all pixels together say in ``meta["test_pixels"]``.
 
-    ``folder`` gets ``checkpoint.npz`` after every epoch, ``log.csv``, and at the end ``weights.npz`` and
-    ``logits.npz``. A killed run is resumed by the same call and ends in the same logits; a finished one returns them.
+    ``folder`` gets ``checkpoint.npz`` after every epoch, ``log.csv``, and at the end, in place of the checkpoint,
+    ``weights.npz`` and ``logits.npz``. A killed run is resumed by the same call and ends in the same logits; a finished
+    one returns them.
 
     Args:
         model: network from images (N, C, H, W), or tokens (N, L), to logits (N, K), or (N, K, H, W) for dense
@@ -98,19 +98,17 @@ def fit(
     labels, val_labels = (torch.from_numpy(np.array(splits[n].labels)).to(fabric.device) for n in ("train", "val"))
 
     loss = loss.to(fabric.device)
-    history, best = run.resume(model, loss, optimizer)
+    history = run.resume(model, loss, optimizer)
     while (epoch := len(history)) < recipe.epochs:
         start = time.perf_counter()
         row = _epoch(fabric, wrapped, loss, optimizer, train, labels, recipe, epoch, seed, spec.augment)
         row += _validate(wrapped, val, val_labels)
         history.append([epoch + 1, *row, time.perf_counter() - start])
-        if recipe.keep == "best" and history[-1][5] >= max(past[5] for past in history):
-            best = arrays_of(model)
         if fabric.is_global_zero:
-            run.checkpoint(model, loss, optimizer, history, best)
+            run.checkpoint(model, loss, optimizer, history, _best(history) if recipe.keep == "best" else 0)
         fabric.barrier()
-    if best is not None:
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in best.items()})
+    if recipe.keep == "best":
+        load_weights(model, run.best(_best(history)))
 
     facts = {
         **run.facts,
@@ -133,9 +131,14 @@ def fit(
     facts["accuracy"] = float((held_out[2].argmax(1) == held_out[3]).mean())
     result = Logits(*held_out, facts)
     if fabric.is_global_zero:
-        write_npz(run.folder / "weights.npz", arrays_of(model))
-        result.save(run.folder / "logits.npz")
+        run.finish(model, result)
     return result
+
+
+def _best(history: list) -> int:
+    """The last of the epochs with the largest validation accuracy, counted from 1."""
+    accuracies = [row[5] for row in history]
+    return len(accuracies) - int(np.argmax(accuracies[::-1]))
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:

@@ -37,6 +37,14 @@ def digits_model():
     return build("small_cnn", 10, channels=1).double()
 
 
+def changed(path):
+    """When a file last changed; None while it is absent."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run that nothing disturbs."""
@@ -50,11 +58,11 @@ def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
     """SIGKILL ``wait`` seconds after the first checkpoint, and once more after the next; then let it end."""
     checkpoint = tmp_path / "checkpoint.npz"
     for _ in range(2):
-        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+        before = changed(checkpoint)
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, tmp_path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
+        while process.poll() is None and changed(checkpoint) in (None, before):
             time.sleep(0.002)
         time.sleep(wait)
         if process.poll() is None:
@@ -69,10 +77,11 @@ def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
 
 def test_a_finished_run_is_returned_with_its_weights(tmp_path):
     first = fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
-    stamp = (tmp_path / "checkpoint.npz").stat().st_mtime_ns
+    stamp = changed(tmp_path / "logits.npz")
     model = digits_model()
     again = fit(model, nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
-    assert (tmp_path / "checkpoint.npz").stat().st_mtime_ns == stamp
+    assert changed(tmp_path / "logits.npz") == stamp
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "logits.npz", "weights.npz"]
     np.testing.assert_array_equal(first.test_logits, again.test_logits)
     np.testing.assert_array_equal(predict(model, data.load("digits", "test").inputs, "digits"), first.test_logits)
     assert first.meta["accuracy"] > 0.8
