@@ -10,13 +10,13 @@ BIN := $(VENV)/bin
 EXTRAS := train,book,test,run
 TORCH := "torch>=2.4,<2.14" "torchvision>=0.19,<0.29"
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
 SOURCES := calibkit tests tools benchmarks notebooks
 
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval results paper bench clean
+.PHONY: help install book notebooks html test lint unit nbval results paper epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -58,6 +58,9 @@ results: install  ## Fit every calibrator on every stored network and record the
 
 paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it
 	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
+
+epoch: install  ## Time an epoch of ResNet-50 with MbLS on CIFAR-10, the recipe of the paper (GPU)
+	$(BIN)/python benchmarks/training.py
 
 bench: install  ## Time the package against its peers (pip install -e ".[peers]" first)
 	set -e; for file in $(BENCHMARKS); do $(BIN)/python $$file; done
