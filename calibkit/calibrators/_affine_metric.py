@@ -181,16 +181,15 @@ def _whitened(h: Tensor, more: Tensor, added: float) -> tuple[Callable[[Tensor],
     Scaled to a diagonal of ones, to which ``added`` is added, and more until the factors exist.
     """
     scale = (h.diagonal(dim1=-2, dim2=-1) + more).clamp_(min=LEAST).rsqrt()
-    scaled = h * scale[..., None].to(h.dtype)
-    scaled *= scale[..., None, :].to(h.dtype)
     added = max(added, 10 * torch.finfo(h.dtype).eps)
-    while True:
+    info = torch.ones(h.shape[:-2], dtype=torch.int32, device=h.device)
+    while info.any():
+        scaled = h * scale[..., None].to(h.dtype)
+        scaled *= scale[..., None, :].to(h.dtype)
         scaled.diagonal(dim1=-2, dim2=-1).fill_(1.0 + added)
-        lower, info = torch.linalg.cholesky_ex(scaled)
-        if not info.any():
-            break
+        lower = scaled.mT  # the same, column by column, so that it is factorised in place
+        torch.linalg.cholesky_ex(lower, out=(lower, info))
         added *= 10
-    del scaled
     upper = lower.mT
 
     def step(v: Tensor) -> Tensor:
