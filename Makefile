@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 GPUS ?= 1
+BUDGET ?= paper
+SEEDS ?= 0
 # cpu, cu126, ...: take torch from that index of download.pytorch.org; empty: whatever pip's own index offers.
 TORCH_INDEX ?=
 
@@ -11,12 +13,13 @@ EXTRAS := train,book,test,run
 TORCH := "torch>=2.4,<2.14" "torchvision>=0.19,<0.29"
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
+LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
 SOURCES := calibkit tests tools benchmarks notebooks
 
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval results paper epoch bench clean
+.PHONY: help install book notebooks html test lint unit nbval results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -58,6 +61,11 @@ results: install  ## Fit every calibrator on every stored network and record the
 
 paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it
 	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
+
+losses: install  ## Train the twelve losses on CIFAR-10 and record them (GPU; BUDGET=reduced: a small network on a CPU)
+	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going \
+		recorded --config budget=$(BUDGET) paper=mbls "datasets=[cifar10]" "losses=[$(LOSSES)]" \
+		"models=[$(if $(filter paper,$(BUDGET)),resnet50,resnet20)]" "seeds=[$(SEEDS)]"
 
 epoch: install  ## Time an epoch of ResNet-50 with MbLS on CIFAR-10, the recipe of the paper (GPU)
 	$(BIN)/python benchmarks/training.py
