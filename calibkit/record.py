@@ -114,9 +114,9 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
             continue
         fitted = calibrator(key).fit(*logits.val)
         probs = fitted(torch.from_numpy(test_logits))
-        changed += append(
-            measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted, logits), **where)
-        )
+        rows = measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted, logits), **where)
+        # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
+        changed += append(row for row in rows if np.isfinite([row["value"], row["low"], row["high"]]).all())
     return changed
 
 

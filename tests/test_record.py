@@ -42,6 +42,21 @@ def test_recorded_rows_are_those_of_the_methods(toy):
     assert record.record(str(toy), keys[:1], again=True) == 0  # measured again, and the same
 
 
+def test_an_infinite_nll_is_left_out(toy, monkeypatch):
+    """A calibrator that gives a true class the probability 0 has no finite NLL; its other numbers are recorded."""
+    monkeypatch.setattr(record, "calibrator", lambda key: Sure())
+    monkeypatch.setattr(record, "_fitted", lambda fitted, logits: "")
+    assert record.record(str(toy), ["identity"]) == len(record.METRICS) - 1
+    assert "nll" not in set(results.load("ours")["metric"])
+
+
+class Sure:
+    """Probability 1 for the largest logit."""
+
+    def fit(self, logits, labels):
+        return lambda z: (z == z.amax(1, keepdim=True)).double()
+
+
 def test_keys_make_calibrators():
     cts = record.calibrator("cts accuracy_constraint=False")
     assert isinstance(cts, ClassTemperatureScaling) and cts.accuracy_constraint is False
