@@ -103,9 +103,7 @@ def load_network(name):
     """The trained network and its weights file: read where it is stored, else trained first."""
     dataset, model_name, loss, number = re.fullmatch(r"(\w+)/(\w+)-(\w+)-s(\d+)", name).groups()
     spec = data.DATASETS[dataset]
-    model = models.build(
-        model_name, spec.n_classes, **({"channels": spec.shape[2]} if model_name == "small_cnn" else {})
-    )
+    model = models.build(model_name, spec.n_classes, **models.options_for(model_name, spec.shape))
     known = [ROOT / "book/results/weights" / f"{name}.npz", ROOT / "runs" / name / "weights.npz"]
     weights = next((path for path in known if path.exists()), None)
     with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
@@ -774,10 +772,10 @@ else:
 
 # %% [markdown]
 # Table 2 is ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It needs the 50,000 validation images
-# (25,000 to calibrate, 25,000 to test) and the three networks that torchvision distributes. The package has neither
-# that data set nor those networks in `DATASETS` and `MODELS`; once they are entered there, and the weights lie under
-# `runs/imagenet/resnet101-cross_entropy-s0`, the command is the one above with
-# `-p budget paper -p network imagenet/resnet101-cross_entropy-s0`. Until then its rows stand as printed.
+# (25,000 to calibrate, 25,000 to test), `python -m calibkit.data prepare imagenet --splits val test`, and the weights of
+# the three networks, which torchvision distributes, as `runs/imagenet/resnet101-cross_entropy-s0/weights.npz`. The
+# command is then the one above with `-p budget paper -p network imagenet/resnet101-cross_entropy-s0`. Until somebody
+# runs it, its rows stand as printed.
 
 # %%
 side_by_side("2")
