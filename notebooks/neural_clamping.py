@@ -304,7 +304,7 @@ def max_entropy(z, y):
         method="trust-constr",
         bounds=[(1e-12, 1)] * (n * k),
         constraints=LinearConstraint(rows, values, values),
-        options={"gtol": 1e-8, "xtol": 1e-12},
+        options={"gtol": 1e-10, "xtol": 1e-14},
     )
     return found.x.reshape(n, k), -found.v[0][-1]
 

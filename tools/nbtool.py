@@ -13,6 +13,7 @@ import argparse
 import base64
 import io
 import multiprocessing
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -164,6 +165,7 @@ def main(argv: list[str] | None = None) -> int:
     for source in sources:
         if not source.exists():
             parser.error(f"there is no {source}")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that share the cores; and sums in one order
     return int(run(sources, args.jobs) > 0)
 
 
