@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from calibkit._batches import Feed
 from calibkit.data import IGNORE
-from calibkit.metrics import ece, reliability_bins
+from calibkit.metrics import reliability_bins
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 400
@@ -30,10 +30,12 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
 
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
     intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
-    ``ece_by_batch``, the mean over batches of 8 images of the ECE of each, as MbLS's code reports it.
+    ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it.
     """
     rng = np.random.default_rng(seed)
-    kept, kept_labels, by_batch, sums, confusion = [], [], [], 0.0, 0
+    kept, kept_labels = [], []
+    gaps, of_batches, confusion = 0.0, 0.0, 0  # of each bin: sum of correctness less confidence
+    training = model.training
     model.eval()
     for index in feed.batches(8):
         z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
@@ -45,19 +47,18 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
             kept_labels.append(of_rows[chosen].numpy())
         z, y = z[y != IGNORE], y[y != IGNORE]
         k = z.shape[1]
-        probs = z.softmax(1)
-        bins = reliability_bins(probs, y)
-        sums = sums + np.stack([bins.counts, bins.counts * bins.accuracy, bins.counts * bins.confidence]).astype(float)
-        by_batch.append((len(y), ece(probs, y)))
+        bins = reliability_bins(z.softmax(1), y)
+        gap = np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
+        gaps, of_batches = gaps + gap, of_batches + np.abs(gap).sum()
         confusion = confusion + torch.bincount(y * k + z.argmax(1), minlength=k * k).view(k, k).double()
-    sums = np.nan_to_num(sums)
-    n = sums[0].sum()
+    model.train(training)
+    n = float(confusion.sum())
     either = confusion.sum(0) + confusion.sum(1) - confusion.diag()
     facts = {
         "pixels": int(n),
         "accuracy": float(confusion.diag().sum() / n),
         "miou": float((confusion.diag() / either)[either > 0].mean()),
-        "ece": float(np.abs(sums[1] - sums[2]).sum() / n),
-        "ece_by_batch": float(np.average([e for _, e in by_batch], weights=[m for m, _ in by_batch])),
+        "ece": float(np.abs(gaps).sum() / n),
+        "ece_by_batch": float(of_batches / n),
     }
     return np.concatenate(kept), np.concatenate(kept_labels), facts

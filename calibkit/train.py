@@ -109,6 +109,7 @@ def fit(
         fabric.barrier()
     if recipe.keep == "best":
         load_weights(model, run.best(_best(history)))
+        fabric.barrier()  # the end of the run removes that file
 
     facts = {
         **run.facts,
@@ -120,14 +121,13 @@ def fit(
         "device": torch.cuda.get_device_name() if fabric.device.type == "cuda" else "cpu",
     }
     held_out = []
-    for name in ("val", "test"):
-        inputs, of_inputs = splits[name]
+    for name, feed in (("val", val), ("test", Feed(splits["test"].inputs, spec, fabric.device, dtype))):
+        of_feed = splits[name].labels
         if spec.kind == "dense":
-            part, of_inputs, found = pixels_of(model, _feed(model, inputs, data), of_inputs, seed)
-            facts[f"{name}_pixels"] = found
+            part, of_feed, facts[f"{name}_pixels"] = pixels_of(model, feed, of_feed, seed)
         else:
-            part = predict(model, inputs, data)
-        held_out += [part, of_inputs]
+            part = logits_of(model, feed).cpu().numpy()
+        held_out += [part, of_feed]
     facts["accuracy"] = float((held_out[2].argmax(1) == held_out[3]).mean())
     result = Logits(*held_out, facts)
     if fabric.is_global_zero:
@@ -143,12 +143,8 @@ def _best(history: list) -> int:
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
     """Logits (N, K, *) of inputs of data set ``data``, as ``load`` gives them, in the precision of the weights."""
-    return logits_of(model, _feed(model, inputs, data)).cpu().numpy()
-
-
-def _feed(model: nn.Module, inputs: np.ndarray, data: str) -> Feed:
-    weight = next(model.parameters())
-    return Feed(inputs, datasets.DATASETS[check_choice("data", data, datasets.DATASETS)], weight.device, weight.dtype)
+    weight, spec = next(model.parameters()), datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
+    return logits_of(model, Feed(inputs, spec, weight.device, weight.dtype)).cpu().numpy()
 
 
 def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
