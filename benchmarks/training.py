@@ -13,30 +13,21 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-import torch
-
-from calibkit.data import DATASETS
-from calibkit.losses import LOSSES
-from calibkit.models import build, options_for
-from calibkit.recipes import LOSS_OPTIONS, recipe_of
-from calibkit.train import fit
+from calibkit.train import assemble, fit
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", default="cifar10")
     parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--loss", default="mbls", choices=sorted(set(LOSSES) - {"crl"}))
+    parser.add_argument("--loss", default="mbls")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
-    spec = DATASETS[args.dataset]
-    recipe = dataclasses.replace(recipe_of(args.dataset, "paper", args.loss), epochs=args.epochs)
-    torch.manual_seed(0)
-    model = build(args.model, spec.n_classes, **options_for(args.model, spec.shape))
-    loss = LOSSES[args.loss](**LOSS_OPTIONS.get((args.loss, args.dataset), {}))
+    model, loss, recipe, _ = assemble(args.dataset, args.model, args.loss, "paper")
+    recipe = dataclasses.replace(recipe, epochs=args.epochs)
     with tempfile.TemporaryDirectory() as folder:
         logits = fit(
             model, loss, args.dataset, recipe, folder=folder, device=args.device, devices=args.devices,

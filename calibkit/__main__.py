@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 from pathlib import Path
 
 from calibkit._checks import check_choice, expected
-from calibkit._keys import make, parse_key
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,34 +52,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _train(args: argparse.Namespace) -> None:
-    import torch
+    from calibkit.train import assemble, fit
 
-    from calibkit.data import DATASETS, load
-    from calibkit.losses import LOSSES
-    from calibkit.models import build, options_for
-    from calibkit.recipes import LOSS_OPTIONS, recipe_of
-    from calibkit.train import fit
-
-    spec = DATASETS[check_choice("dataset", args.dataset, DATASETS)]
-    key = args.loss.replace(",", " ")  # "mbls,margin=8", as in file names, is the same key
-    name, options, objective, _ = parse_key(key)
-    loss = LOSSES[check_choice("loss", name, LOSSES)]
-    if objective is not None:
-        raise expected("loss", "NAME [OPTION=VALUE ...]", repr(key))
-    options = LOSS_OPTIONS.get((name, args.dataset), {}) | options
-    facts = {"model": args.model, "loss": key, "loss_options": options, "budget": args.budget}
-    if "n_samples" in inspect.signature(loss).parameters:  # it may keep a history of every image
-        options = options | {"n_samples": len(load(args.dataset, "train").labels)}
-    loss = make(loss, "loss", options)
-    recipe = recipe_of(args.dataset, args.budget, name, args.paper)
-    torch.manual_seed(args.seed)
-    fitting = {"n_tokens": spec.n_tokens} if spec.kind == "text" else options_for(args.model, spec.shape)
-    if args.pretrained:
-        fitting["weights"] = "DEFAULT"
-    model = build(args.model, spec.n_classes, **fitting)
-    if recipe.precision == "64-true":
-        model = model.double()
-    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{key.replace(' ', ',')}-s{args.seed}"
+    model, loss, recipe, facts = assemble(
+        args.dataset, args.model, args.loss, args.budget, args.paper, seed=args.seed, pretrained=args.pretrained
+    )
+    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{facts['loss'].replace(' ', ',')}-s{args.seed}"
     logits = fit(
         model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
         compile=args.compile, meta=facts,

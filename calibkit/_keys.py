@@ -46,7 +46,8 @@ def _literal(text: str) -> object:
 def make(cls: Callable[..., Made], what: str, options: dict) -> Made:
     """``cls(**options)``; an option that it does not have raises ValueError, in the one wording, with those it has."""
     known = inspect.signature(cls).parameters
+    takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
-        if option not in known:
+        if option not in known and not takes_more:
             raise expected(what, f"with options among {', '.join(known)}", option)
     return cls(**options)

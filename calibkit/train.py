@@ -7,6 +7,7 @@ seen.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -24,16 +25,18 @@ from torch import Tensor, nn
 from calibkit import _distributed as distributed
 from calibkit import data as datasets
 from calibkit._batches import Feed, crop_and_flip
-from calibkit._checks import check_choice
+from calibkit._checks import check_choice, expected
 from calibkit._held_out import logits_of, pixels_of
+from calibkit._keys import make, parse_key
 from calibkit._run import Run
 from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
-from calibkit.models import load_weights
-from calibkit.recipes import RECIPES, Recipe
+from calibkit.losses import LOSSES
+from calibkit.models import build, load_weights, options_for
+from calibkit.recipes import LOSS_OPTIONS, RECIPES, Recipe, recipe_of
 
-__all__ = ["RECIPES", "Recipe", "fit", "predict"]
+__all__ = ["RECIPES", "Recipe", "assemble", "fit", "predict"]
 
 
 def fit(
@@ -139,6 +142,53 @@ def _best(history: list) -> int:
     """The last of the epochs with the largest validation accuracy, counted from 1."""
     accuracies = [row[5] for row in history]
     return len(accuracies) - int(np.argmax(accuracies[::-1]))
+
+
+def assemble(
+    dataset: str,
+    model: str,
+    loss: str,
+    budget: str,
+    paper: str | None = None,
+    *,
+    seed: int = 0,
+    pretrained: bool = False,
+) -> tuple[nn.Module, nn.Module, Recipe, dict]:
+    """What ``python -m calibkit train`` gives to :func:`fit`: fresh network, loss, recipe, and facts for the Logits.
+
+    Args:
+        dataset: key of DATASETS.
+        model: key of MODELS, in the form that suits the data set's inputs.
+        loss: key of a loss with its options, as "mbls margin=8", also with commas, as in file names. An option that is
+            not given is the paper's for this data set, or the default.
+        budget: "smoke", "reduced" or "paper".
+        paper: whose recipe, at the budget "paper". Default: that of the loss, see :func:`calibkit.recipes.recipe_of`.
+        seed: of the network's first weights.
+        pretrained: start from torchvision's ImageNet weights.
+
+    Raises:
+        ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe.
+
+    Example:
+        >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")
+        >>> loss.margin, recipe.epochs, facts["loss_options"]
+        (6.0, 30, {'margin': 6.0})
+    """
+    spec = datasets.DATASETS[check_choice("dataset", dataset, datasets.DATASETS)]
+    key = loss.replace(",", " ")
+    name, options, objective, _ = parse_key(key)
+    cls = LOSSES[check_choice("loss", name, LOSSES)]
+    if objective is not None:
+        raise expected("loss", "NAME [OPTION=VALUE ...]", repr(key))
+    options = LOSS_OPTIONS.get((name, dataset), {}) | options
+    facts = {"model": model, "loss": key, "loss_options": options, "budget": budget}
+    if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
+        options = options | {"n_samples": len(datasets.load(dataset, "train").labels)}
+    recipe = recipe_of(dataset, budget, name, paper)
+    torch.manual_seed(seed)
+    weights = {"weights": "DEFAULT"} if pretrained else {}
+    network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
+    return network.double() if recipe.precision == "64-true" else network, make(cls, "loss", options), recipe, facts
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:

@@ -18,3 +18,7 @@ def test_make_knows_the_options():
     assert make(LOSSES["mbls"], "loss", {"margin": 8}).margin == 8
     with pytest.raises(ValueError, match="Expected `loss` to be with options among gamma, .*, but got margin"):
         make(LOSSES["focal"], "loss", {"margin": 8})
+
+
+def test_what_takes_any_option_is_given_it():
+    assert make(lambda **more: more, "x", {"a": 1}) == {"a": 1}

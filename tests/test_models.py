@@ -78,6 +78,7 @@ def test_options_of_the_others():
     shape = (8, 8, 1)
     assert options_for("small_cnn", shape) == {"channels": 1}
     assert options_for("resnet50", (64, 64, 3)) == {"stem": "tiny"}
+    assert options_for("gpool_cnn", (1000,), 20_000) == {"n_tokens": 20_000}
     named = {name for name in MODELS if options_for(name, shape)}
     assert named == {"small_cnn", "resnet50", "resnet101", "densenet121"}
 
@@ -127,3 +128,9 @@ def test_one_class_is_refused(name):
 def test_unknown_network():
     with pytest.raises(ValueError, match="Expected `model` to be one of small_cnn, resnet20"):
         build("resnet21", 10)
+
+
+def test_an_option_that_the_network_lacks_is_named():
+    """As ``--pretrained`` with a network of CIFAR, for which nobody distributes weights."""
+    with pytest.raises(ValueError, match="Expected `model` to be with options among n_classes, drop, but got weights"):
+        build("resnet20", 10, weights="DEFAULT")

@@ -16,6 +16,7 @@ from torch import nn
 
 from calibkit._checks import check_choice, expected
 from calibkit._io import read_npz
+from calibkit._keys import make
 from calibkit.models import vision
 from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
@@ -54,12 +55,18 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build(name: str, n_classes: int, **options) -> nn.Module:
-    """A fresh network ``MODELS[name]`` for K = ``n_classes``; an unknown name raises ValueError with the known ones."""
-    return MODELS[check_choice("model", name, MODELS)](n_classes=n_classes, **options)
+    """A fresh network ``MODELS[name]`` for K = ``n_classes``.
+
+    Raises:
+        ValueError: an unknown name, or an option that the network does not have; the message lists those there are.
+    """
+    return make(MODELS[check_choice("model", name, MODELS)], "model", {"n_classes": n_classes, **options})
 
 
-def options_for(name: str, shape: tuple[int, ...]) -> dict[str, object]:
+def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:
     """The options with which network ``name`` suits inputs of ``shape``, (H, W, C) of an image: ``build(.., **these)``.
+
+    ``n_tokens`` is the size of the vocabulary where the inputs are token ids.
 
     The papers take the "cifar" form of a network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of
     Tiny-ImageNet, and the "imagenet" form for larger ones.
@@ -70,6 +77,8 @@ def options_for(name: str, shape: tuple[int, ...]) -> dict[str, object]:
     """
     if check_choice("model", name, MODELS) == "small_cnn":
         return {"channels": shape[-1]}
+    if name == "gpool_cnn" and n_tokens is not None:
+        return {"n_tokens": n_tokens}
     if name in ("resnet50", "resnet101", "densenet121"):
         small = "tiny" if shape[0] > 32 and name != "densenet121" else "cifar"
         return {"stem": small if shape[0] <= 64 else "imagenet"}
