@@ -10,10 +10,6 @@ from torch import nn
 
 from calibkit._distributed import SyncBatchNorm
 from calibkit.logits import load
-from calibkit.losses import LOSSES
-from calibkit.train import Recipe, fit
-
-RECIPE = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")  # 31 rows remain
 
 RUN = """
 import sys, torch
@@ -22,13 +18,12 @@ from calibkit.losses import LOSSES
 from calibkit.train import Recipe, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
-model = nn.Sequential(
-    nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)
-).double()
-recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")
-name, folder = sys.argv[1:]
+layers = nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)
+model = nn.Sequential(*layers).double()
+recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")  # 31 rows remain
+name, devices, folder = sys.argv[1:]
 loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
-fit(model, loss, "digits", recipe, folder=folder, device="cpu", devices=2)
+fit(model, loss, "digits", recipe, folder=folder, device="cpu", devices=int(devices))
 """
 
 
@@ -37,16 +32,11 @@ def test_two_processes_give_the_result_of_one(tmp_path, name):
     """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows."""
     script = tmp_path / "run.py"
     script.write_text(RUN)
-    done = subprocess.run(
-        [sys.executable, script, name, tmp_path / "two"], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    torch.manual_seed(0)
-    layers = (nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10))
-    model = nn.Sequential(*layers).double()
-    loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
-    one = fit(model, loss, "digits", RECIPE, folder=tmp_path / "one", device="cpu")
-    two = load(tmp_path / "two" / "logits.npz")
+    for devices, folder in ((1, "one"), (2, "two")):
+        command = [sys.executable, script, name, str(devices), tmp_path / folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+    one, two = (load(tmp_path / folder / "logits.npz") for folder in ("one", "two"))
     np.testing.assert_allclose(two.test_logits, one.test_logits, rtol=1e-8, atol=1e-8)
     assert two.meta["accuracy"] == one.meta["accuracy"]
     rows = [
@@ -57,7 +47,8 @@ def test_two_processes_give_the_result_of_one(tmp_path, name):
 
 def test_synchronised_batch_statistics_are_those_of_torch_on_one_process(tmp_path):
     """With a world of one: output, running statistics and gradients of nn.BatchNorm2d."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.FileStore(str(tmp_path / "s"), 1), rank=0, world_size=1)  # fmt: skip  # noqa: E501
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         x = torch.randn(6, 3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         results = []

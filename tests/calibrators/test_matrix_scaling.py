@@ -3,19 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from affine_samples import CORNERS, corner, random_sample
 
 from calibkit import metrics
 from calibkit.calibrators import MatrixScaling, TemperatureScaling, load
 from calibkit.calibrators._cross_validation import folds
-
-
-def random_sample(seed, n, k):
-    """Logits that are too large, by another factor for each class, with an offset and a leak between classes."""
-    rng = np.random.default_rng(seed)
-    true = 1.5 * rng.normal(size=(n, k))
-    y = (true + rng.gumbel(size=(n, k))).argmax(1)
-    mixed = true @ (np.eye(k) + 0.1 * rng.normal(size=(k, k)))
-    return 2 * np.exp(0.3 * rng.normal(size=k)) * mixed + rng.normal(size=k), y
 
 
 def softmax(u):
@@ -145,17 +137,9 @@ def test_the_choice_is_never_worse_than_temperature_scaling(leak):
 # ---------------------------------------------------------------------------------------------------------- corners
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("lam", [0.0, 0.1])
-@pytest.mark.parametrize("case", ["missing", "twins", "constant", "huge"])
+@pytest.mark.parametrize("case", CORNERS)
 def test_corners_are_finite_and_the_same_again(case, lam, dtype):
-    z, y = random_sample(5, 300, 5)
-    if case == "missing":
-        y = y % 4
-    elif case == "twins":
-        z[:, 1] = z[:, 0]
-    elif case == "constant":
-        z[:, 1] = 3.0
-    else:
-        z = 1e4 * z
+    z, y = corner(case, *random_sample(5, 300, 5))
     z = z.astype(dtype)
     one, two = (MatrixScaling(lam=lam).fit(z, y) for _ in range(2))
     assert np.isfinite(rows(one)).all() and (rows(one) == rows(two)).all()

@@ -5,21 +5,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from affine_samples import CORNERS, corner, random_sample
 
 from calibkit import metrics
 from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling, load
 from calibkit.calibrators._cross_validation import folds
 
 METHODS = [MSODIR, DirODIR]
-
-
-def random_sample(seed, n, k):
-    """Logits that are too large, by another factor for each class, with an offset and a leak between classes."""
-    rng = np.random.default_rng(seed)
-    true = 1.5 * rng.normal(size=(n, k))
-    y = (true + rng.gumbel(size=(n, k))).argmax(1)
-    mixed = true @ (np.eye(k) + 0.1 * rng.normal(size=(k, k)))
-    return 2 * np.exp(0.3 * rng.normal(size=k)) * mixed + rng.normal(size=k), y
 
 
 def features(method, z):
@@ -178,19 +170,10 @@ def test_a_given_penalty_stays():
 # ---------------------------------------------------------------------------------------------------------- corners
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("case", ["separated", "missing", "twins", "constant", "huge"])
+@pytest.mark.parametrize("case", ["separated", *CORNERS])
 def test_corners_are_finite_and_the_same_again(method, dtype, case):
     z, y = random_sample(9, 300, 5)
-    if case == "separated":
-        y = z.argmax(1)
-    elif case == "missing":
-        y = y % 4
-    elif case == "twins":
-        z[:, 1] = z[:, 0]
-    elif case == "constant":
-        z[:, 1] = 3.0
-    else:
-        z = 1e4 * z
+    z, y = (z, z.argmax(1)) if case == "separated" else corner(case, z, y)
     z = z.astype(dtype)
     with warnings.catch_warnings():
         if case == "separated":
