@@ -18,6 +18,7 @@ from calibkit.objectives import Minimum, Objective, minimize
 from calibkit.objectives._fit import _fixed_point
 
 STEPS = 20  # of L-BFGS between two looks at the curvature
+FEW = 10  # evaluations after which the next stage goes on with the same curvature
 ROUNDS = 50  # looks at the curvature at most
 #: Predicted decrease, relative, at which passes in float32 end, and in float64 with a penalty and without. From 10
 #: classes on the latter two grow with K^3, to 1e-14 and 1e-10 at K = 1,000: with few rows a class and no penalty some
@@ -31,32 +32,37 @@ def descend(
     weights: Tensor,
     x: Tensor,
     ridge: Ridge | None,
-    dtype: torch.dtype,
-    tolerance: float,
+    stages: list[tuple[torch.dtype, float]],
     metric: Metric | None = None,
 ) -> Minimum:
-    """The minimum under frozen weights, from x, with passes in ``dtype``.
+    """The minimum under frozen weights, from x, with passes in the dtype of each stage down to its tolerance.
 
     ``metric`` are coordinates for the first steps, in place of those from the curvature at x. A RuntimeWarning tells
     where the labels are separated, so that there is no minimum.
     """
-    value, n_evaluations, flat = math.inf, 0, 0
-    for _ in range(ROUNDS):
-        if metric is None:
-            metric = coordinates(curvature_at(objective, sample, weights, x), ridge, x)
-        best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance)
-        x, old_value, value, metric = best.x, value, best.value, None
-        n_evaluations += best.n_evaluations
-        if ridge is None and objective.smoothing == 0 and worst < math.log(2):
-            text = (
-                "every label has a probability above 1/2: they are separated, the objective has no minimum, and the fit"
-            )
-            warnings.warn(f"{text} stops here; a penalty `lam` > 0 makes it well posed", RuntimeWarning, stacklevel=5)
-            return Minimum(x, value, n_evaluations, True)
-        flat = flat + 1 if old_value - value <= torch.finfo(dtype).eps * abs(value) else 0
-        if best.converged or flat == 2:
-            return Minimum(x, value, n_evaluations, True)
-    return Minimum(x, value, n_evaluations, False)
+    n_evaluations, converged = 0, False
+    for dtype, tolerance in stages:
+        value, flat = math.inf, 0
+        for _ in range(ROUNDS):
+            if metric is None:
+                metric = coordinates(curvature_at(objective, sample, weights, x), ridge, x)
+            best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance)
+            x, old_value, value = best.x, value, best.value
+            n_evaluations += best.n_evaluations
+            if ridge is None and objective.smoothing == 0 and worst < math.log(2):
+                text = (
+                    "every label has a probability above 1/2: they are separated, the objective has no minimum, and "
+                    "the fit stops here; a penalty `lam` > 0 makes it well posed"
+                )
+                warnings.warn(text, RuntimeWarning, stacklevel=5)
+                return Minimum(x, value, n_evaluations, True)
+            flat = flat + 1 if old_value - value <= torch.finfo(dtype).eps * abs(value) else 0
+            converged = best.converged or flat == 2
+            if not converged or best.n_evaluations > FEW:
+                metric = None
+            if converged:
+                break
+    return Minimum(x, value, n_evaluations, converged)
 
 
 def rescale(objective: Objective, sample: Sample, weights: Tensor, x: Tensor, tolerance: float) -> Minimum:
@@ -97,9 +103,8 @@ def fit_affine(objective: Objective, logits: Tensor, labels: Tensor, x: Tensor, 
     fine = (FINE_WITHOUT if ridge is None else FINE) * max(1.0, len(x) / 10) ** 3
 
     def solve(x: Tensor, weights: Tensor, tolerance: float = fine) -> Minimum:
-        if logits.dtype == torch.float32:
-            x = descend(objective, sample, weights, x, ridge, torch.float32, max(ROUGH, tolerance)).x
-        return descend(objective, sample, weights, x, ridge, torch.float64, tolerance)
+        rough = [(torch.float32, max(ROUGH, tolerance))] if logits.dtype == torch.float32 else []
+        return descend(objective, sample, weights, x, ridge, [*rough, (torch.float64, tolerance)])
 
     def own(x: Tensor) -> Tensor:
         return own_weights(objective, sample, x)

@@ -44,7 +44,7 @@ class Curvature:
 
     Attributes:
         joint: (K m, K m), all of it, with a full W.
-        pair: (2 K, 2 K), that of the diagonal of W and of b, in this order.
+        pair: (2 K, 2 K), that of the diagonal of W and of b, in this order; of it only the upper triangle counts.
         own: (K, m, m), each class's own block, or (K, m), its diagonal.
     """
 
@@ -90,17 +90,16 @@ def _add_joint(h: Tensor, p: Tensor, root: Tensor, f: Tensor) -> None:
 
 
 def _add_pair(h: Tensor, p: Tensor, root: Tensor, z: Tensor) -> None:
-    """Adds a block of rows to the Hessian (2 K, 2 K) by w_1, ..., w_K, b_1, ..., b_K."""
+    """Adds a block of rows to the Hessian (2 K, 2 K) by w_1, ..., w_K, b_1, ..., b_K: to its upper triangle."""
     k = p.shape[1]
     b = root * p
     both = torch.cat([b * z, b], 1)
-    h.addmm_(both.T, both, alpha=-1)
-    blocks = h.view(2, k, 2, k).diagonal(dim1=1, dim2=3)  # (2, 2, K)
+    for i in range(0, 2 * k, strip := max(64, k // 4)):
+        h[i : i + strip, i:].addmm_(both[:, i : i + strip].T, both[:, i:], alpha=-1)
     b, a = (both * root).split(k, 1)[::-1]
-    blocks[1, 1] += b.sum(0)
-    blocks[0, 1] += (cross := a.sum(0))
-    blocks[1, 0] += cross
-    blocks[0, 0] += (a * z).sum(0)
+    h[k:, k:].diagonal().add_(b.sum(0))
+    h[:k, k:].diagonal().add_(a.sum(0))
+    h[:k, :k].diagonal().add_((a * z).sum(0))
 
 
 def _add_own(h: Tensor, q: Tensor, f: Tensor) -> None:
@@ -178,7 +177,8 @@ def _own(h: Tensor, more: Tensor, added: float) -> Metric:
 def _whitened(h: Tensor, more: Tensor, added: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(more)``, for h (P, P) or a batch (K, m, m).
 
-    Scaled to a diagonal of ones, to which ``added`` is added, and more until the factors exist.
+    Scaled to a diagonal of ones, to which ``added`` is added, and more until the factors exist. Of h only the upper
+    triangle is read.
     """
     scale = (h.diagonal(dim1=-2, dim2=-1) + more).clamp_(min=LEAST).rsqrt()
     added = max(added, 10 * torch.finfo(h.dtype).eps)

@@ -86,8 +86,9 @@ class OutOfFold:
             self.curvature = curvature_at(self.objective, everything, weights, middle)
         start = torch.stack(self.starts).mean(0)
         metric = coordinates(self.curvature, self.ridge(strengths, start), start)
+        stages = [(self.logits.dtype, TOLERANCE)]
         fits = [
-            descend(self.objective, sample, w, x, self.ridge(strengths, start), self.logits.dtype, TOLERANCE, metric)
+            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric)
             for sample, w, x, start in zip(self.training, self.weights, self.latest, self.starts, strict=True)
         ]
         self.latest = [fit.x for fit in fits]

@@ -74,7 +74,8 @@ def minimize(
         threshold = tolerance * (abs(value) + 1e-3)
         if -slope <= threshold:
             return Minimum(x, value, n_evaluations, True)
-        step, low, high = 1.0 if pairs else first, 0.0, math.inf
+        step = 1.0 if pairs else first
+        low, high = (0.0, value, slope), None  # step, value and slope at the ends of the bracket
         for _ in range(30):
             trial = x + step * direction
             trial_value, trial_grad = function(trial)
@@ -83,12 +84,12 @@ def minimize(
             # Where the decrease drowns in rounding, the slope alone tells (Hager & Zhang's approximate condition).
             flat = abs(trial_value - value) <= 1e-14 * abs(value) and abs(trial_slope) <= -slope
             if not flat and not trial_value <= value + ARMIJO * step * slope:
-                high = step
+                high = (step, trial_value, trial_slope)
             elif trial_slope < WOLFE * slope:
-                low = step
+                low = (step, trial_value, trial_slope)
             else:
                 break
-            step = (low + high) / 2 if high < math.inf else 2 * low
+            step = 2 * step if high is None else _between(low, high)
         else:
             return Minimum(x, value, n_evaluations, False)
         s, y = trial - x, trial_grad - grad
@@ -96,6 +97,18 @@ def minimize(
         if (sy := float((s * y).sum())) > 1e-300:
             pairs.append((s, y, sy))
     return Minimum(x, value, n_evaluations, False)
+
+
+def _between(low: tuple[float, float, float], high: tuple[float, float, float]) -> float:
+    """The next step of a line search: the minimum of the cubic through both ends, kept off them by a tenth."""
+    (a, value_a, slope_a), (b, value_b, slope_b) = low, high
+    width = b - a
+    mean = 3 * (value_b - value_a) / width
+    z = slope_a + slope_b - mean
+    root = math.sqrt(max(z * z - slope_a * slope_b, 0.0))
+    below = slope_b - slope_a + 2 * root
+    share = 1 - (slope_b + root - z) / below if 0 < below < math.inf else math.nan
+    return a + width * (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5)
 
 
 def _inverse_hessian(grad: Tensor, pairs: deque, scale: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """L-BFGS and the fixed point against closed forms."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -30,6 +32,31 @@ def test_curvature_takes_away_unequal_scales():
     assert known.n_evaluations == 2  # one Newton step
     np.testing.assert_allclose(known.x, target, atol=1e-12)
     assert known.n_evaluations < minimize(bowl, start).n_evaluations
+
+
+def test_a_step_that_is_too_long_is_cut_by_a_cubic():
+    """For x^3 - 3 x from 0 the first step goes to 3; the cubic through both ends is the function, its minimum 1."""
+    seen = []
+
+    def function(x):
+        seen.append(float(x))
+        return float(x**3 - 3 * x), 3 * x**2 - 3
+
+    start = torch.zeros((), dtype=torch.float64)
+    found = minimize(function, start, curvature=torch.ones_like(start))
+    assert seen == [0.0, 3.0, pytest.approx(1.0)]
+    assert found.converged
+
+
+@pytest.mark.parametrize("far", [math.inf, math.nan, 1e300])
+def test_a_value_that_overflows_shortens_the_step(far):
+    def function(x):
+        return (far, torch.full_like(x, far)) if x > 1 else (float((x - 0.9) ** 2), 2 * (x - 0.9))
+
+    start = torch.zeros((), dtype=torch.float64)
+    found = minimize(function, start, curvature=torch.full_like(start, 1e-3))
+    assert found.converged
+    assert float(found.x) == pytest.approx(0.9)
 
 
 def test_minimize_says_when_it_is_not_done():
