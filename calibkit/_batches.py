@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -59,3 +61,41 @@ def crop_and_flip(images: Tensor, crops: Tensor, flips: Tensor, fill: int = 0, p
     columns = torch.arange(width, device=images.device).expand(n, width)
     columns = crops[:, 1:] + torch.where(flips[:, None], width - 1 - columns, columns)
     return padded[torch.arange(n, device=images.device)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """One draw of CutMix for a batch: a box of every image is replaced by that of a partner, and so is its share of the
+    label: the loss is ``share * loss(z, y) + (1 - share) * loss(z, y[partner])``.
+
+    The sides of the box are ``sqrt(1 - u)`` of the image's, u uniform on [0, 1], its centre anywhere; what lies outside
+    of the image is cut off, and ``share`` is what is left of the image's own pixels (Yun et al. 2019, Sec. 3.1).
+
+    Attributes:
+        partner: (B,) whose box it is.
+        rows: of the box.
+        columns: of the box.
+        share: of the image's own pixels.
+    """
+
+    partner: Tensor
+    rows: slice
+    columns: slice
+    share: float
+
+    @classmethod
+    def draw(cls, n: int, height: int, width: int, generator: torch.Generator) -> Mix:
+        """A box and partners for a batch of n images."""
+        u, y, x = torch.rand(3, generator=generator, dtype=torch.float64).tolist()
+        rows, columns = (
+            slice(max(0, int(at * size) - half), min(size, int(at * size) + half))
+            for at, size in ((y, height), (x, width))
+            for half in (int(size * (1 - u) ** 0.5) // 2,)
+        )
+        area = (rows.stop - rows.start) * (columns.stop - columns.start)
+        return cls(torch.randperm(n, generator=generator), rows, columns, 1 - area / (height * width))
+
+    def paste(self, images: Tensor, partners: Tensor) -> Tensor:
+        """Images (B, C, H, W) with the boxes of their partners, in place."""
+        images[:, :, self.rows, self.columns] = partners[:, :, self.rows, self.columns]
+        return images

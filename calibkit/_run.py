@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from calibkit._checks import expected
 from calibkit._io import read_npz, write_atomic, write_npz
 from calibkit.logits import Logits, load
+from calibkit.recipes import Recipe
 
 LOG = ("epoch", "lr", "train_loss", "train_accuracy", "val_nll", "val_accuracy", "seconds")
 
@@ -33,6 +36,9 @@ class Run:
             self._check(load(folder / "logits.npz").meta)
 
     def _check(self, found: dict) -> None:
+        if "recipe" in found:  # what it does not name had no other value when it was written
+            defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+            found = {**found, "recipe": {**plain(defaults), **found["recipe"]}}
         for name, value in self.facts.items():
             if found.get(name) != value:
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
@@ -93,3 +99,17 @@ class Run:
         logits.save(self.folder / "logits.npz")
         for path in (*self.folder.glob("best-*.npz"), self.folder / "checkpoint.npz"):
             path.unlink(missing_ok=True)
+
+
+def plain(settings: dict) -> dict:
+    """Settings as JSON keeps them."""
+    return json.loads(json.dumps(settings))
+
+
+def commit() -> str:
+    """The short commit of this checkout, or "unknown"."""
+    here = Path(__file__).parent
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"

@@ -8,9 +8,7 @@ seen.
 from __future__ import annotations
 
 import inspect
-import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -24,17 +22,17 @@ from torch import Tensor, nn
 
 from calibkit import _distributed as distributed
 from calibkit import data as datasets
-from calibkit._batches import Feed, crop_and_flip
+from calibkit._batches import Feed, Mix, crop_and_flip
 from calibkit._checks import check_choice, expected
 from calibkit._held_out import logits_of, pixels_of
 from calibkit._keys import make, parse_key
-from calibkit._run import Run
+from calibkit._run import Run, commit, plain
 from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
 from calibkit.losses import LOSSES
-from calibkit.models import build, load_weights, options_for
-from calibkit.recipes import LOSS_OPTIONS, RECIPES, Recipe, recipe_of
+from calibkit.models import build, load_weights, mc_dropout, options_for
+from calibkit.recipes import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
 
 __all__ = ["RECIPES", "Recipe", "assemble", "fit", "predict"]
 
@@ -74,13 +72,17 @@ def fit(
         meta: facts to store in the Logits beside the run's own, as model and loss names.
 
     Raises:
-        ValueError: a folder that holds a run with another recipe, data set or seed.
+        ValueError: a folder that holds a run with another recipe, data set or seed; a recipe with CutMix for what is
+            no image or for a loss that keeps a history of images; one with dropout for a network without a last linear
+            layer.
     """
     from lightning_fabric import Fabric
 
     spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     check_choice("device", device, ("auto", "cpu", "cuda"))
-    run = Run(Path(folder), {**(meta or {}), "dataset": data, "seed": seed, "recipe": _plain(recipe)})
+    if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
+        raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
+    run = Run(Path(folder), {**(meta or {}), "dataset": data, "seed": seed, "recipe": plain(asdict(recipe))})
     if run.finished:
         load_weights(model, run.folder / "weights.npz")
         return load_logits(run.folder / "logits.npz")
@@ -92,6 +94,8 @@ def fit(
     splits = {name: datasets.load(data, name) for name in ("train", "val", "test")}
     if recipe.n_tokens is not None:
         splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
+    if recipe.dropout:
+        mc_dropout(model, recipe.dropout, recipe.passes, seed=seed)
     model = model.to(fabric.device, memory_format=torch.channels_last)
     if fabric.world_size > 1:
         model = distributed.synchronise(model, fabric.device)
@@ -119,7 +123,7 @@ def fit(
         "epochs": recipe.epochs,
         "split": "/".join(str(len(splits[name].labels)) for name in splits),
         "throughput": round(len(train) / float(np.median([row[-1] for row in history])), 1),
-        "commit": _commit(),
+        "commit": commit(),
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if fabric.device.type == "cuda" else "cpu",
     }
@@ -160,7 +164,8 @@ def assemble(
         dataset: key of DATASETS.
         model: key of MODELS, in the form that suits the data set's inputs.
         loss: key of a loss with its options, as "mbls margin=8", also with commas, as in file names. An option that is
-            not given is the paper's for this data set, or the default.
+            not given is the paper's for this data set, or the default. "cutmix" and "mc_dropout" are cross-entropy with
+            a change of the recipe, whose fields are their options: "cutmix cutmix=1.0".
         budget: "smoke", "reduced" or "paper".
         paper: whose recipe, at the budget "paper". Default: that of the loss, see :func:`calibkit.recipes.recipe_of`.
         seed: of the network's first weights.
@@ -177,14 +182,18 @@ def assemble(
     spec = datasets.DATASETS[check_choice("dataset", dataset, datasets.DATASETS)]
     key = loss.replace(",", " ")
     name, options, objective, _ = parse_key(key)
-    cls = LOSSES[check_choice("loss", name, LOSSES)]
+    check_choice("loss", name, (*LOSSES, *VARIANTS))
     if objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(key))
+    recipe = recipe_of(dataset, budget, name, paper)
+    if name in VARIANTS:
+        recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)
+        name, options = "cross_entropy", {}
+    cls = LOSSES[name]
     options = LOSS_OPTIONS.get((name, dataset), {}) | options
     facts = {"model": model, "loss": key, "loss_options": options, "budget": budget}
     if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
         options = options | {"n_samples": len(datasets.load(dataset, "train").labels)}
-    recipe = recipe_of(dataset, budget, name, paper)
     torch.manual_seed(seed)
     weights = {"weights": "DEFAULT"} if pretrained else {}
     network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
@@ -240,15 +249,23 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed, au
         batch = slice(step * recipe.batch_size, (step + 1) * recipe.batch_size)
         chosen = order[batch]
         drawn = (crops[batch], flips[batch]) if augment else None
+        mix = None
+        if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
+            mix = Mix.draw(len(chosen), *feed.inputs.shape[1:3], generator)
         y = labels[chosen].long()
         if drawn and y.ndim > 1:
             y = crop_and_flip(y[..., None], *drawn, fill=IGNORE)[..., 0]
         mine = slice(rank, None, world)  # this rank's rows; no rank is without one
         if len(chosen) < world:
             continue
-        part = model(feed(chosen[mine], drawn and tuple(x[mine] for x in drawn)))
-        logits = distributed.whole(fabric, part, len(chosen))
+        inputs = feed(chosen[mine], drawn and tuple(x[mine] for x in drawn))
+        if mix:
+            others = mix.partner.to(fabric.device)[mine]
+            inputs = mix.paste(inputs, feed(chosen[others], drawn and tuple(x[others] for x in drawn)))
+        logits = distributed.whole(fabric, model(inputs), len(chosen))
         value = loss(logits, y, *([chosen] if indexed else []))
+        if mix:
+            value = mix.share * value + (1 - mix.share) * loss(logits, y[mix.partner.to(fabric.device)])
         optimizer.zero_grad(set_to_none=True)
         fabric.backward(value * world)
         if recipe.clip_norm is not None:
@@ -263,20 +280,6 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed, au
         loss.end_epoch()
     loss_sum, hits, counted = total.tolist()
     return [lr, loss_sum / counted, hits / counted]
-
-
-def _plain(recipe: Recipe) -> dict:
-    """The recipe as JSON keeps it."""
-    return json.loads(json.dumps(asdict(recipe)))
-
-
-def _commit() -> str:
-    """The short commit of this checkout, or "unknown"."""
-    here = Path(__file__).parent
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def progress(steps: Iterable, text: str) -> Iterable:

@@ -20,16 +20,20 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 layers = nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)
 model = nn.Sequential(*layers).double()
-recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")  # 31 rows remain
 name, devices, folder = sys.argv[1:]
+mixed, name = name == "cutmix", name.replace("cutmix", "cross_entropy")
+recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true",  # 31 rows remain
+                cutmix=float(mixed))
 loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
 fit(model, loss, "digits", recipe, folder=folder, device="cpu", devices=int(devices))
 """
 
 
-@pytest.mark.parametrize("name", ["crl", "mdca"])
+@pytest.mark.parametrize("name", ["crl", "mdca", "cutmix"])
 def test_two_processes_give_the_result_of_one(tmp_path, name):
-    """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows."""
+    """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows. CutMix
+    pairs images of different processes.
+    """
     script = tmp_path / "run.py"
     script.write_text(RUN)
     for devices, folder in ((1, "one"), (2, "two")):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,18 @@ def test_a_finished_run_is_returned_with_its_weights(tmp_path):
     assert first.meta["split"] == "1000/300/497"
     rows = (tmp_path / "log.csv").read_text().splitlines()
     assert rows[0].startswith("epoch,lr,") and len(rows) == 1 + RECIPE.epochs
+
+
+def test_a_run_older_than_a_field_of_the_recipe_is_still_that_run(tmp_path):
+    """Its file names fewer fields; those it lacks had their defaults."""
+    recipe = Recipe(1, batch_size=500, precision="64-true")
+    logits = fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path)
+    del logits.meta["recipe"]["cutmix"]
+    logits.save(tmp_path / "logits.npz")
+    again = fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path)
+    np.testing.assert_array_equal(again.test_logits, logits.test_logits)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", replace(recipe, cutmix=0.5), folder=tmp_path)
 
 
 def test_another_recipe_does_not_take_over_a_folder(tmp_path):

@@ -21,9 +21,12 @@ from calibkit.models import vision
 from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
 from calibkit.models.gpool_cnn import GPoolCNN
+from calibkit.models.mc_dropout import mc_dropout
 from calibkit.models.resnet import ResNet
 from calibkit.models.small_cnn import SmallCNN
 from calibkit.models.wide_resnet import WideResNet
+
+__all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
