@@ -12,6 +12,8 @@ from calibkit.metrics import reliability_bins
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 400
+BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
+RESAMPLES = 1000
 
 
 @torch.no_grad()
@@ -31,34 +33,41 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
     intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
     ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it.
+    ``intervals`` has 95 % bootstrap intervals of the first three over images, since pixels of one image go together.
     """
     rng = np.random.default_rng(seed)
-    kept, kept_labels = [], []
-    gaps, of_batches, confusion = 0.0, 0.0, 0  # of each bin: sum of correctness less confidence
+    kept, kept_labels, confusions, gaps = [], [], [], []
     training = model.training
     model.eval()
-    for index in feed.batches(8):
+    for index in feed.batches(BATCH):
         z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
         y = torch.from_numpy(np.array(labels[index.cpu().numpy()], dtype=np.int64)).flatten(1)
+        k = z.shape[2]
         for rows, of_rows in zip(z, y, strict=True):
             labelled = np.flatnonzero(of_rows.numpy() != IGNORE)
             chosen = np.sort(rng.choice(labelled, min(PIXELS, len(labelled)), replace=False))
             kept.append(rows[chosen].float().numpy())
             kept_labels.append(of_rows[chosen].numpy())
-        z, y = z[y != IGNORE], y[y != IGNORE]
-        k = z.shape[1]
-        bins = reliability_bins(z.softmax(1), y)
-        gap = np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
-        gaps, of_batches = gaps + gap, of_batches + np.abs(gap).sum()
-        confusion = confusion + torch.bincount(y * k + z.argmax(1), minlength=k * k).view(k, k).double()
+            rows, of_rows = rows[labelled], of_rows[labelled]
+            confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
+            bins = reliability_bins(rows.softmax(1), of_rows)
+            gaps.append(np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence)))
     model.train(training)
-    n = float(confusion.sum())
-    either = confusion.sum(0) + confusion.sum(1) - confusion.diag()
-    facts = {
-        "pixels": int(n),
-        "accuracy": float(confusion.diag().sum() / n),
-        "miou": float((confusion.diag() / either)[either > 0].mean()),
-        "ece": float(np.abs(gaps).sum() / n),
-        "ece_by_batch": float(of_batches / n),
-    }
+    confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
+    by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
+    drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
+    resampled = [_of_all(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
+    facts = _of_all(confusion.sum(0), gap.sum(0))
+    ends = {name: np.quantile([draw[name] for draw in resampled], (0.025, 0.975)).tolist() for name in facts}
+    facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
     return np.concatenate(kept), np.concatenate(kept_labels), facts
+
+
+def _of_all(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
+    """Accuracy, mean IoU and ECE from a confusion matrix (true, predicted) and each bin's hits less its confidence."""
+    hits, either = np.diag(confusion), confusion.sum(0) + confusion.sum(1) - np.diag(confusion)
+    return {
+        "accuracy": float(hits.sum() / confusion.sum()),
+        "miou": float((hits[either > 0] / either[either > 0]).mean()),
+        "ece": float(np.abs(gap).sum() / confusion.sum()),
+    }

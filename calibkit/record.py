@@ -115,9 +115,30 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         fitted = calibrator(key).fit(*logits.val)
         probs = fitted(torch.from_numpy(test_logits))
         rows = measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted, logits), **where)
+        if "test_pixels" in logits.meta:
+            rows = _of_pixels(rows, logits.meta["test_pixels"])
         # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
         changed += append(row for row in rows if np.isfinite([row["value"], row["low"], row["high"]]).all())
     return changed
+
+
+def _of_pixels(rows: list[dict], facts: dict) -> list[dict]:
+    """The rows of a dense prediction: those of the network itself are of all pixels, where these are known.
+
+    The other rows are of the sample of pixels that the Logits hold, and their intervals of pixels, as if these were
+    independent; the notes say so.
+    """
+    stamp = rows[0]
+    if stamp["method"] == "identity":
+        rows = [row for row in rows if row["metric"] not in facts["intervals"]]
+    rows = [row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows]
+    if stamp["method"] == "identity":
+        note = f"{facts['pixels']} pixels, interval over images; mean of the ECE of batches {facts['ece_by_batch']:.4f}"
+        for name, (low, high) in facts["intervals"].items():
+            n_bins = 15 if name == "ece" else ""
+            of_all = {"metric": name, "value": facts[name], "low": low, "high": high, "n_bins": n_bins, "note": note}
+            rows.append(stamp | of_all)
+    return rows
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:

@@ -50,6 +50,23 @@ def test_an_infinite_nll_is_left_out(toy, monkeypatch):
     assert "nll" not in set(results.load("ours")["metric"])
 
 
+def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
+    logits = load_logits(toy)
+    ends = {"accuracy": [0.5, 0.7], "miou": [0.2, 0.4], "ece": [0.01, 0.03]}
+    facts = {"pixels": 9000, "accuracy": 0.6, "miou": 0.3, "ece": 0.02, "ece_by_batch": 0.04, "intervals": ends}
+    path = Logits(*logits.val, *logits.test, {**logits.meta, "test_pixels": facts}).save(toy.with_name("dense.npz"))
+    record.record(str(path), ["identity", "temperature_scaling"])
+    frame = results.load("ours").set_index(["method", "metric"])
+    for name, (low, high) in ends.items():
+        row = frame.loc["identity", name]
+        assert [row["value"], row["low"], row["high"]] == [facts[name], low, high]
+        assert row["note"] == "9000 pixels, interval over images; mean of the ECE of batches 0.0400"
+    assert ("temperature_scaling", "miou") not in frame.index
+    assert frame.loc[("temperature_scaling", "ece"), "note"].endswith("; of a sample of pixels")
+    assert frame.loc[("identity", "nll"), "note"].endswith("; of a sample of pixels")
+    assert frame.loc[("identity", "ece"), "n_bins"] == "15"
+
+
 class Sure:
     """Probability 1 for the largest logit."""
 
