@@ -51,7 +51,8 @@ class Recipe:
     passes: int = 10
 
     def __post_init__(self) -> None:
-        """Check every value."""
+        """Check every value; milestones may come as a list, as from a file."""
+        object.__setattr__(self, "milestones", tuple(self.milestones))
         check_int("epochs", self.epochs, 1)
         check_int("batch_size", self.batch_size, 1)
         check_real("lr", self.lr, 0.0, open_low=True)

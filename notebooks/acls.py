@@ -78,12 +78,14 @@ from torch import nn
 
 from calibkit import plots, results
 from calibkit.calibrators import TemperatureScaling
+from calibkit.comparison import Comparison, Estimate
 from calibkit.logits import load, zoo
 from calibkit.losses import ACLS, CPC, CRL, FLSD, LOSSES, MDCA, CrossEntropy, LabelSmoothing, MbLS
-from calibkit.metrics import accuracy, bootstrap_values, ece, evaluate
+from calibkit.metrics import accuracy, ece
 from calibkit.models import build
+from calibkit.recipes import RECIPES, VARIANTS
 from calibkit.record import ensure_logits
-from calibkit.train import RECIPES, fit
+from calibkit.train import fit
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -646,11 +648,14 @@ pd.DataFrame(
 
 
 # %% tags=["hide-input"]
-def train_on_digits(loss):
-    """Test logits and labels of a small network trained with ``loss``; None where training diverged."""
+def train_on_digits(loss, **changes):
+    """Test logits and labels of a small network trained with ``loss``; None where training diverged.
+
+    ``changes`` are of the recipe.
+    """
     torch.manual_seed(seed)
     network = build("small_cnn", 10, channels=1).double()
-    recipe = replace(RECIPES["smoke", "digits"], epochs=toy_epochs)
+    recipe = replace(RECIPES["smoke", "digits"], epochs=toy_epochs, **changes)
     with TemporaryDirectory() as folder:
         try:
             out = fit(network, loss, "digits", recipe, folder=folder, seed=seed, device="cpu")
@@ -848,48 +853,35 @@ for name, loss in steps.items():
 # chance of the 10,000 test images and not that of the training. Temperature scaling (TS) is fitted on 5,000 other images.
 
 # %% tags=["hide-input"]
-draws, point, raw, temperatures = {}, {}, {}, {}
+METRICS = ["accuracy", "ece", "adaptive_ece"]
+measured, raw, temperatures = None, {}, {}
 for loss, network in found.items():
-    z, labels = torch.from_numpy(network.test_logits).double(), network.test_labels
+    if measured is None:
+        measured = Comparison(network.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
+    z = torch.from_numpy(network.test_logits).double()
     scaled = TemperatureScaling().fit(*network.val)
     temperatures[loss] = scaled.temperature
     raw[loss] = z.softmax(1).numpy()
-    for when, probs in (("before", raw[loss]), ("after", scaled(z).numpy())):
-        wanted = ["accuracy", "ece", "adaptive_ece"] if when == "before" else ["ece", "adaptive_ece"]
-        settings = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-        point[loss, when] = evaluate(probs, labels, wanted, n_bins=n_bins)
-        draws[loss, when] = bootstrap_values(probs, labels, wanted, **settings)
+    measured.add(loss, raw[loss])
+    measured.add(f"{loss} + TS", scaled(z))
 
 
-def interval(values):
-    """The 95 % percentile interval, in percent."""
-    return 100 * np.quantile(values, [0.025, 0.975])
+def with_interval(name, metric):
+    return f"{measured.of(name, metric).percent:.2f}"
 
 
-def with_interval(loss, when, metric):
-    low, high = interval(draws[loss, when][metric])
-    return f"{100 * point[loss, when][metric]:.2f} [{low:.2f}, {high:.2f}]"
-
-
-before = pd.DataFrame(
-    {
-        loss: {"epochs": network.meta.get("epochs", "?")}
-        | {
-            name: with_interval(loss, "before", metric)
-            for name, metric in (("accuracy", "accuracy"), ("ECE", "ece"), ("AECE", "adaptive_ece"))
-        }
-        for loss, network in found.items()
+before = {loss: {"epochs": network.meta.get("epochs", "?")} for loss, network in found.items()}
+after = {loss: {"T": f"{temperatures[loss]:.2f}"} for loss in found}
+for loss in found:
+    before[loss] |= {
+        name: with_interval(loss, metric) for name, metric in zip(("accuracy", "ECE", "AECE"), METRICS, strict=True)
     }
-).T
-after = pd.DataFrame(
-    {loss: {"T": f"{temperatures[loss]:.2f}", "ECE": with_interval(loss, "after", "ece"),
-            "AECE": with_interval(loss, "after", "adaptive_ece")} for loss in found}
-).T  # fmt: skip
+    after[loss] |= {"ECE": with_interval(f"{loss} + TS", "ece"), "AECE": with_interval(f"{loss} + TS", "adaptive_ece")}
 
 # %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
 print(f"{comparison}: percent, with 95 % bootstrap intervals")
-display(before.rename_axis("before TS"), after.rename_axis("after TS"))
+display(pd.DataFrame(before).T.rename_axis("before TS"), pd.DataFrame(after).T.rename_axis("after TS"))
 if missing:
     print(not_run(missing))
 
@@ -901,27 +893,20 @@ if missing:
 
 
 # %% tags=["hide-input"]
-def decide(low, high):
-    """Whether a difference is below zero."""
-    return "holds" if high < 0 else "does not hold" if low > 0 else "not decided"
-
-
-CLAIMS = {  # claim: when, metric
-    "lower ECE": ("before", "ece"),
-    "lower AECE": ("before", "adaptive_ece"),
-    "lower ECE after TS": ("after", "ece"),
-    "equal accuracy": ("before", "accuracy"),
+CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is judged
+    "lower ECE": ("ece", "", Estimate.below),
+    "lower AECE": ("adaptive_ece", "", Estimate.below),
+    "lower ECE after TS": ("ece", " + TS", Estimate.below),
+    "equal accuracy": ("accuracy", "", lambda difference: difference.above(-0.5)),
 }
 versus = []
 for loss in found:
     if "acls" not in found or loss == "acls":
         continue
-    for claim, (when, metric) in CLAIMS.items():
-        low, high = interval(draws["acls", when][metric] - draws[loss, when][metric])
-        value = 100 * (point["acls", when][metric] - point[loss, when][metric])
-        judged = decide(-0.5 - high, -0.5 - low) if metric == "accuracy" else decide(low, high)
-        versus.append({"other": loss, "claim": claim, "value": value, "low": low, "high": high, "verdict": judged})
-versus = pd.DataFrame(versus, columns=["other", "claim", "value", "low", "high", "verdict"])
+    for claim, (metric, stage, judge) in CLAIMS.items():
+        difference = measured.difference(f"acls{stage}", f"{loss}{stage}", metric).percent
+        versus.append({"other": loss, "claim": claim, "difference": f"{difference:+.2f}", "verdict": judge(difference)})
+versus = pd.DataFrame(versus, columns=["other", "claim", "difference", "verdict"])
 
 
 def tally(claim):
@@ -936,7 +921,7 @@ if versus.empty:
     print("the network trained with ACLS is not among the stored ones: nothing to compare")
 else:
     print("ACLS minus the other loss, in points [paired 95 % interval]: is the claim in the head true?")
-    text = versus.apply(lambda r: f"{r.value:+.2f} [{r.low:+.2f}, {r.high:+.2f}] {r.verdict}", axis=1)
+    text = versus["difference"] + " " + versus["verdict"]
     wide = versus.assign(text=text).pivot(index="other", columns="claim", values="text")
     display(
         wide.reindex(index=list(dict.fromkeys(versus["other"])), columns=list(CLAIMS)).rename_axis(
@@ -1099,7 +1084,7 @@ for (name, network, metric), part in scores.groupby(["dataset", "model", "metric
                   "of": others["loss"] + (" + TS" if others["method"] != "identity" else ""),
                   "difference": f"{own - others['value']:+.2f}"})  # fmt: skip
 display(pd.DataFrame(leads).set_index(""))
-halves = [np.ptp(interval(draws[loss, "before"]["ece"])) / 2 for loss in found]
+halves = [(estimate.high - estimate.low) / 2 for estimate in (measured.of(loss).percent for loss in found)]
 print(f"half-width of an ECE in our comparison: {min(halves):.2f} to {max(halves):.2f} points")
 
 cell = ["dataset", "model", "loss", "method", "metric", "n_bins"]
@@ -1191,14 +1176,32 @@ paper_table("A")
 paper_table("B")
 
 # %% [markdown]
-# Four of its rows are no losses of logits and labels, and are not built here.
+# Four of its rows are no losses of logits and labels.
 #
-# - *CutMix* {cite:p}`yun2019cutmix` mixes pairs of images and their labels: the training loop would need the mixed images,
-#   and a loss for two labels a sample.
-# - *MC dropout* {cite:p}`gal2016dropout` averages several stochastic passes: the network would need dropout layers, and the
-#   Logits file more than one set of logits.
-# - *CaPE-bin* {cite:p}`liu2022deep` trains for the accuracy of a bin: it would need bins of the training set, renewed every epoch.
-# - *Patra et al.* {cite:p}`patra2023calibrating` prune the training data; the numbers are taken from that paper, of another network.
+# - *CutMix* {cite:p}`yun2019cutmix` replaces a box of an image by that of another, and the same share of its label. It is
+#   cross-entropy with another recipe, `--loss cutmix`. The paper does not say which share of the batches is mixed; here
+#   it is one half, as in the code of CutMix for CIFAR.
+# - *MC dropout* {cite:p}`gal2016dropout` averages the predictions of several passes, each with another part of the features
+#   dropped. It is `--loss mc_dropout`. The paper names neither the places nor the rate of dropout, and a ResNet has none;
+#   here it stands before the last layer, with rate 0.1, and 10 passes are averaged.
+# - *CaPE-bin* {cite:p}`liu2022deep` trains for the accuracy of a bin. It would need bins of the training set, renewed every
+#   epoch, and is not built here.
+# - *Patra et al.* {cite:p}`patra2023calibrating` prune the training data; the numbers are taken from that paper, of another
+#   network. It is not built here.
+#
+# The first two on digits, as above (the logits of MC dropout are logarithms of probabilities, so their mean is below zero),
+# and a command for the paper's network:
+
+# %% tags=["hide-input"]
+variants = {"cross-entropy": digits["cross-entropy"], "ACLS": digits["ACLS"]}
+variants |= {name: train_on_digits(CrossEntropy(), **changes) for name, changes in VARIANTS.items()}
+print(f"digits, {toy_epochs} epochs")
+pd.DataFrame({name: digit_row(out) for name, out in variants.items()}).T
+
+# %% [markdown]
+# ```bash
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss cutmix --budget paper --paper acls
+# ```
 #
 # ### The figures
 #
@@ -1255,7 +1258,7 @@ else:
         for row in versus[
             (versus["other"] == other) & versus["claim"].isin(["lower ECE", "lower ECE after TS"])
         ].itertuples():
-            print(f"   {row.claim} than {other}: {row.value:+.2f} points, {row.verdict}")
+            print(f"   {row.claim} than {other}: {row.difference} points, {row.verdict}")
 
 # %% [markdown]
 # - The frame is sound and useful: read a loss through its effective label, and its faults can be seen. As a theorem it says

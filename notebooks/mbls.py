@@ -76,7 +76,6 @@ notebook.parameters(
 
 # %% tags=["hide-input"]
 import inspect
-import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -89,13 +88,14 @@ from scipy.optimize import brentq
 from calibkit import plots, results
 from calibkit._keys import parse_key
 from calibkit.calibrators import TemperatureScaling
+from calibkit.comparison import Comparison, Estimate
 from calibkit.data import DATASETS, available
 from calibkit.data import load as load_data
 from calibkit.logits import load, zoo
 from calibkit.losses import LOSSES
-from calibkit.metrics import bootstrap_values, ece, evaluate, nll
+from calibkit.metrics import ece, nll
 from calibkit.models import MODELS, build, load_weights, options_for
-from calibkit.recipes import RECIPES
+from calibkit.recipes import RECIPES, Recipe
 from calibkit.record import ensure_logits
 from calibkit.train import predict
 
@@ -708,12 +708,9 @@ if missing:
     if missing[6:]:
         print("     ", " ".join(f'"{key}"' if " " in key else key for key in missing[6:]))
     print(f'  do\n      python -m calibkit train --dataset {dataset} --model {model} --loss "$loss"\n  done')
-recipes = {
-    name: json.dumps({k: v for k, v in data.meta.get("recipe", {}).items()}, sort_keys=True)
-    for name, data in networks.items()
-}
-common = max(recipes.values(), key=list(recipes.values()).count, default="")
-odd = [f"{name} ({networks[name].meta.get('epochs')} epochs)" for name in recipes if recipes[name] != common]
+recipes = [Recipe(**data.meta["recipe"]) for data in networks.values()]
+common = max(recipes, key=recipes.count, default=None)
+odd = [f"{name} ({recipe.epochs} epochs)" for name, recipe in zip(networks, recipes, strict=True) if recipe != common]
 if odd and len(networks) > 1:
     print("trained by another recipe than the others:", ", ".join(odd))
 
@@ -725,31 +722,19 @@ if odd and len(networks) > 1:
 
 # %% tags=["hide-input"]
 METRICS = ["accuracy", "ece", "adaptive_ece", "nll"]
-values, resampled, temperatures = {}, {}, {}
+temperatures, comparison = {}, None
 for name, data in networks.items():
+    if comparison is None:
+        comparison = Comparison(data.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
     by_ece, by_nll = (TemperatureScaling(objective).fit(*data.val) for objective in ("ece", "nll"))
     temperatures[name] = by_ece.temperature, by_nll.temperature
-    stages = {"raw": torch.from_numpy(data.test_logits).double().softmax(1).numpy(), "scaled": by_ece(data.test_logits)}
-    for stage, probs in stages.items():
-        values[name, stage] = evaluate(probs, data.test_labels, METRICS, n_bins=n_bins)
-        resampled[name, stage] = bootstrap_values(
-            probs, data.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed
-        )
+    comparison.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
+    comparison.add(f"{name} + TS", by_ece(data.test_logits))
 
 
-def scale(metric):
-    """Percent, but nats for the NLL."""
-    return 1 if metric == "nll" else 100
-
-
-def interval(draws):
-    """95 % percentile interval."""
-    return np.percentile(draws, [2.5, 97.5])
-
-
-def with_interval(name, stage, metric, digits=2):
-    low, high = scale(metric) * interval(resampled[name, stage][metric])
-    return f"{scale(metric) * values[name, stage][metric]:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+def percent(name, metric="ece"):
+    """A metric of a network, with its interval, in percent."""
+    return comparison.of(name, metric).percent
 
 
 # %% tags=["hide-input"]
@@ -757,25 +742,29 @@ def with_interval(name, stage, metric, digits=2):
 print("test set, percent [95 % bootstrap interval]")
 print(f"{'as trained':10} {'accuracy':22} {'ECE':19} AECE")
 for name in networks:
-    print(f"{name:10} {with_interval(name, 'raw', 'accuracy'):22} {with_interval(name, 'raw', 'ece'):19} "
-          f"{with_interval(name, 'raw', 'adaptive_ece')}")  # fmt: skip
+    accuracy, ece_, aece = (f"{percent(name, metric):.2f}" for metric in ("accuracy", "ece", "adaptive_ece"))
+    print(f"{name:10} {accuracy:22} {ece_:19} {aece}")
 for key in missing:
     print(f"{SHORT.get(key, key):10} not run here")
 print(f"\n{'after TS':10} {'T by ECE':>8}   {'ECE':19} {'NLL':>8} {'T by NLL':>10} {'NLL as trained':>16}")
 for name in networks:
     by_ece, by_nll = temperatures[name]
-    print(f"{name:10} {by_ece:8.1f}   {with_interval(name, 'scaled', 'ece'):19} {values[name, 'scaled']['nll']:8.3f} "
-          f"{by_nll:10.2f} {values[name, 'raw']['nll']:16.3f}")  # fmt: skip
+    scaled, nlls = percent(f"{name} + TS"), (comparison.of(f"{name}{stage}", "nll").value for stage in (" + TS", ""))
+    print(
+        "{:10} {:8.1f}   {:19} {:8.3f} {:10.2f} {:16.3f}".format(
+            name, by_ece, f"{scaled:.2f}", next(nlls), by_nll, next(nlls)
+        )
+    )
 
 # %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95 % bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}} tags=["hide-input"]
-order = sorted(networks, key=lambda name: values[name, "raw"]["ece"])
+order = sorted(networks, key=lambda name: percent(name).value)
 fig, ax = plt.subplots(figsize=(7, 0.6 + 0.32 * max(len(order), 3)))
 for row, name in enumerate(order):
     color = plots.RED if name.startswith("MbLS") else plots.BLUE
-    for stage, shift, fill in (("raw", -0.13, color), ("scaled", 0.13, "white")):
-        low, high = 100 * interval(resampled[name, stage]["ece"])
+    for stage, shift, fill in (("", -0.13, color), (" + TS", 0.13, "white")):
+        value, low, high = percent(name + stage)
         ax.plot([low, high], [row + shift] * 2, color=color, linewidth=1.2, alpha=0.6)
-        ax.plot(100 * values[name, stage]["ece"], row + shift, "o", color=color, markerfacecolor=fill, markersize=5)
+        ax.plot(value, row + shift, "o", color=color, markerfacecolor=fill, markersize=5)
 ax.set_yticks(range(len(order)), order)
 ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0.5))
 plt.show()
@@ -789,10 +778,9 @@ plt.show()
 
 # %% tags=["hide-input"]
 # NBVAL_CHECK_OUTPUT
-def difference(a, b, metric="ece"):
-    """Metric of a minus that of b in points, and its paired interval; a and b are (network, stage)."""
-    value = scale(metric) * (values[a][metric] - values[b][metric])
-    return (value, *(scale(metric) * interval(resampled[a][metric] - resampled[b][metric])))
+def difference(name, base, metric="ece"):
+    """A metric of one network less that of another, with its paired interval, in points."""
+    return comparison.difference(name, base, metric).percent
 
 
 print("percentage points [95 % interval of the paired bootstrap]")
@@ -803,11 +791,12 @@ for base in ("CE", "LS"):
     print(f"{f'minus {base}':10} {'ECE':22} {'accuracy':22} ECE, both after TS")
     for name in networks:
         if name != base:
-            cells = [difference((name, stage), (base, stage), metric)
-                     for stage, metric in (("raw", "ece"), ("raw", "accuracy"), ("scaled", "ece"))]  # fmt: skip
-            print(
-                f"{name:10} " + " ".join(f"{'{:+.2f} [{:+.2f}, {:+.2f}]'.format(*cell):22}" for cell in cells).rstrip()
-            )
+            cells = [
+                difference(name, base),
+                difference(name, base, "accuracy"),
+                difference(f"{name} + TS", f"{base} + TS"),
+            ]
+            print(f"{name:10} " + " ".join(f"{f'{cell:+.2f}':22}" for cell in cells).rstrip())
 
 # %% [markdown]
 # ### What the margin does to the distances
@@ -860,10 +849,8 @@ absent = [name for name in ("CE", "LS", "FL", "MbLS") if name not in networks]
 if absent:
     print("not run here:", ", ".join(absent))
 for name in networks:
-    confidence = torch.from_numpy(networks[name].test_logits).double().softmax(1).amax(1).mean()
-    print(
-        f"{name:9} mean confidence minus accuracy: {100 * (float(confidence) - values[name, 'raw']['accuracy']):+.2f} points"
-    )
+    confidence = float(torch.from_numpy(networks[name].test_logits).double().softmax(1).amax(1).mean())
+    print(f"{name:9} mean confidence minus accuracy: {100 * confidence - percent(name, 'accuracy').value:+.2f} points")
 
 # %% [markdown]
 # ### Margin and weight on CIFAR-10
@@ -905,34 +892,17 @@ else:
 
 
 # %% tags=["hide-input"]
-def lower(cell):
-    _, low, high = cell
-    return "holds" if high < 0 else "does not hold" if low > 0 else "not decided"
-
-
-def within(cell, width=1.0, one_sided=False):
-    _, low, high = cell
-    if low > -width and (one_sided or high < width):
-        return "holds"
-    return "does not hold" if high < -width or (low > width and not one_sided) else "not decided"
-
-
 def joint(verdicts):
-    return (
-        next((v for v in ("does not hold", "not decided", "not run here") if v in verdicts), "holds")
-        if verdicts
-        else "not run here"
-    )
+    """The verdict on several claims as one."""
+    if not verdicts:
+        return "not run here"
+    return next((v for v in ("does not hold", "not decided", "not run here") if v in verdicts), "holds")
 
 
 def over_draws(sample):
     """Mean and an interval of two standard errors."""
     error = 2 * sample.std(ddof=1) / np.sqrt(len(sample))
-    return sample.mean(), sample.mean() - error, sample.mean() + error
-
-
-def text_of(cell):
-    return "{:+.2f} [{:+.2f}, {:+.2f}]".format(*cell)
+    return Estimate(sample.mean(), sample.mean() - error, sample.mean() + error)
 
 
 claims = []
@@ -942,8 +912,11 @@ def claim(text, evidence, verdict):
     claims.append({"claim": text, "found": evidence, "verdict": verdict})
 
 
-def both(*names):
-    return all(name in networks for name in names)
+def claim_of(text, name, base, judge, metric="ece"):
+    """A claim on the difference of two networks, as ``judge`` sees it."""
+    there = all(x.removesuffix(" + TS") in networks for x in (name, base))
+    cell = difference(name, base, metric) if there else None
+    claim(text, f"{cell:+.2f}" if there else "", judge(cell) if there else "not run here")
 
 
 claim("LS penalises the distances linearly (Prop. 1)", "bounds checked; on right predictions an identity",
@@ -952,59 +925,36 @@ slopes = {name: curve(f, [16.0])[1][0] / np.abs(curve(f, distances)[1]).max() fo
 claim("... ECP and FL do too, pushing at every distance", "slope at d = 16 / largest: "
       + ", ".join(f"{name} {abs(s):.0e}" for name, s in slopes.items() if name != "LS"),
       "holds" if min(abs(s) for s in slopes.values()) > 0.1 else "does not hold")  # fmt: skip
-verdicts = []
 for other in ("CE", "ECP", "LS", "FL", "FLSD"):
-    if not both("MbLS", other):
-        claim(f"test ECE lower than {other}", "", "not run here")
-    else:
-        cell = difference(("MbLS", "raw"), (other, "raw"))
-        claim(f"test ECE lower than {other}", text_of(cell), lower(cell))
-    verdicts.append(claims[-1]["verdict"])
-claim("lowest ECE of the losses in Table 1", "", joint(verdicts))
+    claim_of(f"test ECE lower than {other}", "MbLS", other, Estimate.below)
+claim("lowest ECE of the losses in Table 1", "", joint([row["verdict"] for row in claims[-5:]]))
 for other in ("CE", "LS"):
-    cell = difference(("MbLS", "raw"), (other, "raw"), "accuracy") if both("MbLS", other) else None
-    claim(
-        f"accuracy on par with {other}",
-        text_of(cell) if cell else "",
-        within(cell, one_sided=True) if cell else "not run here",
-    )
-cell = difference(("MbLS m=0", "raw"), ("LS", "raw")) if both("MbLS m=0", "LS") else None
-claim(
-    "m = 0 behaves as LS: networks of this chapter",
-    text_of(cell) if cell else "",
-    within(cell) if cell else "not run here",
-)
+    claim_of(f"accuracy on par with {other}", "MbLS", other, lambda cell: cell.above(-1.0), "accuracy")
+claim_of("m = 0 behaves as LS: networks of this chapter", "MbLS m=0", "LS", lambda cell: cell.within(1.0))
 cell = over_draws(apart.mean(0))
-claim("m = 0 behaves as LS: small networks", text_of(cell), within(cell))
+claim("m = 0 behaves as LS: small networks", f"{cell:+.2f}", cell.within(1.0))
 step = abs(margins.index(chosen["val"]) - margins.index(chosen["test"]))
 claim(
     "best margin agrees on val and test: small networks",
     f"{chosen['val']:g} and {chosen['test']:g}",
     "holds" if step <= 1 else "does not hold",
 )
-claim(
-    "less sensitive to its weight than LS: small networks", text_of(over_draws(steadier)), lower(over_draws(steadier))
-)
+cell = over_draws(steadier)
+claim("less sensitive to its weight than LS: small networks", f"{cell:+.2f}", cell.below())
 if "MbLS" in networks:
     data, rng = networks["MbLS"], np.random.default_rng(seed)
     picks = (rng.integers(0, len(data.val_labels), len(data.val_labels)) for _ in range(100))
-    low, high = interval([TemperatureScaling().fit(data.val_logits[i], data.val_labels[i]).temperature for i in picks])
-    inside = 0.9 <= low and high <= 1.2
-    claim("its temperature is near 1 (printed: 0.9 to 1.2)", f"{temperatures['MbLS'][1]:.2f} [{low:.2f}, {high:.2f}] by NLL, {temperatures['MbLS'][0]:.1f} by ECE",
-          "holds" if inside else "does not hold" if high < 0.9 or low > 1.2 else "not decided")  # fmt: skip
-    cell = difference(("MbLS", "scaled"), ("MbLS", "raw"))
-    claim("TS adds little to it: below one point", text_of(cell), within(cell))
+    fits = [TemperatureScaling().fit(data.val_logits[i], data.val_labels[i]).temperature for i in picks]
+    by_ece, by_nll = temperatures["MbLS"]
+    cell = Estimate(by_nll, *np.quantile(fits, [0.025, 0.975]))
+    near = joint([cell.above(0.9), cell.below(1.2)])
+    claim("its temperature is near 1 (printed: 0.9 to 1.2)", f"{cell:.2f} by NLL, {by_ece:.1f} by ECE", near)
 else:
     claim("its temperature is near 1 (printed: 0.9 to 1.2)", "", "not run here")
-    claim("TS adds little to it: below one point", "", "not run here")
-cell = difference(("MbLS", "raw"), ("CE", "scaled")) if both("MbLS", "CE") else None
-claim(
-    "without TS lower than CE with TS (App. D)", text_of(cell) if cell else "", lower(cell) if cell else "not run here"
-)
-cell = difference(("MbLS", "scaled"), ("CE", "scaled")) if both("MbLS", "CE") else None
-claim("with TS lower than CE with TS (Table 7)", text_of(cell) if cell else "", lower(cell) if cell else "not run here")
-cell = difference(("MbLS", "scaled"), ("LS", "scaled")) if both("MbLS", "LS") else None
-claim("with TS lower than LS with TS (Table 7)", text_of(cell) if cell else "", lower(cell) if cell else "not run here")
+claim_of("TS adds little to it: below one point", "MbLS + TS", "MbLS", lambda cell: cell.within(1.0))
+claim_of("without TS lower than CE with TS (App. D)", "MbLS", "CE + TS", Estimate.below)
+claim_of("with TS lower than CE with TS (Table 7)", "MbLS + TS", "CE + TS", Estimate.below)
+claim_of("with TS lower than LS with TS (Table 7)", "MbLS + TS", "LS + TS", Estimate.below)
 
 # %% tags=["hide-input"]
 pd.DataFrame(claims).rename(columns={"found": "found (points of ECE or accuracy)"}).set_index("claim")
@@ -1292,9 +1242,9 @@ else:
 # %% tags=["hide-input"]
 counts = pd.Series([row["verdict"] for row in claims]).value_counts()
 print("claims:", ", ".join(f"{n} {name}" for name, n in counts.items()))
-if both("MbLS", "CE"):
-    ranks = pd.Series({name: values[name, "raw"]["ece"] for name in networks}).rank().astype(int)
-    scaled_ranks = pd.Series({name: values[name, "scaled"]["ece"] for name in networks}).rank().astype(int)
+if "MbLS" in networks and "CE" in networks:
+    ranks = pd.Series({name: percent(name).value for name in networks}).rank().astype(int)
+    scaled_ranks = pd.Series({name: percent(f"{name} + TS").value for name in networks}).rank().astype(int)
     print(
         f"MbLS among {len(networks)} networks by test ECE: rank {ranks['MbLS']} as trained, {scaled_ranks['MbLS']} after TS"
     )
