@@ -61,6 +61,7 @@ notebook.parameters(
 
 # %% tags=["hide-input"]
 import inspect
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -70,9 +71,10 @@ import torch.nn.functional as F
 
 from calibkit import plots, results
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, _sctl
+from calibkit.comparison import Comparison, Estimate
 from calibkit.logits import external, load
-from calibkit.metrics import accuracy, bootstrap_difference, ece
-from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing, losses
+from calibkit.metrics import accuracy, ece
+from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, losses
 from calibkit.record import EXTERNAL, calibrator, ensure_logits
 
 plots.use_style()
@@ -602,13 +604,13 @@ plt.show()
 
 # %% tags=["hide-input"]
 ours = results.load("ours")
-ours = ours[(ours["source"] == "author-logits") & (ours["metric"].isin(["ece", "accuracy"]))]
+ours = ours.set_index(["dataset", "model", "source", "method", "metric"]).sort_index()
 paper = results.load("paper")
 paper = paper[(paper["paper"] == "class_loss_scaling") & (paper["metric"] == "ece")]
 CALIBRATORS = {"TS": "temperature_scaling", "ETS": "ets", "PTS": "pts", "CTS": "cts"}
 OBJECTIVES = {"CE": "nll", "LS": "label_smoothing", "FL": "focal", "CLS": "cls",
               "CLS-MM": "cls normalization=mm", "CLS-CM": "cls normalization=cm", "balanced": "class_balanced"}  # fmt: skip
-NETWORKS = {name: facts for name, facts in EXTERNAL.items() if name.startswith("sctl-")}
+NETWORKS = {name: (*facts, "author-logits") for name, facts in EXTERNAL.items() if name.startswith("sctl-")}
 
 
 def key(calibrator, objective, options=""):
@@ -617,21 +619,17 @@ def key(calibrator, objective, options=""):
     return calibrator + options + ("" if objective == default else f":{objective}")
 
 
-def measured(network, method, metric="ece"):
-    """Our number in percent: value, low, high; NaN where there is no row."""
-    dataset, model = NETWORKS[network]
-    found = ours[
-        (ours["dataset"] == dataset)
-        & (ours["model"] == model)
-        & (ours["method"] == method)
-        & (ours["metric"] == metric)
-    ]
-    return [100 * float(found[c].iloc[0]) if len(found) else np.nan for c in ("value", "low", "high")]
+def measured(cell, method, metric="ece"):
+    """Our number in percent, where ``cell`` is (dataset, model, source); NaN where there is no row."""
+    if (*cell, method, metric) not in ours.index:
+        return Estimate(np.nan, np.nan, np.nan)
+    row = ours.loc[[(*cell, method, metric)]].iloc[0]
+    return Estimate(row["value"], row["low"], row["high"]).percent
 
 
 def printed(network, method, source):
     """The paper's number, or that of its log; NaN where there is none."""
-    dataset, model = NETWORKS[network]
+    dataset, model, _ = NETWORKS[network]
     found = paper[
         (paper["dataset"] == dataset)
         & (paper["model"] == model)
@@ -649,9 +647,9 @@ for cal, cal_key in CALIBRATORS.items():
             rows.append({"calibrator": cal, "loss": obj, "network": network,
                          "printed": printed(network, key(cal_key, obj_key), "printed"),
                          "log": printed(network, key(cal_key, obj_key), "author-log"),
-                         "replay": measured(network, key(cal_key, obj_key, " solver=sctl"))[0],
-                         "exact": measured(network, key(cal_key, exact))[0],
-                         "accuracy": measured(network, key(cal_key, exact), "accuracy")[0]})  # fmt: skip
+                         "replay": measured(NETWORKS[network], key(cal_key, obj_key, " solver=sctl")).value,
+                         "exact": measured(NETWORKS[network], key(cal_key, exact)).value,
+                         "accuracy": measured(NETWORKS[network], key(cal_key, exact), "accuracy").value})  # fmt: skip
 cells = pd.DataFrame(rows)
 short = {"sctl-cifar10-densenet40": "CIFAR-10 DenseNet-40", "sctl-cifar10lt-densenet40": "CIFAR10-LT DenseNet-40",
          "sctl-cifar10lt-resnet110": "CIFAR10-LT ResNet-110"}  # fmt: skip
@@ -747,18 +745,39 @@ for name in NETWORKS:
 # The long-tailed table again, with the control that was missing. Each cell is exact, so that no optimiser speaks.
 
 
+# %% tags=["hide-input"]
+THREE = ("CE", "balanced", "CLS")
+
+
+def three_losses(cell, cal_key):
+    """ECE with its interval, and accuracy, of one calibrator fitted to each of the three losses."""
+    text = []
+    for obj in THREE:
+        method = key(cal_key, OBJECTIVES[obj])
+        text.append(f"{obj} {measured(cell, method):.2f} {measured(cell, method, 'accuracy').value:.2f}")
+    return "   ".join(text)
+
+
+def print_differences(name, network, cal_key):
+    """The paired differences of test ECE, in points: class balance less CE, and CLS less class balance."""
+    methods = Comparison(network.test_labels, ["ece"], n_bins=n_bins, n_resamples=n_resamples, seed=seed)
+    for obj in THREE:
+        methods.add(obj, calibrator(key(cal_key, OBJECTIVES[obj])).fit(*network.val)(network.test_logits))
+    for base, obj in pairwise(THREE):
+        print(f"{name} {obj:8} minus {base:8} {methods.difference(obj, base).percent:+.2f}")
+
+
 # %%
 # NBVAL_CHECK_OUTPUT
 print("exact fits, test ECE in percent [95 % bootstrap interval], accuracy in percent")
 for network in NETWORKS:
     print(short[network])
     for cal, cal_key in CALIBRATORS.items():
-        found = {obj: (measured(network, key(cal_key, OBJECTIVES[obj])), measured(network, key(cal_key, OBJECTIVES[obj]), "accuracy")[0])
-                 for obj in ("CE", "balanced", "CLS")}  # fmt: skip
-        text = "   ".join(f"{obj} {e[0]:.2f} [{e[1]:.2f}, {e[2]:.2f}] {acc:.2f}" for obj, (e, acc) in found.items())
-        gain, control = (found["CE"][0][0] - found[obj][0][0] for obj in ("CLS", "balanced"))
-        share = f"{100 * control / gain:4.0f} %" if network != "sctl-cifar10-densenet40" else "     -"
-        print(f"  {cal:4} {text}   of the gain by balance alone: {share}")
+        base, balanced, scaled = (measured(NETWORKS[network], key(cal_key, OBJECTIVES[obj])).value for obj in THREE)
+        share = (
+            f"{100 * (base - balanced) / (base - scaled):4.0f} %" if network != "sctl-cifar10-densenet40" else "     -"
+        )
+        print(f"  {cal:4} {three_losses(NETWORKS[network], cal_key)}   of the gain by balance alone: {share}")
 
 # %% [markdown]
 # On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of the
@@ -774,21 +793,8 @@ print("skipped, not in $CALIBKIT_DATA/logits: " + ", ".join(missing) if missing 
 for network in NETWORKS:
     if network in missing:
         continue
-    other = load(found[network])
     for cal, cal_key in (("TS", "temperature_scaling"), ("CTS", "cts")):
-        probs = {
-            obj: calibrator(key(cal_key, OBJECTIVES[obj])).fit(*other.val)(other.test_logits)
-            for obj in ("CE", "balanced", "CLS")
-        }
-        for obj, base in (("balanced", "CE"), ("CLS", "balanced")):
-            low, high = bootstrap_difference(probs[base], probs[obj], other.test_labels, ["ece"], n_bins=n_bins,
-                                             n_resamples=n_resamples, seed=seed)["ece"]  # fmt: skip
-            value = ece(probs[obj], other.test_labels, n_bins=n_bins) - ece(
-                probs[base], other.test_labels, n_bins=n_bins
-            )
-            print(
-                f"{short[network]:23} {cal:4} {obj:8} minus {base:8}  {100 * value:+.2f}  [{100 * low:+.2f}, {100 * high:+.2f}]"
-            )
+        print_differences(f"{short[network]:23} {cal:4}", load(found[network]), cal_key)
 
 # %% [markdown]
 # The same question on the network of this chapter, whose classes are balanced, so that the control is the NLL but for
@@ -796,15 +802,7 @@ for network in NETWORKS:
 
 # %%
 # NBVAL_CHECK_OUTPUT
-own = {}
-for name, objective in (("NLL", NLL()), ("class-balanced", ClassBalanced()), ("CLS", ClassLossScaling())):
-    own[name] = TemperatureScaling(objective).fit(val_logits, val_labels)(test_logits)
-for name, base in (("class-balanced", "NLL"), ("CLS", "class-balanced")):
-    low, high = bootstrap_difference(
-        own[base], own[name], test_labels, ["ece"], n_bins=n_bins, n_resamples=n_resamples, seed=seed
-    )["ece"]
-    value = ece(own[name], test_labels, n_bins=n_bins) - ece(own[base], test_labels, n_bins=n_bins)
-    print(f"{name:15} minus {base:15} {100 * value:+.2f} points  [{100 * low:+.2f}, {100 * high:+.2f}]")
+print_differences("TS", data, "temperature_scaling")
 
 # %% [markdown]
 # And on the two long-tailed networks of this book, ResNet-20s trained on one half of CIFAR10-LT and of CIFAR100-LT and
@@ -813,38 +811,17 @@ for name, base in (("class-balanced", "NLL"), ("CLS", "class-balanced")):
 
 # %%
 # NBVAL_CHECK_OUTPUT
-own_rows = results.load("ours")
-own_rows = own_rows[(own_rows["source"] == "ours") & (own_rows["model"] == "resnet20")]
 print("test ECE in percent [95 % bootstrap interval], accuracy in percent")
-for dataset in ("cifar10_lt", "cifar100_lt"):
-    part = own_rows[own_rows["dataset"] == dataset].set_index(["method", "metric"])
-    print(f"{dataset} ResNet-20, uncalibrated: {100 * part.loc[('identity', 'ece'), 'value']:.2f}, "
-          f"{100 * part.loc[('identity', 'accuracy'), 'value']:.2f}")  # fmt: skip
+OWN = [(dataset, "resnet20", "ours") for dataset in ("cifar10_lt", "cifar100_lt")]
+for cell in OWN:
+    ece_, accuracy_ = (measured(cell, "identity", metric) for metric in ("ece", "accuracy"))
+    print(f"{cell[0]} ResNet-20, uncalibrated: {ece_.value:.2f}, {accuracy_.value:.2f}")
     for cal, cal_key in CALIBRATORS.items():
-        line = []
-        for obj in ("CE", "balanced", "CLS"):
-            method = key(cal_key, OBJECTIVES[obj])
-            if (method, "ece") in part.index:
-                value, low, high = (100 * part.loc[(method, "ece"), column] for column in ("value", "low", "high"))
-                line.append(
-                    f"{obj} {value:.2f} [{low:.2f}, {high:.2f}] {100 * part.loc[(method, 'accuracy'), 'value']:.2f}"
-                )
-        print(f"  {cal:4}", "   ".join(line) if line else "not recorded")
+        print(f"  {cal:4} {three_losses(cell, cal_key)}")
 
 print("\nTS: difference of test ECE in points, 95 % interval of the paired bootstrap")
-for name in ("cifar10_lt/resnet20-cross_entropy-s0", "cifar100_lt/resnet20-cross_entropy-s0"):
-    other = ensure_logits(name)
-    probs = {
-        obj: calibrator(key("temperature_scaling", OBJECTIVES[obj])).fit(*other.val)(other.test_logits)
-        for obj in ("CE", "balanced", "CLS")
-    }
-    for obj, base in (("balanced", "CE"), ("CLS", "balanced")):
-        low, high = bootstrap_difference(probs[base], probs[obj], other.test_labels, ["ece"], n_bins=n_bins,
-                                         n_resamples=n_resamples, seed=seed)["ece"]  # fmt: skip
-        value = ece(probs[obj], other.test_labels, n_bins=n_bins) - ece(probs[base], other.test_labels, n_bins=n_bins)
-        print(
-            f"{name.split('/')[0]:12} {obj:8} minus {base:8} {100 * value:+.2f}  [{100 * low:+.2f}, {100 * high:+.2f}]"
-        )
+for dataset, model, _ in OWN:
+    print_differences(f"{dataset:12}", ensure_logits(f"{dataset}/{model}-cross_entropy-s0"), "temperature_scaling")
 
 # %% [markdown]
 # On CIFAR10-LT the control alone brings most of the gain, and what the weights add to it in TS cannot be told from

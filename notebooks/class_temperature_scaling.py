@@ -69,17 +69,9 @@ import torch
 from calibkit import plots, results
 from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureScaling
 from calibkit.calibrators._greedy import greedy_search
+from calibkit.comparison import Comparison
 from calibkit.logits import external, load
-from calibkit.metrics import (
-    accuracy,
-    bootstrap,
-    bootstrap_difference,
-    classwise_ece,
-    ece,
-    evaluate,
-    nll,
-    reliability_bins,
-)
+from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
 from calibkit.record import ensure_logits
 
 plots.use_style()
@@ -302,18 +294,18 @@ methods = {
 }
 probs = {name: (method.fit(*data.val)(val_logits), method(test_logits)) for name, method in methods.items()}
 
+comparison = Comparison(test_labels, ["accuracy", "ece", "nll"], n_bins=n_bins, n_resamples=n_resamples, seed=seed)
 rows = {}
 for name, (on_val, on_test) in probs.items():
-    low, high = bootstrap(on_test, test_labels, metrics=["ece"], n_bins=n_bins, n_resamples=n_resamples, seed=seed)[
-        "ece"
-    ]
+    comparison.add(name, on_test)
+    value, low, high = comparison.of(name).percent
     rows[name] = {
         "val ECE": 100 * ece(on_val, val_labels, n_bins=n_bins),
-        "test ECE": 100 * ece(on_test, test_labels, n_bins=n_bins),
-        "low": 100 * low,
-        "high": 100 * high,
-        "test acc.": 100 * accuracy(on_test, test_labels),
-        "test NLL": nll(on_test, test_labels),
+        "test ECE": value,
+        "low": low,
+        "high": high,
+        "test acc.": comparison.of(name, "accuracy").percent.value,
+        "test NLL": comparison.of(name, "nll").value,
     }
 outcome = pd.DataFrame(rows).T
 
@@ -324,25 +316,17 @@ print(outcome.round(2).to_string())
 
 
 # %% tags=["hide-input"]
-def paired_difference(a, b, metric):
-    """Metric of b minus that of a on the test set, with its 95 % interval, in percentage points."""
-    settings = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-    interval = bootstrap_difference(probs[a][1], probs[b][1], test_labels, [metric], **settings)[metric]
-    values = [evaluate(probs[name][1], test_labels, [metric], n_bins=n_bins)[metric] for name in (a, b)]
-    return [100 * x for x in (values[1] - values[0], *interval)]
-
-
 pairs = {
     "ece": [("TS by NLL", "TS by ECE"), ("TS by ECE", "CTS"), ("CTS", "U-CTS"), ("TS by NLL", "CTS by NLL")],
     "accuracy": [("uncalibrated", "CTS"), ("uncalibrated", "U-CTS"), ("uncalibrated", "CTS by NLL")],
 }
-paired = {(m, f"{b} minus {a}"): paired_difference(a, b, m) for m, names in pairs.items() for a, b in names}
+paired = {(m, f"{b} minus {a}"): comparison.difference(b, a, m).percent for m, names in pairs.items() for a, b in names}
 
 # %%
 # NBVAL_CHECK_OUTPUT
 print("differences on the test set in percentage points, 95 % interval of the paired bootstrap")
-for (metric, name), (value, low, high) in paired.items():
-    print(f"{metric:9} {name:28} {value:+.2f}  [{low:+.2f}, {high:+.2f}]")
+for (metric, name), change in paired.items():
+    print(f"{metric:9} {name:28} {change:+.2f}")
 
 # %% [markdown]
 # The paired interval is the right one for a comparison: both methods see the same resampled images, so what is common
@@ -581,22 +565,19 @@ results.table(results.compare("class_temperature_scaling", "III"), wide="method"
 
 
 # %% tags=["hide-input"]
-def verdict(low, high):
-    """Whether a difference of errors is below zero, above it, or cannot be told from it."""
-    return "lower" if high < 0 else "higher" if low > 0 else "no difference that this test set can show"
-
-
-value, low, high = paired["ece", "CTS minus TS by ECE"]
+WORDS = {"holds": "lower", "does not hold": "higher", "not decided": "no difference that this test set can show"}
+change = paired["ece", "CTS minus TS by ECE"]
 fit_gain = outcome.loc["TS by ECE", "val ECE"] - outcome.loc["CTS", "val ECE"]
 print(
     f"1. ECE falls with the accuracy of a class: rank correlation {rank_correlation(class_accuracy, under + over)[0]:+.2f}"
 )
-print(f"2. test ECE of CTS against TS by ECE: {value:+.2f} points [{low:+.2f}, {high:+.2f}]: {verdict(low, high)}")
+print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points: {WORDS[change.below()]}")
 print(f"   over {n_splits} divisions: {gain.mean():+.2f} on average, from {gain.min():+.2f} to {gain.max():+.2f}")
-print(f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points, on new ones by {-value:.2f}")
+print(
+    f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}"
+)
 for name in ("CTS", "U-CTS"):
-    change = paired["accuracy", f"{name} minus uncalibrated"]
-    print("3. test accuracy after {}: {:+.2f} points [{:+.2f}, {:+.2f}]".format(name, *change))
+    print(f"3. test accuracy after {name}: {paired['accuracy', f'{name} minus uncalibrated']:+.2f} points")
 print(f"4. accepted steps after the first sweep: {sum(sweep > 1 for sweep in sweeps)} of {len(sweeps)}")
 
 # %% [markdown]
