@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -101,6 +102,17 @@ def test_a_run_older_than_a_field_of_the_recipe_is_still_that_run(tmp_path):
     np.testing.assert_array_equal(again.test_logits, logits.test_logits)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
         fit(digits_model(), nn.CrossEntropyLoss(), "digits", replace(recipe, cutmix=0.5), folder=tmp_path)
+
+
+def test_a_compiled_network_trains_to_the_same_logits(tmp_path, monkeypatch):
+    """Through torch's tracer, with a backend that needs no compiler; masks of MC dropout among what is traced."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    recipe = Recipe(2, batch_size=300, lr=0.05, augment="none", precision="64-true", dropout=0.2)
+    one, two = (
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path / str(c), device="cpu", compile=c)
+        for c in (False, True)
+    )
+    np.testing.assert_allclose(two.test_logits, one.test_logits, rtol=1e-10, atol=1e-10)
 
 
 def test_another_recipe_does_not_take_over_a_folder(tmp_path):
