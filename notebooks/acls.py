@@ -987,7 +987,8 @@ else:
 #
 # ```bash
 # for m in 0 2 4 6 8 10 15 20; do
-#     python -m calibkit train --dataset cifar10 --model resnet20 --loss "acls margin=$m" --budget reduced
+#     python -m calibkit train --dataset cifar10 --model resnet20 --loss "acls margin=$m" \
+#         --budget reduced
 # done
 # ```
 #
@@ -1051,18 +1052,24 @@ def paper_table(number, wide="metric"):
 
 table_3 = results.compare("acls", "3", stand_in={"resnet50": "resnet20"})
 table_3["loss"] += table_3["method"].map({"identity": "", "temperature_scaling:ece": " + TS by ECE"})
-for (name, network), part in table_3.groupby(["dataset", "model"], sort=False):
+groups = table_3.groupby(["dataset", "model"], sort=False)
+for (name, network), part in groups:
     counts = part["verdict"].value_counts()
-    title = f"{name} {network}: " + ", ".join(f"{counts[v]} {v}" for v in results.VERDICTS if v in counts)
-    display(results.table(part.assign(n_bins="", method=""), wide="metric").rename_axis(title))
+    print(f"{name} {network}: " + ", ".join(f"{counts[v]} {v}" for v in results.VERDICTS if v in counts))
+for (name, network), part in groups:
+    columns = results.table(part.assign(n_bins="", method=""), wide="metric")
+    display(columns.rename_axis(f"{name} {network}"))
 
 # %% [markdown]
 # To train a cell by the paper's recipe, on a GPU:
 #
 # ```bash
-# python -m calibkit train --dataset cifar10 --model resnet50 --loss acls --budget paper --paper acls
-# python -m calibkit train --dataset tiny_imagenet --model resnet101 --loss mbls --budget paper --paper acls
-# python -m calibkit train --dataset imagenet --model resnet50 --loss acls --budget paper --paper acls
+# python -m calibkit train --dataset cifar10 --model resnet50 --loss acls \
+#     --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet101 --loss mbls \
+#     --budget paper --paper acls
+# python -m calibkit train --dataset imagenet --model resnet50 --loss acls \
+#     --budget paper --paper acls
 # ```
 #
 # and `make results` records it.
@@ -1122,7 +1129,8 @@ paper_table("4")
 
 # %% [markdown]
 # ```bash
-# python -m calibkit train --dataset voc2012 --model deeplabv3_resnet50 --loss acls --budget paper --paper acls
+# python -m calibkit train --dataset voc2012 --model deeplabv3_resnet50 --loss acls \
+#     --budget paper --paper acls
 # ```
 #
 # ### Table 5: the two parts
@@ -1132,8 +1140,10 @@ paper_table("5")
 
 # %% [markdown]
 # ```bash
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls part=adaptive" --budget paper --paper acls
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls part=conditional" --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls part=adaptive" \
+#     --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls part=conditional" \
+#     --budget paper --paper acls
 # ```
 #
 # The paper reads its table as "complementary". For the ResNet-101 the adaptive part alone has the lower AECE, 0.89
@@ -1146,8 +1156,10 @@ paper_table("6")
 
 # %% [markdown]
 # ```bash
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "crl indicator=margin" --budget paper --paper acls
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls indicator=ranking" --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "crl indicator=margin" \
+#     --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls indicator=ranking" \
+#     --budget paper --paper acls
 # ```
 #
 # CRL with the margin's indicator is not a ranking loss any more: it lowers confidence wherever the logits are far apart,
@@ -1160,7 +1172,8 @@ paper_table("A")
 
 # %% [markdown]
 # ```bash
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss "acls weight_pos=0.05 weight_neg=0.005" --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 \
+#     --loss "acls weight_pos=0.05 weight_neg=0.005" --budget paper --paper acls
 # ```
 #
 # The same grid on digits:
@@ -1200,7 +1213,8 @@ pd.DataFrame({name: digit_row(out) for name, out in variants.items()}).T
 
 # %% [markdown]
 # ```bash
-# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss cutmix --budget paper --paper acls
+# python -m calibkit train --dataset tiny_imagenet --model resnet50 --loss cutmix \
+#     --budget paper --paper acls
 # ```
 #
 # ### The figures

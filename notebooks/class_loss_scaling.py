@@ -879,7 +879,8 @@ pd.concat([shown_table("4", metric) for metric in ("accuracy", "ece")], keys=["a
 # Networks for the empty cells: the CIFAR ones are trained with `make paper` on a GPU, one of them with
 #
 # ```bash
-# papermill notebooks/class_loss_scaling.ipynb out.ipynb -p logits cifar10/resnet110-cross_entropy-s0 -p budget paper
+# papermill notebooks/class_loss_scaling.ipynb out.ipynb \
+#     -p logits cifar10/resnet110-cross_entropy-s0 -p budget paper
 # ```
 #
 # ImageNet needs Logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images), given by

@@ -20,8 +20,8 @@ from calibkit._keys import make
 from calibkit.models import vision
 from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
+from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
-from calibkit.models.mc_dropout import mc_dropout
 from calibkit.models.resnet import ResNet
 from calibkit.models.small_cnn import SmallCNN
 from calibkit.models.wide_resnet import WideResNet

@@ -18,7 +18,8 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
     Args:
         compared: rows of ``compare``, or some of them.
         wide: a column (``"method"``, ``"loss"``, ``"metric"``) whose values become columns; a cell is then
-            ``printed / ours`` and a mark, ``=`` reproduced, ``~`` partly, ``x`` not reproduced. None: one row a number.
+            ``printed / ours`` and a mark, ``=`` reproduced, ``~`` partly, ``x`` not reproduced, that stays on the line
+            of ours. None: one row a number.
 
     Returns:
         DataFrame: of text. Columns in which all rows are the same are left out.
@@ -61,4 +62,5 @@ def _ours(row: pd.Series) -> str:
 def _cell(row: pd.Series) -> str:
     if pd.isna(row["ours"]):
         return row["printed"]
-    return f"{row['printed']} / {row['ours']:.{_decimals(row)}f} {MARKS[row['verdict']]}".rstrip()
+    mark = MARKS[row["verdict"]]
+    return f"{row['printed']} / {row['ours']:.{_decimals(row)}f}" + (f"\N{NO-BREAK SPACE}{mark}" if mark else "")
