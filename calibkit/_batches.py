@@ -1,15 +1,18 @@
-"""Batches for the network: a split held on the device as it is stored, chosen, augmented and normalised there."""
+"""Batches for the network: a split is held on the device as it is stored, and augmented, mixed, normalised there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibkit.data import Dataset
+from calibkit.data import IGNORE, Dataset
+from calibkit.recipes import Recipe
 
 #: Bytes of a split beyond which it stays on disk, memory-mapped, and its batches are read from there: of the free
 #: memory of a GPU this share; of a CPU's memory this many bytes.
@@ -25,7 +28,7 @@ class Feed:
     """
 
     def __init__(self, inputs: np.ndarray, spec: Dataset, device: torch.device, dtype: torch.dtype) -> None:
-        self.kind, self.device, self.dtype = spec.kind, device, dtype
+        self.kind, self.augmentable, self.device, self.dtype = spec.kind, spec.augment, device, dtype
         fits = BYTES if device.type == "cpu" else SHARE * torch.cuda.mem_get_info(device)[0]
         self.inputs = torch.from_numpy(np.array(inputs)).to(device) if inputs.nbytes <= fits else inputs
         mean, std = (torch.tensor(x, dtype=torch.float64) for x in (spec.mean, spec.std))
@@ -84,7 +87,9 @@ class Mix:
     share: float
 
     @classmethod
-    def draw(cls, n: int, height: int, width: int, generator: torch.Generator) -> Mix:
+    def draw(
+        cls, n: int, height: int, width: int, generator: torch.Generator, device: torch.device | str = "cpu"
+    ) -> Mix:
         """A box and partners for a batch of n images."""
         u, y, x = torch.rand(3, generator=generator, dtype=torch.float64).tolist()
         rows, columns = (
@@ -93,9 +98,60 @@ class Mix:
             for half in (int(size * (1 - u) ** 0.5) // 2,)
         )
         area = (rows.stop - rows.start) * (columns.stop - columns.start)
-        return cls(torch.randperm(n, generator=generator), rows, columns, 1 - area / (height * width))
+        partner = torch.randperm(n, generator=generator).to(device)
+        return cls(partner, rows, columns, 1 - area / (height * width))
 
     def paste(self, images: Tensor, partners: Tensor) -> Tensor:
         """Images (B, C, H, W) with the boxes of their partners, in place."""
         images[:, :, self.rows, self.columns] = partners[:, :, self.rows, self.columns]
         return images
+
+
+class Batch(NamedTuple):
+    """A step of training.
+
+    Attributes:
+        index: (B,) of its rows in the training set.
+        labels: (B, *) of them.
+        inputs: of this process's share of the rows, augmented and mixed.
+        mix: how they were mixed, if they were.
+    """
+
+    index: Tensor
+    labels: Tensor
+    inputs: Tensor
+    mix: Mix | None
+
+
+def shuffled(
+    feed: Feed, labels: Tensor, recipe: Recipe, generator: torch.Generator, rank: int = 0, world: int = 1
+) -> Iterator[Batch]:
+    """The batches of an epoch, with all its randomness from ``generator``, alike on every process.
+
+    A process takes every ``world``-th row of a batch, from ``rank`` on; batches of fewer rows than processes are left
+    out.
+    """
+    n, device = len(feed), feed.device
+    order = torch.randperm(n, generator=generator).to(device)
+    crops = torch.randint(0, 9, (n, 2), generator=generator).to(device)
+    if recipe.augment == "flip":
+        crops.fill_(4)  # the window at (4, 4) is the image itself
+    flips = torch.randint(0, 2, (n,), generator=generator, dtype=torch.bool).to(device)
+    augment, mine = recipe.augment != "none" and feed.augmentable, slice(rank, None, world)
+    for start in range(0, n, recipe.batch_size):
+        rows = slice(start, start + recipe.batch_size)
+        index = order[rows]
+        drawn = (crops[rows], flips[rows]) if augment else None
+        mix = None
+        if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
+            mix = Mix.draw(len(index), *feed.inputs.shape[1:3], generator, device)
+        if len(index) < world:
+            continue
+        y = labels[index].long()
+        if drawn and y.ndim > 1:
+            y = crop_and_flip(y[..., None], *drawn, fill=IGNORE)[..., 0]
+        inputs = feed(index[mine], drawn and tuple(x[mine] for x in drawn))
+        if mix:
+            others = mix.partner[mine]
+            inputs = mix.paste(inputs, feed(index[others], drawn and tuple(x[others] for x in drawn)))
+        yield Batch(index, y, inputs, mix)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from calibkit import _distributed as distributed
 from calibkit import data as datasets
-from calibkit._batches import Feed, Mix, crop_and_flip
+from calibkit._batches import Feed, shuffled
 from calibkit._checks import check_choice, expected
 from calibkit._held_out import logits_of, pixels_of
 from calibkit._keys import make, parse_key
@@ -108,7 +108,7 @@ def fit(
     history = run.resume(model, loss, optimizer)
     while (epoch := len(history)) < recipe.epochs:
         start = time.perf_counter()
-        row = _epoch(fabric, wrapped, loss, optimizer, train, labels, recipe, epoch, seed, spec.augment)
+        row = _epoch(fabric, wrapped, loss, optimizer, train, labels, recipe, epoch, seed)
         row += _validate(wrapped, val, val_labels)
         history.append([epoch + 1, *row, time.perf_counter() - start])
         if fabric.is_global_zero:
@@ -227,45 +227,23 @@ def _validate(model: nn.Module, feed: Feed, labels: Tensor) -> list[float]:
     return [nll / n, hits / n]
 
 
-def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed, augmentable) -> list[float]:
+def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed) -> list[float]:
     """One pass over the training data; returns learning rate, mean loss and accuracy."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     torch.manual_seed(seed * 1_000_003 + epoch)  # stochastic layers
-    n, rank, world = len(feed), fabric.global_rank, fabric.world_size
-    order = torch.randperm(n, generator=generator).to(fabric.device)
-    crops = torch.randint(0, 9, (n, 2), generator=generator).to(fabric.device)
-    if recipe.augment == "flip":
-        crops.fill_(4)  # the window at (4, 4) is the image itself
-    flips = torch.randint(0, 2, (n,), generator=generator, dtype=torch.bool).to(fabric.device)
-    augment = recipe.augment != "none" and augmentable
+    world, steps = fabric.world_size, -(-len(feed) // recipe.batch_size)
     indexed = getattr(loss, "uses_index", False)  # it keeps a history of every image
     total = torch.zeros(3, dtype=torch.float64, device=fabric.device)
     model.train()
-    steps = -(-n // recipe.batch_size)
-    for step in progress(range(steps), f"epoch {epoch + 1}/{recipe.epochs}"):
+    batches = shuffled(feed, labels, recipe, generator, fabric.global_rank, world)
+    for step, (index, y, inputs, mix) in enumerate(progress(batches, steps, f"epoch {epoch + 1}/{recipe.epochs}")):
         lr = recipe.lr_at(epoch + step / steps)
         for group in optimizer.param_groups:
             group["lr"] = lr
-        batch = slice(step * recipe.batch_size, (step + 1) * recipe.batch_size)
-        chosen = order[batch]
-        drawn = (crops[batch], flips[batch]) if augment else None
-        mix = None
-        if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
-            mix = Mix.draw(len(chosen), *feed.inputs.shape[1:3], generator)
-        y = labels[chosen].long()
-        if drawn and y.ndim > 1:
-            y = crop_and_flip(y[..., None], *drawn, fill=IGNORE)[..., 0]
-        mine = slice(rank, None, world)  # this rank's rows; no rank is without one
-        if len(chosen) < world:
-            continue
-        inputs = feed(chosen[mine], drawn and tuple(x[mine] for x in drawn))
+        logits = distributed.whole(fabric, model(inputs), len(index))
+        value = loss(logits, y, *([index] if indexed else []))
         if mix:
-            others = mix.partner.to(fabric.device)[mine]
-            inputs = mix.paste(inputs, feed(chosen[others], drawn and tuple(x[others] for x in drawn)))
-        logits = distributed.whole(fabric, model(inputs), len(chosen))
-        value = loss(logits, y, *([chosen] if indexed else []))
-        if mix:
-            value = mix.share * value + (1 - mix.share) * loss(logits, y[mix.partner.to(fabric.device)])
+            value = mix.share * value + (1 - mix.share) * loss(logits, y[mix.partner])
         optimizer.zero_grad(set_to_none=True)
         fabric.backward(value * world)
         if recipe.clip_norm is not None:
@@ -273,7 +251,7 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed, au
         optimizer.step()
         hits = logits.detach().argmax(1) == y
         if indexed:
-            loss.update(chosen, hits)
+            loss.update(index, hits)
         counted = (y != IGNORE).sum()
         total += torch.stack([value.detach().double() * counted, hits.sum().double(), counted.double()])
     if indexed:
@@ -282,10 +260,10 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed, au
     return [lr, loss_sum / counted, hits / counted]
 
 
-def progress(steps: Iterable, text: str) -> Iterable:
-    """``steps`` behind a progress bar where a person watches (a terminal), else as they are."""
+def progress(steps: Iterable, n: int, text: str) -> Iterable:
+    """``n`` steps behind a progress bar where a person watches (a terminal), else as they are."""
     if not sys.stderr.isatty():
         return steps
     from tqdm import tqdm
 
-    return tqdm(steps, desc=text, leave=False)
+    return tqdm(steps, desc=text, total=n, leave=False)
