@@ -1,7 +1,8 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
 ``{verdicts}`` is the table of verdicts, counted from the result files; ``{registry} calibkit.losses.LOSSES`` documents
-every entry of a registry. ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent.
+every entry of a registry. ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a
+network trained with cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ def registry(path: str) -> list[str]:
 
 
 def number(text: str) -> str:
-    """One number of ours in percent, for a network trained with cross-entropy: "ece cifar10_lt densenet40 ets:cls".
+    """One number of ours in percent: "ece cifar10_lt densenet40 ets:cls", "ece cifar10 resnet20 mbls | identity".
 
     Raises:
         ValueError: not exactly one row of ``ours.csv`` fits.
     """
-    metric, dataset, model, method = text.split(maxsplit=3)
-    wanted = {"metric": metric, "dataset": dataset, "model": model, "method": method, "loss": "cross_entropy"}
+    metric, dataset, model, rest = text.split(maxsplit=3)
+    loss, _, method = rest.rpartition(" | ")
+    wanted = {"metric": metric, "dataset": dataset, "model": model, "method": method, "loss": loss or "cross_entropy"}
     rows = results.load("ours")
     for column, value in wanted.items():
         rows = rows[rows[column] == value]
