@@ -742,8 +742,8 @@ dataset, model = comparison.split("/")
 
 def not_run(losses):
     """Which networks are absent, and the command that trains one."""
-    command = f"python -m calibkit train --dataset {dataset} --model {model} --seed {seed} --loss LOSS"
-    return f"not run here: {', '.join(losses)}\neach by: {command}"
+    command = f"python -m calibkit train --dataset {dataset} --model {model} \\\n      --seed {seed} --loss LOSS"
+    return f"not run here: {', '.join(losses)}\neach by\n  {command}"
 
 
 conditions = {}
@@ -920,7 +920,8 @@ def tally(claim):
 if versus.empty:
     print("the network trained with ACLS is not among the stored ones: nothing to compare")
 else:
-    print("ACLS minus the other loss, in points [paired 95 % interval]: is the claim in the head true?")
+    print("ACLS minus the other loss, in points [paired 95 % interval]:")
+    print("is the claim in the head of the column true?")
     text = versus["difference"] + " " + versus["verdict"]
     wide = versus.assign(text=text).pivot(index="other", columns="claim", values="text")
     display(
@@ -965,7 +966,7 @@ if "acls" in found:
             "the other right": (mine != other) & (other == y),
         }
         apart[loss] = {name: f"{100 * share.mean():.2f}" for name, share in shares.items()}
-    print("test images on which the ACLS network and another predict different classes, in percent")
+    print("test images on which the ACLS network and another differ, in percent")
     display(pd.DataFrame(apart).T.drop(index="acls"))
 else:
     print("not run here: the ACLS network is absent")

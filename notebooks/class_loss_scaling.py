@@ -271,12 +271,8 @@ print(inspect.getsource(ClassLossScaling.weights))
 by_hand = torch.tensor([0.2, 0.5, 1.1, 0.4], dtype=torch.float64)
 z_score = (by_hand - by_hand.mean()) / by_hand.std()
 w = 1.5 / (1 + torch.exp(-z_score / 1.0)) - 0.75
-print(
-    "by equations (4) and (5):",
-    w.numpy().round(4),
-    "  package:",
-    ClassLossScaling(alpha=1.0).scales(by_hand).numpy().round(4),
-)
+print("by equations (4) and (5):", w.numpy().round(4))
+print("package:                 ", ClassLossScaling(alpha=1.0).scales(by_hand).numpy().round(4))
 print(f"they sum to {w.sum():+.4f}, not to zero")
 
 fixed = TemperatureScaling("cls").fit(val_logits, val_labels).temperature
@@ -424,19 +420,17 @@ tailed = pd.DataFrame(draws).pivot(index="draw", columns=["model", "objective"],
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print(
-    f"long-tailed validation set of {len(subset)} samples, {n_draws} draws, percent on the balanced test set: mean (std)"
-)
+print(f"validation set of {len(subset)} samples, long-tailed, {n_draws} draws;")
+print("on the balanced test set, percent, mean (std)")
 for model in models:
     for name in objectives:
         e, acc = tailed["ECE", model, name], tailed["accuracy", model, name]
         print(f"{model:4} {name:15} ECE {e.mean():5.2f} ({e.std():.2f})   accuracy {acc.mean():6.2f} ({acc.std():.2f})")
 e, acc = tailed["ECE"], tailed["accuracy"]
 for model in models:
-    print(f"{model}: CLS minus class-balanced, ECE {(e[model, 'CLS'] - e[model, 'class-balanced']).mean():+.2f}, "
-          f"accuracy {(acc[model, 'CLS'] - acc[model, 'class-balanced']).mean():+.2f}; "
-          f"class-balanced minus NLL, ECE {(e[model, 'class-balanced'] - e[model, 'NLL']).mean():+.2f}, "
-          f"accuracy {(acc[model, 'class-balanced'] - acc[model, 'NLL']).mean():+.2f}")  # fmt: skip
+    for name, base in (("CLS", "class-balanced"), ("class-balanced", "NLL")):
+        changes = ((x[model, name] - x[model, base]).mean() for x in (e, acc))
+        print("{:4} {} minus {}: ECE {:+.2f}, accuracy {:+.2f}".format(model, name, base, *changes))
 
 # %% [markdown]
 # CTS has one temperature for each class and can take over the class frequencies of the validation set; so it loses
@@ -673,9 +667,7 @@ for network in NETWORKS:
 logged = cells.dropna(subset=["log"]).copy()
 logged["difference"] = logged["replay"] - logged["log"]
 near = logged["difference"].abs() <= 0.05
-print(
-    f"rows in the authors' logs of these three networks: {len(logged)}; replayed within 0.05 points of ECE: {near.sum()}"
-)
+print(f"rows in the logs of these three networks: {len(logged)}; replayed within 0.05 points of ECE: {near.sum()}")
 for row in logged[~near].itertuples():
     print(
         f"  not: {row.calibrator}+{row.loss:7} {short[row.network]:23} log {row.log:.2f}  replay {row.replay:.2f}  exact {row.exact:.2f}"
@@ -683,7 +675,7 @@ for row in logged[~near].itertuples():
 single_exact = cells[cells["calibrator"] == "TS"].set_index(["loss", "network"])["exact"]
 their_pts = cells[cells["calibrator"] == "PTS"].set_index(["loss", "network"])["replay"]
 apart = (their_pts - single_exact).abs().groupby("loss").max()
-print("their PTS against the exact TS for the same loss, largest difference in points:",
+print("their PTS against the exact TS for the same loss, largest difference in points:\n ",
       ", ".join(f"{name} {apart[name]:.3f}" for name in ("CE", "LS", "FL", "CLS", "CLS-MM", "CLS-CM")))  # fmt: skip
 ts = cells[cells["calibrator"] == "TS"].pivot(index="network", columns="loss", values="exact")
 print(f"TS at the optimum of LS: {ts['LS'].to_dict()[list(NETWORKS)[0]]:.2f} on CIFAR-10, "
@@ -751,11 +743,9 @@ THREE = ("CE", "balanced", "CLS")
 
 def three_losses(cell, cal_key):
     """ECE with its interval, and accuracy, of one calibrator fitted to each of the three losses."""
-    text = []
-    for obj in THREE:
-        method = key(cal_key, OBJECTIVES[obj])
-        text.append(f"{obj} {measured(cell, method):.2f} {measured(cell, method, 'accuracy').value:.2f}")
-    return "   ".join(text)
+    keys = {obj: key(cal_key, OBJECTIVES[obj]) for obj in THREE}
+    accuracies = (f"{measured(cell, method, 'accuracy').value:.2f}" for method in keys.values())
+    return {obj: f"{measured(cell, method):.2f}" for obj, method in keys.items()} | {"accuracy": "  ".join(accuracies)}
 
 
 def print_differences(name, network, cal_key):
@@ -769,15 +759,15 @@ def print_differences(name, network, cal_key):
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("exact fits, test ECE in percent [95 % bootstrap interval], accuracy in percent")
-for network in NETWORKS:
-    print(short[network])
+table = {}
+for network, cell in NETWORKS.items():
     for cal, cal_key in CALIBRATORS.items():
-        base, balanced, scaled = (measured(NETWORKS[network], key(cal_key, OBJECTIVES[obj])).value for obj in THREE)
-        share = (
-            f"{100 * (base - balanced) / (base - scaled):4.0f} %" if network != "sctl-cifar10-densenet40" else "     -"
-        )
-        print(f"  {cal:4} {three_losses(NETWORKS[network], cal_key)}   of the gain by balance alone: {share}")
+        base, balanced, scaled = (measured(cell, key(cal_key, OBJECTIVES[obj])).value for obj in THREE)
+        share = "" if network == "sctl-cifar10-densenet40" else f"{100 * (base - balanced) / (base - scaled):.0f} %"
+        table[short[network], cal] = three_losses(cell, cal_key) | {"by balance alone": share}
+print("exact fits, test ECE in percent [95 % interval]; accuracy with each of the three, percent;")
+print("share of the gain in ECE from CE to CLS that balance alone brings")
+pd.DataFrame(table).T
 
 # %% [markdown]
 # On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of the
@@ -811,17 +801,15 @@ print_differences("TS", data, "temperature_scaling")
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("test ECE in percent [95 % bootstrap interval], accuracy in percent")
 OWN = [(dataset, "resnet20", "ours") for dataset in ("cifar10_lt", "cifar100_lt")]
+print("test ECE in percent [95 % interval]; accuracy with each of the three, percent")
 for cell in OWN:
     ece_, accuracy_ = (measured(cell, "identity", metric) for metric in ("ece", "accuracy"))
-    print(f"{cell[0]} ResNet-20, uncalibrated: {ece_.value:.2f}, {accuracy_.value:.2f}")
-    for cal, cal_key in CALIBRATORS.items():
-        print(f"  {cal:4} {three_losses(cell, cal_key)}")
-
+    print(f"{cell[0]} uncalibrated: ECE {ece_:.2f}, accuracy {accuracy_.value:.2f}")
 print("\nTS: difference of test ECE in points, 95 % interval of the paired bootstrap")
 for dataset, model, _ in OWN:
     print_differences(f"{dataset:12}", ensure_logits(f"{dataset}/{model}-cross_entropy-s0"), "temperature_scaling")
+pd.DataFrame({(cell[0], cal): three_losses(cell, cal_key) for cell in OWN for cal, cal_key in CALIBRATORS.items()}).T
 
 # %% [markdown]
 # On CIFAR10-LT the control alone brings most of the gain, and what the weights add to it in TS cannot be told from
@@ -917,7 +905,10 @@ for network in tails:
     base, balanced, scaled = (acc.loc[(network, "CTS"), obj] for obj in ("CE", "balanced", "CLS"))
     print(f"3. accuracy of CTS, {short[network]}: CE {base:.2f}, class-balanced {balanced:.2f}, CLS {scaled:.2f}")
 ranks = exact.xs("TS", level="calibrator")[["CE", "LS", "FL", "CLS", "balanced"]].rank(axis=1)["LS"].astype(int)
-print("4. rank of LS among five losses for TS at its optimum:", ", ".join(f"{short[n]} {ranks[n]}" for n in NETWORKS))
+print(
+    "4. rank of LS among five losses for TS at its optimum:\n   "
+    + ", ".join(f"{short[n]} {ranks[n]}" for n in NETWORKS)
+)
 norms = exact[["CLS", "CLS-CM", "CLS-MM"]].idxmin(axis=1).value_counts()
 print("5. lowest ECE of the three normalisations:", ", ".join(f"{name} in {n}" for name, n in norms.items()), "cells")
 print(f"6. logged rows replayed within 0.05 points: {near.sum()} of {len(logged)}")

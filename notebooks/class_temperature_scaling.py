@@ -311,8 +311,8 @@ outcome = pd.DataFrame(rows).T
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("ECE and accuracy in percent, with the 95 % bootstrap interval of the test ECE; NLL in nats")
-print(outcome.round(2).to_string())
+print("ECE and accuracy in percent, with the 95 % interval of the test ECE; NLL in nats")
+outcome.round(2)
 
 
 # %% tags=["hide-input"]
@@ -324,7 +324,7 @@ paired = {(m, f"{b} minus {a}"): comparison.difference(b, a, m).percent for m, n
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("differences on the test set in percentage points, 95 % interval of the paired bootstrap")
+print("differences on the test set in points, 95 % interval of the paired bootstrap")
 for (metric, name), change in paired.items():
     print(f"{metric:9} {name:28} {change:+.2f}")
 
@@ -571,7 +571,7 @@ fit_gain = outcome.loc["TS by ECE", "val ECE"] - outcome.loc["CTS", "val ECE"]
 print(
     f"1. ECE falls with the accuracy of a class: rank correlation {rank_correlation(class_accuracy, under + over)[0]:+.2f}"
 )
-print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points: {WORDS[change.below()]}")
+print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points:\n   {WORDS[change.below()]}")
 print(f"   over {n_splits} divisions: {gain.mean():+.2f} on average, from {gain.min():+.2f} to {gain.max():+.2f}")
 print(
     f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}"

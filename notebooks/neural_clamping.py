@@ -70,6 +70,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from IPython.display import display
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import log_softmax, softmax
 
@@ -581,7 +582,7 @@ table["Neural Clamping (CE)"] = row(probs["neural_clamping:nll"])
 table["Neural Clamping (FL)"] = row(probs["neural_clamping"])
 
 # %%
-print(pd.DataFrame(table).T.rename(columns={"accuracy": "accuracy (%)"}).to_string())
+pd.DataFrame(table).T.rename(columns={"accuracy": "accuracy (%)"})
 
 # %% [markdown]
 # The row *TS (focal)* is ours: Neural Clamping with $\boldsymbol\delta = 0$.
@@ -602,7 +603,7 @@ parts = {
     "delta* and T*": probs["neural_clamping"],
     "T of its own": [focal_ts(test_z)],
 }
-print(pd.DataFrame({name: row(p) for name, p in parts.items()}).T.to_string())
+pd.DataFrame({name: row(p) for name, p in parts.items()}).T
 
 
 # %% [markdown]
@@ -643,7 +644,7 @@ def verdict(value, lower, upper):
 
 
 changes = {}
-print("ECE of Neural Clamping less that of a temperature, in percentage points, paired 95 % interval")
+print("ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval")
 for start_name, key in STARTS.items():
     controls = {"joint": [softmax(test_z / c.temperature, axis=1) for c in runs[key]], "own": [focal_ts(test_z)]}
     for control, without in controls.items():
@@ -671,7 +672,7 @@ plt.show()
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print(pd.DataFrame({name: row(probs[key]) for name, key in STARTS.items()}).T.to_string())
+pd.DataFrame({name: row(probs[key]) for name, key in STARTS.items()}).T
 
 # %% tags=["hide-input"]
 if record and budget != "smoke":
@@ -719,7 +720,8 @@ else:
     for key in ("temperature_scaling:focal gamma=0.0", *STARTS.values(), "neural_clamping part=output"):
         if key in recorded.index:
             r = recorded.loc[key]
-            print(f"  {key:36} {100 * r['value']:.2f} [{100 * r['low']:.2f}, {100 * r['high']:.2f}]   {r['note']}")
+            print(f"  {key:36} {100 * r['value']:.2f} [{100 * r['low']:.2f}, {100 * r['high']:.2f}]")
+    print(recorded.loc["neural_clamping", "note"], end="\n\n")
     changed = ours_nc[ours_nc["metric"] == "ece_change"].set_index("method")
     for start_name, key in STARTS.items():
         for control, name in CONTROLS.items():
@@ -768,7 +770,7 @@ if both.empty:
     print("not run here: the command above makes these numbers")
 else:
     text = both.apply(lambda r: f"{r['value']:.4f} ± {r['std']:.4f}", axis=1)
-    print(both.assign(text=text).pivot(index="method", columns="metric", values="text")[list(FIVE)].to_string())
+    display(both.assign(text=text).pivot(index="method", columns="metric", values="text")[list(FIVE)])
 
 # %% [markdown]
 # Table 2 is ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It needs the 50,000 validation images
@@ -809,7 +811,7 @@ bound = (1 - wide["accuracy"] / 100) + wide["entropy"] / (2 * np.log(2))
 above = pd.DataFrame({"printed ECE": wide["ece"], "largest possible": bound})[wide["ece"] > bound].drop_duplicates()
 above["accuracy at most (%)"] = 100 * (1 - above["printed ECE"] + wide["entropy"] / (2 * np.log(2)))
 above["printed (%)"] = wide["accuracy"]
-print(above.round(4).to_string())
+above.round(4)
 
 # %% [markdown]
 # Four of the six matrix-scaling rows are impossible as printed. Their networks had a lower accuracy than the table says:
