@@ -34,16 +34,17 @@ def descend(
     ridge: Ridge | None,
     stages: list[tuple[torch.dtype, float]],
     metric: Metric | None = None,
+    rounds: int = ROUNDS,
 ) -> Minimum:
     """The minimum under frozen weights, from x, with passes in the dtype of each stage down to its tolerance.
 
-    ``metric`` are coordinates for the first steps, in place of those from the curvature at x. A RuntimeWarning tells
-    where the labels are separated, so that there is no minimum.
+    ``metric`` are coordinates for the first steps, in place of those from the curvature at x, which is taken anew up to
+    ``rounds`` times a stage. A RuntimeWarning tells where the labels are separated, so that there is no minimum.
     """
     n_evaluations, converged = 0, False
     for dtype, tolerance in stages:
         value, flat = math.inf, 0
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             if metric is None:
                 metric = coordinates(curvature_at(objective, sample, weights, x), ridge, x)
             best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance)

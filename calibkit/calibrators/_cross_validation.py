@@ -20,7 +20,7 @@ from calibkit.objectives import Objective
 MANY = 4  # evaluations of a fold's fit that call for the curvature to be taken anew
 TOLERANCE = 1e-6  # of the fits, in relative decrease of the objective
 GAIN = 5e-5  # relative improvement of the criterion that counts
-HOPELESS = 1e-3  # relative worsening at which a direction is given up
+HOPELESS = 3e-4  # relative worsening at which a direction is given up
 DECADES = 8  # from the strongest penalty to the weakest
 Strengths = tuple[float, ...]
 
@@ -84,16 +84,22 @@ class OutOfFold:
             everything, middle = Sample(self.logits, self.labels), torch.stack(self.latest).mean(0)
             weights = _affine.own_weights(self.objective, everything, middle)
             self.curvature = curvature_at(self.objective, everything, weights, middle)
-        start = torch.stack(self.starts).mean(0)
+        start, stages = torch.stack(self.starts).mean(0), [(self.logits.dtype, TOLERANCE)]
         metric = coordinates(self.curvature, self.ridge(strengths, start), start)
-        stages = [(self.logits.dtype, TOLERANCE)]
+        folds = list(zip(self.training, self.weights, self.starts, strict=True))
         fits = [
-            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric)
-            for sample, w, x, start in zip(self.training, self.weights, self.latest, self.starts, strict=True)
+            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric, rounds=1)
+            for (sample, w, start), x in zip(folds, self.latest, strict=True)
         ]
-        self.latest = [fit.x for fit in fits]
         if max(fit.n_evaluations for fit in fits) > MANY:
             self.curvature = None
+        del metric  # as large as a curvature, and a fold that is not done takes one of its own
+        self.latest = [
+            fit.x
+            if fit.converged
+            else descend(self.objective, sample, w, fit.x, self.ridge(strengths, start), stages).x
+            for (sample, w, start), fit in zip(folds, fits, strict=True)
+        ]
         return self._value(self.latest)
 
     def _value(self, fits: list[Tensor]) -> float:
