@@ -50,6 +50,10 @@ def probmetrics(name):
 def torch_uncertainty(name, **options):
     def fit(z, y):
         from torch.utils.data import DataLoader, TensorDataset
+
+        from calibkit._torchvision import ensure_importable
+
+        ensure_importable()
         from torch_uncertainty.post_processing import calibration
 
         scaler = getattr(calibration, name)(num_classes=z.shape[1], **options)
