@@ -201,7 +201,7 @@ def assemble(
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
-    """Logits (N, K, *) of inputs of data set ``data``, as ``load`` gives them, in the precision of the weights."""
+    """Logits ``(N, K, *)`` of inputs of data set ``data``, as ``load`` gives them, in the precision of the weights."""
     weight, spec = next(model.parameters()), datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     return logits_of(model, Feed(inputs, spec, weight.device, weight.dtype)).cpu().numpy()
 
