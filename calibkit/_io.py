@@ -1,8 +1,12 @@
-"""Files that are whole or absent: written under a temporary name, synced, renamed. No pickle is written or read."""
+"""Files that are whole or absent: written under a temporary name, synced, renamed. No pickle is written or read.
+
+And the commit that is written into them.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -40,3 +44,12 @@ def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All arrays of an npz; an object array raises ValueError, for no pickle is ever loaded."""
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
+
+
+def commit() -> str:
+    """The short commit of this checkout, or "unknown"."""
+    here = Path(__file__).parent
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"

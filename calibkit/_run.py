@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -104,12 +103,3 @@ class Run:
 def plain(settings: dict) -> dict:
     """Settings as JSON keeps them."""
     return json.loads(json.dumps(settings))
-
-
-def commit() -> str:
-    """The short commit of this checkout, or "unknown"."""
-    here = Path(__file__).parent
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibkit._checks import Array, check_choice, expected
 from calibkit.metrics import bootstrap_values, evaluate
+from calibkit.metrics.bootstrap import interval
 
 
 class Estimate(NamedTuple):
@@ -126,5 +127,4 @@ class Comparison:
 
 
 def _estimate(value: float, draws: np.ndarray) -> Estimate:
-    low, high = np.quantile(draws, 0.025, method="lower"), np.quantile(draws, 0.975, method="higher")
-    return Estimate(float(value), float(low), float(high))
+    return Estimate(float(value), *interval(draws, 0.95))

@@ -25,8 +25,9 @@ from calibkit import data as datasets
 from calibkit._batches import Feed, shuffled
 from calibkit._checks import check_choice, expected
 from calibkit._held_out import logits_of, pixels_of
+from calibkit._io import commit
 from calibkit._keys import make, parse_key
-from calibkit._run import Run, commit, plain
+from calibkit._run import Run, plain
 from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits

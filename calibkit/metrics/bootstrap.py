@@ -61,7 +61,7 @@ def bootstrap(
     """
     _check_level(level)
     values = _resampled(Sample.of(probs, labels), metrics, n_resamples, seed, n_bins)
-    return {name: _interval(v, level) for name, v in values.items()}
+    return {name: interval(v, level) for name, v in values.items()}
 
 
 def bootstrap_difference(
@@ -109,7 +109,7 @@ def bootstrap_difference(
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
     a, b = (_resampled(sample, metrics, n_resamples, seed, n_bins) for sample in (first, second))
-    return {name: _interval(b[name] - a[name], level) for name in a}
+    return {name: interval(b[name] - a[name], level) for name in a}
 
 
 def bootstrap_values(
@@ -154,7 +154,8 @@ def _check_level(level: float) -> None:
         raise expected("level", "between 0 and 1", level)
 
 
-def _interval(values: np.ndarray, level: float) -> tuple[float, float]:
+def interval(values: np.ndarray, level: float) -> tuple[float, float]:
+    """The ends of a percentile interval, taken outwards to the next value."""
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(values, tail, method="lower"), np.quantile(values, 1.0 - tail, method="higher")
     return float(low), float(high)

@@ -36,7 +36,6 @@ from __future__ import annotations
 import fcntl
 import inspect
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +44,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit._checks import Array, check_choice, expected
-from calibkit._io import write_atomic
+from calibkit._io import commit, write_atomic
 from calibkit._keys import parse_key
 from calibkit.metrics import METRICS, bootstrap, evaluate
 
@@ -202,9 +201,3 @@ def measure(
             | {"unit": "nats" if metric in ("nll", "entropy") else "fraction", "n_bins": n_bins if binned else ""}
         )
     return rows
-
-
-def commit() -> str:
-    """The short commit of this checkout, or "unknown"."""
-    git = ["git", "-C", str(FOLDER.parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
