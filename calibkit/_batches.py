@@ -92,11 +92,12 @@ class Mix:
     ) -> Mix:
         """A box and partners for a batch of n images."""
         u, y, x = torch.rand(3, generator=generator, dtype=torch.float64).tolist()
-        rows, columns = (
-            slice(max(0, int(at * size) - half), min(size, int(at * size) + half))
-            for at, size in ((y, height), (x, width))
-            for half in (int(size * (1 - u) ** 0.5) // 2,)
-        )
+
+        def side(at: float, size: int) -> slice:
+            centre, half = int(at * size), int(size * (1 - u) ** 0.5) // 2
+            return slice(max(0, centre - half), min(size, centre + half))
+
+        rows, columns = side(y, height), side(x, width)
         area = (rows.stop - rows.start) * (columns.stop - columns.start)
         partner = torch.randperm(n, generator=generator).to(device)
         return cls(partner, rows, columns, 1 - area / (height * width))

@@ -11,17 +11,18 @@ from calibkit.data import IGNORE
 from calibkit.metrics import reliability_bins
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
-PIXELS = 400
+PIXELS = 100
+MAPS = 4  # images whose maps are kept
 BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
 RESAMPLES = 1000
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, feed: Feed) -> Tensor:
-    """Logits (N, K, *) of a whole split, in evaluation mode; the model's own mode is kept."""
+def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tensor:
+    """Logits (N, K, *) of a whole split, or of the rows of ``index``, in evaluation mode; the model's own is kept."""
     training = model.training
     model.eval()
-    logits = torch.cat([model(feed(index)) for index in feed.batches()])
+    logits = torch.cat([model(feed(rows)) for rows in (feed.batches() if index is None else [index])])
     model.train(training)
     return logits
 
@@ -61,6 +62,16 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
     ends = {name: np.quantile([draw[name] for draw in resampled], (0.025, 0.975)).tolist() for name in facts}
     facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
     return np.concatenate(kept), np.concatenate(kept_labels), facts
+
+
+def maps_of(model: nn.Module, feed: Feed) -> dict[str, np.ndarray]:
+    """What a dense network says of ``MAPS`` images, evenly spaced over a split: ``index`` (n,) in it, ``confidence``
+    (n, H, W) in units of 1/255, and the ``predicted`` class (n, H, W), all of them uint8 but for the index.
+    """
+    index = torch.linspace(0, len(feed) - 1, MAPS, device=feed.device).round().long().unique()
+    confidence, predicted = logits_of(model, feed, index).softmax(1).max(1)
+    maps = {"index": index, "confidence": (255 * confidence).round().byte(), "predicted": predicted.byte()}
+    return {name: values.cpu().numpy() for name, values in maps.items()}
 
 
 def _of_all(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:

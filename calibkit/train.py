@@ -24,8 +24,8 @@ from calibkit import _distributed as distributed
 from calibkit import data as datasets
 from calibkit._batches import Feed, shuffled
 from calibkit._checks import check_choice, expected
-from calibkit._held_out import logits_of, pixels_of
-from calibkit._io import commit
+from calibkit._held_out import logits_of, maps_of, pixels_of
+from calibkit._io import commit, write_npz
 from calibkit._keys import make, parse_key
 from calibkit._run import Run, plain
 from calibkit.data import IGNORE
@@ -55,8 +55,8 @@ def fit(
     of pixels, with what all pixels together say in ``meta["test_pixels"]``.
 
     ``folder`` gets ``checkpoint.npz`` after every epoch, ``log.csv``, and at the end, in place of the checkpoint,
-    ``weights.npz`` and ``logits.npz``. A killed run is resumed by the same call and ends in the same logits; a finished
-    one returns them.
+    ``weights.npz`` and ``logits.npz``; of dense prediction also ``maps.npz``, confidence and class of every pixel of a
+    few test images. A killed run is resumed by the same call and ends in the same logits; a finished one returns them.
 
     Args:
         model: network from images (N, C, H, W), or tokens (N, L), to logits (N, K), or (N, K, H, W) for dense
@@ -139,6 +139,8 @@ def fit(
     facts["accuracy"] = float((held_out[2].argmax(1) == held_out[3]).mean())
     result = Logits(*held_out, facts)
     if fabric.is_global_zero:
+        if spec.kind == "dense":
+            write_npz(run.folder / "maps.npz", maps_of(model, feed))  # the last feed, of the test split
         run.finish(model, result)
     return result
 

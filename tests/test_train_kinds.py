@@ -10,6 +10,7 @@ from torch import nn
 from calibkit import data
 from calibkit._batches import Feed
 from calibkit._held_out import PIXELS, pixels_of
+from calibkit._io import read_npz
 from calibkit.losses import LOSSES
 from calibkit.models import build
 from calibkit.train import Recipe, fit, predict
@@ -85,6 +86,11 @@ def test_dense_prediction(cache):
     assert facts["pixels"] == 4 * 180 * 192
     assert facts["accuracy"] > 0.95
     assert logits.meta["accuracy"] == pytest.approx(facts["accuracy"], abs=0.02)
+    maps, inputs = read_npz(cache / "run" / "maps.npz"), data.load("camvid", "test").inputs
+    confidence, predicted = torch.from_numpy(predict(model, inputs, "camvid")).softmax(1).max(1)
+    np.testing.assert_array_equal(maps["index"], [0, 1, 2, 3])
+    np.testing.assert_array_equal(maps["predicted"], predicted)
+    np.testing.assert_allclose(maps["confidence"] / 255, confidence, rtol=0, atol=0.5 / 255 + 1e-6)
 
 
 def test_facts_of_pixels_by_hand(cache):
