@@ -6,7 +6,9 @@ afforded, ``coordinates`` adds the penalty, factorises each part and puts their 
 
 - all of it, up to ``JOINT`` parameters. Otherwise:
 - the part of the diagonal of W and b, which no penalty may hold, up to ``JOINT_PAIR`` parameters,
-- each class's own block, up to ``BLOCKS_UP_TO`` classes, or its diagonal, with a full W or where there is no other,
+- each class's own block, up to ``BLOCKS_UP_TO`` classes, with a full W or where there is no other. Beyond, that in the
+  ``STRONGEST`` directions of the features, as their mean or a level that log-probabilities share, and the diagonal of
+  the rest,
 - a row common to all classes, which changes no probability, so that the penalty alone, often weak, fixes it.
 """
 
@@ -23,7 +25,7 @@ from calibkit.calibrators._affine import Ridge, Sample, apply, is_diagonal
 from calibkit.objectives import Objective
 from calibkit.objectives._passes import cross_entropy, cross_entropy_grad
 
-JOINT, JOINT_PAIR, BLOCKS_UP_TO = 512, 2048, 160
+JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.
 FREE = 1e-6
 LEAST = 1e-14  # curvature: of a class that hardly occurs, nearly none is left
@@ -45,12 +47,16 @@ class Curvature:
     Attributes:
         joint: (K m, K m), all of it, with a full W.
         pair: (2 K, 2 K), that of the diagonal of W and of b, in this order; of it only the upper triangle counts.
-        own: (K, m, m), each class's own block, or (K, m), its diagonal.
+        own: (K, m, m), each class's own block; or (K, m), its diagonal for features less their part in ``directions``.
+        directions: (m, R) orthonormal, if ``own`` is a diagonal.
+        strong: (K, R, R), each class's own block in these directions.
     """
 
     joint: Tensor | None = None
     pair: Tensor | None = None
     own: Tensor | None = None
+    directions: Tensor | None = None
+    strong: Tensor | None = None
 
 
 def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tensor) -> Curvature:
@@ -62,7 +68,10 @@ def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tenso
     dtype = torch.float64 if all_of_it else torch.float32
     joint = x.new_zeros(k * m, k * m) if all_of_it and not diagonal else None
     pair = x.new_zeros(2 * k, 2 * k, dtype=dtype) if with_pair else None
-    own = x.new_zeros((k, m, m) if m <= BLOCKS_UP_TO + 1 else (k, m), dtype=dtype) if with_own else None
+    blockwise = diagonal or k <= BLOCKS_UP_TO
+    own = x.new_zeros((k, m, m) if blockwise else (k, m), dtype=dtype) if with_own else None
+    directions = _strongest(sample, m) if with_own and not blockwise else None
+    strong = x.new_zeros(k, STRONGEST, STRONGEST, dtype=dtype) if directions is not None else None
     x_block = x.to(dtype)
     for rows, z, labels in sample.passes(dtype, BLOCK_BYTES if joint is None else 4 * BLOCK_BYTES // m):
         ce, p = cross_entropy_grad(apply(x_block, z), labels)
@@ -76,8 +85,11 @@ def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tenso
         if pair is not None:
             _add_pair(pair, p, omega.sqrt(), z)
         if own is not None:
-            _add_own(own, p.addcmul_(p, p, value=-1).mul_(omega), f)
-    return Curvature(joint, pair, own)
+            q = p.addcmul_(p, p, value=-1).mul_(omega)
+            if directions is not None:
+                f = _add_strong(strong, directions, q, f)
+            _add_own(own, q, f)
+    return Curvature(joint, pair, own, directions, strong)
 
 
 def _add_joint(h: Tensor, p: Tensor, root: Tensor, f: Tensor) -> None:
@@ -112,7 +124,24 @@ def _add_own(h: Tensor, q: Tensor, f: Tensor) -> None:
         for own, weight in zip(h, q.T, strict=True):
             own.addmm_((f * weight[:, None]).T, f)
     else:
-        h.addmm_(q.T, f.square())
+        h.addmm_(q.T, f * f)
+
+
+def _strongest(sample: Sample, m: int) -> Tensor:
+    """(m, R) orthonormal directions with the largest mean square of the features."""
+    moments = sample.logits.new_zeros(m, m, dtype=torch.float32)
+    for _, z, _ in sample.passes(torch.float32):
+        f = torch.cat([z, torch.ones_like(z[:, :1])], 1)
+        moments.addmm_(f.T, f)
+    return torch.linalg.eigh(moments.double())[1][:, -STRONGEST:]
+
+
+def _add_strong(h: Tensor, directions: Tensor, q: Tensor, f: Tensor) -> Tensor:
+    """Adds a block of rows to each class's own part (K, R, R) in the directions; returns the rest of the features."""
+    axes = directions.to(f.dtype)
+    along = f @ axes
+    h += (q.T @ (along[:, :, None] * along[:, None]).flatten(1)).view_as(h)
+    return f.addmm(along, axes.T, alpha=-1)
 
 
 def coordinates(curvature: Curvature, ridge: Ridge | None, x: Tensor) -> Metric:
@@ -126,7 +155,7 @@ def coordinates(curvature: Curvature, ridge: Ridge | None, x: Tensor) -> Metric:
     if curvature.pair is not None:
         parts.append(_pair(curvature.pair, more, x, added))
     if curvature.own is not None:
-        parts.append(_own(curvature.own, more, added))
+        parts.append(_own(curvature, more, added))
     if ridge is not None and not is_diagonal(x):
         common = more.sum(0).rsqrt().nan_to_num(posinf=0.0)
         parts.append(Metric(m, lambda v: (v * common).expand(k, m), lambda g: g.sum(0) * common))
@@ -164,14 +193,27 @@ def _pair(h: Tensor, more: Tensor, x: Tensor, added: float) -> Metric:
     )
 
 
-def _own(h: Tensor, more: Tensor, added: float) -> Metric:
+def _own(curvature: Curvature, more: Tensor, added: float) -> Metric:
     """Coordinates of each class's row of x."""
-    k, m = more.shape
-    if h.ndim == 2:
-        scale = (h + more).clamp_(min=LEAST).rsqrt()
-        return Metric(k * m, lambda v: v.view(k, m) * scale, lambda g: (g * scale).view(-1))
-    solve, pull = _whitened(h, more, added)
-    return Metric(k * m, lambda v: solve(v.view(k, m)), lambda g: pull(g).view(-1))
+    (k, m), h, u = more.shape, curvature.own, curvature.directions
+    if u is None:
+        solve, pull = _whitened(h, more, added)
+        return Metric(k * m, lambda v: solve(v.view(k, m)), lambda g: pull(g).view(-1))
+    # With S^-2 the diagonal, G the strong part and N = S U, a class's block is S^-1 (1 + N G N^T) S^-1. The inverse root
+    # of the inner matrix is 1 - N A N^T with A (R, R) from the eigenvalues of L^T N^T N L, where G = L L^T.
+    scale = (h + more).clamp_(min=LEAST).rsqrt()
+    values, vectors = torch.linalg.eigh(curvature.strong.double())
+    lower = vectors * values.clamp_(min=0).sqrt()[:, None]
+    squares = (scale.square() @ (u[:, :, None] * u[:, None]).flatten(1)).view_as(lower)
+    values, vectors = torch.linalg.eigh(lower.mT @ squares @ lower)
+    lower, root = lower @ vectors, (1 + values.clamp_(min=0)).sqrt()
+    inner = (lower / (root * (root + 1))[:, None]) @ lower.mT
+
+    def shrink(v: Tensor) -> Tensor:
+        along = ((v * scale) @ u)[:, None] @ inner
+        return v.addcmul(along[:, 0] @ u.T, scale, value=-1)
+
+    return Metric(k * m, lambda v: shrink(v.view(k, m)) * scale, lambda g: shrink(g * scale).view(-1))
 
 
 def _whitened(h: Tensor, more: Tensor, added: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:

@@ -21,6 +21,7 @@ MANY = 4  # evaluations of a fold's fit that call for the curvature to be taken 
 TOLERANCE = 1e-6  # of the fits, in relative decrease of the objective
 GAIN = 5e-5  # relative improvement of the criterion that counts
 HOPELESS = 3e-4  # relative worsening at which a direction is given up
+ABSURD = 0.1  # relative excess over temperature scaling at which a fit is given up: it is on its way to infinity
 DECADES = 8  # from the strongest penalty to the weakest
 Strengths = tuple[float, ...]
 
@@ -94,13 +95,16 @@ class OutOfFold:
         if max(fit.n_evaluations for fit in fits) > MANY:
             self.curvature = None
         del metric  # as large as a curvature, and a fold that is not done takes one of its own
+        value = self._value([fit.x for fit in fits])
+        if value > (1 + ABSURD) * self.temperature_loss:
+            return value
         self.latest = [
             fit.x
             if fit.converged
             else descend(self.objective, sample, w, fit.x, self.ridge(strengths, start), stages).x
             for (sample, w, start), fit in zip(folds, fits, strict=True)
         ]
-        return self._value(self.latest)
+        return value if all(fit.converged for fit in fits) else self._value(self.latest)
 
     def _value(self, fits: list[Tensor]) -> float:
         ce = torch.empty(len(self.labels), dtype=torch.float64, device=self.labels.device)

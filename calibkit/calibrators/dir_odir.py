@@ -16,6 +16,10 @@ class DirODIR(MSODIR):
     It is ``MSODIR`` on log-probabilities in place of logits; arguments, attributes and errors are the same. The input
     are logits, as everywhere. A constant added to a row of logits changes nothing here, while it does in MS-ODIR.
 
+    Log-probabilities are below zero. So the scale of a class that has no rows runs to infinity, and with it the loss of
+    its first row elsewhere. Cross-validation sees that where the class is missing in a fold, and temperature scaling is
+    the fit.
+
     Paper: Kull, Perello Nieto, Kaengsepp, Silva Filho, Song and Flach 2019, "Beyond temperature scaling: Obtaining
     well-calibrated multi-class probabilities with Dirichlet calibration", NeurIPS, section 3.
 

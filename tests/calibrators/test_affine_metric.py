@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from calibkit.calibrators import _affine
 from calibkit.calibrators._affine import Ridge, Sample
-from calibkit.calibrators._affine_metric import coordinates, curvature_at
+from calibkit.calibrators._affine_metric import _own, coordinates, curvature_at
 from calibkit.objectives import NLL, LabelSmoothing
 
 
@@ -53,7 +53,10 @@ def test_curvature_equals_the_hessian_of_the_nll(k, diagonal, parts):
     if ours.own is not None:
         for c in (0, k - 1):
             own = hessian(lambda row, c=c: nll(torch.where(classes[:, None] == c, row, x)), x[c])
-            own = own if ours.own.ndim == 3 else own.diagonal()
+            if (u := ours.directions) is not None:
+                torch.testing.assert_close(ours.strong[c].double(), u.T @ own @ u, rtol=1e-4, atol=1e-7)
+                rest = torch.eye(k + 1).double() - u @ u.T
+                own = (rest @ own @ rest).diagonal()
             torch.testing.assert_close(ours.own[c].double(), own, rtol=1e-4, atol=1e-7)
 
 
@@ -75,6 +78,34 @@ def test_coordinates_are_adjoint_and_close_to_newton(k, diagonal):
         newton = torch.linalg.solve(h + 0.2 * torch.eye(len(h), dtype=h.dtype), flat)
         step = metric.step(metric.pull(g))
         torch.testing.assert_close((step.T if diagonal else step).flatten(), newton, rtol=1e-9, atol=1e-9)
+
+
+def test_own_coordinates_of_many_classes():
+    """``step(pull(g))`` is the inverse of what the coordinates were made for, by a dense solve. For log-probabilities,
+    whose level differs from row to row, that is closer to the Hessian than its diagonal alone.
+    """
+    k = 170
+    z, y = random_sample(400, k)
+    z = z.log_softmax(1) - 5 * torch.rand(400, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x, c = _affine.scaled_identity(0.5, z, diagonal=False), 3
+    weights = torch.full((400,), 1 / 400, dtype=torch.float64)
+    curvature = curvature_at(NLL(), Sample(z, y), weights, x)
+    more = torch.full_like(x, 1e-4)
+    metric = _own(curvature, more, 0.0)
+    g = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ours = metric.step(metric.pull(g))[c]
+    u = curvature.directions
+    made_for = (curvature.own[c].double() + more[c]).diag() + u @ curvature.strong[c].double() @ u.T
+    torch.testing.assert_close(ours, torch.linalg.solve(made_for, g[c]), rtol=1e-6, atol=1e-9)
+
+    p = _affine.apply(x, z).softmax(1)[:, c]
+    f = torch.cat([z, torch.ones(400, 1).double()], 1)
+    hessian = f.T @ (f * (p * (1 - p) / 400)[:, None]) + more[c].diag()
+
+    def largest(precondition):
+        return float(torch.linalg.eigvals(torch.linalg.solve(precondition, hessian)).real.max())
+
+    assert 5 * largest(made_for) < largest(hessian.diagonal().diag())
 
 
 def test_smoothing_and_weights():

@@ -90,6 +90,14 @@ def test_the_gradient_of_the_published_objective_vanishes(method, dtype, k, n, l
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_the_gradient_vanishes_with_many_classes(method):
+    """Beyond 160 the fit runs in other coordinates, without each class's whole Hessian."""
+    z, y = random_sample(0, 1700, 170)
+    fitted = method(lam=1e4, mu=1.0).fit(z.astype(np.float32), y)
+    assert relative_gradient(fitted, features(method, z.astype(np.float32)), y, 1e4, 1.0) < 1e-7
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_strong_penalties_leave_k_scales(method):
     z, y = random_sample(1, 500, 4)
     fitted, f = method(lam=1e9, mu=1e9).fit(z, y), features(method, z)
@@ -158,6 +166,20 @@ def test_the_choice_is_never_worse_than_temperature_scaling(method):
             assert out["chosen"] <= out["temperature"]
         fell_back.append(fitted.fell_back)
     assert fell_back[1] and not fell_back[0]
+
+
+def test_a_class_with_one_row():
+    """Log-probabilities are below zero. So a fold without the class lowers its probability for ever, by its own scale,
+    and the held-out row has an arbitrarily large loss.
+    """
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 5))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    once = (y != 0) | (np.arange(300) == np.flatnonzero(y == 0)[0])
+    z, y = 3 * z[once], y[once]
+    fitted = DirODIR().fit(z, y)
+    assert fitted.fell_back and fitted.cv_loss > 1.1 * fitted.cv_loss_temperature
+    np.testing.assert_allclose(fitted(z), TemperatureScaling().fit(z, y)(z), atol=1e-9)
 
 
 def test_a_given_penalty_stays():
