@@ -199,8 +199,8 @@ def _own(curvature: Curvature, more: Tensor, added: float) -> Metric:
     if u is None:
         solve, pull = _whitened(h, more, added)
         return Metric(k * m, lambda v: solve(v.view(k, m)), lambda g: pull(g).view(-1))
-    # With S^-2 the diagonal, G the strong part and N = S U, a class's block is S^-1 (1 + N G N^T) S^-1. The inverse root
-    # of the inner matrix is 1 - N A N^T with A (R, R) from the eigenvalues of L^T N^T N L, where G = L L^T.
+    # With S^-2 the diagonal, G the strong part and N = S U, a class's block is S^-1 (1 + N G N^T) S^-1. The inverse
+    # root of the inner matrix is 1 - N A N^T with A (R, R) from the eigenvalues of L^T N^T N L, where G = L L^T.
     scale = (h + more).clamp_(min=LEAST).rsqrt()
     values, vectors = torch.linalg.eigh(curvature.strong.double())
     lower = vectors * values.clamp_(min=0).sqrt()[:, None]
