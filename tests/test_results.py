@@ -242,6 +242,9 @@ def test_stand_in_is_at_most_partly(tmp_path):
     assert verdict(frame, "temperature_scaling") == "not run"
     assert verdict(frame, "temperature_scaling", stand_in={"densenet40": "resnet20"}) == "partly"
     assert verdict(frame, "identity", stand_in={"densenet40": "resnet20"}) == "not run"
+    elsewhere = ours(tmp_path / "x", rows(*pairs, source="ours", model="resnet20", dataset="cifar100"))
+    assert verdict(elsewhere, "temperature_scaling", stand_in={"densenet40": "resnet20"}) == "not run"
+    assert verdict(elsewhere, "temperature_scaling", stand_in={"densenet40": "cifar100/resnet20"}) == "partly"
 
 
 def test_unit_is_the_printed_one(tmp_path):

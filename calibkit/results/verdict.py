@@ -56,7 +56,8 @@ def compare(
         paper: notebook name, one of ``PAPERS``.
         table: one table of it; None: all.
         ours: rows to compare with. Default: ``load("ours")``.
-        stand_in: printed model -> the model of ours to hold against it. Its verdict is at most "partly", by the effect.
+        stand_in: printed model -> the model of ours to hold against it, ``"resnet20"``, or, where it was trained on
+            other data too, ``"camvid/deeplabv3_resnet34"``. Its verdict is at most "partly", by the effect.
 
     Returns:
         DataFrame: one row a printed number, columns ``SHOWN``; ``printed`` is text, ``ours low high`` are in its unit.
@@ -74,10 +75,10 @@ def compare(
     out = []
     for row in rows.itertuples():
         cell, base = _cell(row), _baseline(_cell(row))
-        model = (stand_in or {}).get(row.model, row.model)
-        mine, mine_base = (found.get(_with_model(c, model)) if c else None for c in (cell, base))
+        network = (stand_in or {}).get(row.model, row.model)
+        mine, mine_base = (found.get(_with_network(c, network)) if c else None for c in (cell, base))
         p_base = printed.get((row.table, *base), anywhere.get(base)) if base else None
-        out.append(_side_by_side(row, p_base, mine, mine_base, own_model=model == row.model))
+        out.append(_side_by_side(row, p_base, mine, mine_base, own_model=network == row.model))
     return pd.DataFrame(out, columns=list(SHOWN))
 
 
@@ -97,8 +98,10 @@ def _cell(row) -> tuple:
     return tuple(getattr(row, name) for name in CELL)
 
 
-def _with_model(cell: tuple, model: str) -> tuple:
-    return (cell[0], model, *cell[2:])
+def _with_network(cell: tuple, network: str) -> tuple:
+    """The cell of another network, a model or data set/model."""
+    dataset, _, model = network.rpartition("/")
+    return (dataset or cell[0], model, *cell[2:])
 
 
 def _baseline(cell: tuple) -> tuple | None:
