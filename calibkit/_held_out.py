@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from calibkit._batches import Feed
 from calibkit.data import IGNORE
 from calibkit.metrics import reliability_bins
+from calibkit.metrics.bootstrap import interval
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 100
@@ -59,7 +60,7 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
     drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
     resampled = [_of_all(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
     facts = _of_all(confusion.sum(0), gap.sum(0))
-    ends = {name: np.quantile([draw[name] for draw in resampled], (0.025, 0.975)).tolist() for name in facts}
+    ends = {name: interval(value, [draw[name] for draw in resampled], 0.95) for name, value in facts.items()}
     facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
     return np.concatenate(kept), np.concatenate(kept_labels), facts
 

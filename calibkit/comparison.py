@@ -127,4 +127,4 @@ class Comparison:
 
 
 def _estimate(value: float, draws: np.ndarray) -> Estimate:
-    return Estimate(float(value), *interval(draws, 0.95))
+    return Estimate(float(value), *interval(value, draws, 0.95))

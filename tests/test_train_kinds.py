@@ -112,11 +112,11 @@ def test_facts_of_pixels_by_hand(cache):
     assert facts["miou"] == pytest.approx((25 / 35 + 0) / 2)
     assert facts["ece"] == pytest.approx(0.75 - 25 / 35, abs=1e-7)
     assert facts["ece_by_batch"] == pytest.approx(facts["ece"], abs=1e-7)
-    # a resample has one of the images twice (1/4 each) or both: its ends are those of single images
+    # a resample has one of the images twice (1/4 each) or both: the ends are those of single images, reflected
     ends = facts["intervals"]
-    assert ends["accuracy"] == pytest.approx([0.5, 1.0])
-    assert ends["miou"] == pytest.approx([0.25, 1.0])  # class 1 does not occur in the second one
-    assert ends["ece"] == pytest.approx([0.75 - 25 / 35, 0.25], abs=1e-7)
+    assert ends["accuracy"] == pytest.approx((50 / 35 - 1.0, 50 / 35 - 0.5))
+    assert ends["miou"] == pytest.approx((25 / 35 - 1.0, 25 / 35 - 0.25))  # class 1 does not occur in the second one
+    assert ends["ece"] == pytest.approx((2 * facts["ece"] - 0.25, facts["ece"]), abs=1e-7)
 
 
 def test_what_does_not_fit_stays_on_disk(cache, monkeypatch):

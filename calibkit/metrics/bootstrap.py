@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals of the metrics."""
+"""Bootstrap intervals of the metrics, reflected at the measured value."""
 
 from __future__ import annotations
 
@@ -26,14 +26,24 @@ def bootstrap(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    """Percentile bootstrap intervals: rows are drawn with replacement, N of N, and the metrics computed on each draw.
+    r"""Bootstrap intervals: rows are drawn with replacement, N of N, and the metrics computed on each draw.
+
+    With v the value on the sample itself, and l and h the (1 - level) / 2 and (1 + level) / 2 quantiles of the draws,
+    the interval is the reflected one,
+
+    .. math:: [\, 2 v - h,\; 2 v - l \,] .
+
+    What resampling does to the value, sampling did to the truth: where the draws lie above v, the truth is likely below
+    it. A binned calibration error is such a case, for noise in a bin counts as error, in the sample once, in a resample
+    twice. Its *percentile* interval [l, h] lies too high and need not hold even v. The reflected one may lie below v
+    and reach below 0: then the error cannot be told from 0. It is not cut, so that its width is that of the draws.
+    Where v, l or h is not finite, the interval is [l, h].
 
     A metric of ``METRICS`` is computed from how often each row is drawn, without copying rows; its values equal those
     of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared.
 
-    Paper: Efron & Tibshirani 1993, Sec. 13.3. Binned calibration errors are biased upwards, on a resample more than
-    on the sample (the draw adds noise once more), so their intervals lie high and may not hold the sample's own value;
-    ``debiased_ece`` suffers less. An interval speaks of the draw of test samples, not of the training seed.
+    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap. An interval speaks of the draw of test samples, not
+    of the training seed.
 
     Args:
         probs: (N, K) probabilities.
@@ -41,8 +51,7 @@ def bootstrap(
         metrics: names of ``METRICS``, all of them if None; or a mapping of names to own functions ``f(probs, labels)``,
             which are called on every resample.
         n_resamples: number of resamples.
-        level: coverage in (0, 1); the interval is from the (1 - level) / 2 to the (1 + level) / 2 quantile, taken
-            outwards to the next resample's value.
+        level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
         seed: of numpy's PCG64, so the draws are the same on every device.
         n_bins: number of bins of the binned metrics.
 
@@ -60,8 +69,9 @@ def bootstrap(
         (0.72, 0.88)
     """
     _check_level(level)
-    values = _resampled(Sample.of(probs, labels), metrics, n_resamples, seed, n_bins)
-    return {name: interval(v, level) for name, v in values.items()}
+    sample, metrics = Sample.of(probs, labels), _named(metrics)
+    found, values = _resampled(sample, metrics, n_resamples, seed, n_bins), _measured(sample, metrics, n_bins)
+    return {name: interval(values[name], draws, level) for name, draws in found.items()}
 
 
 def bootstrap_difference(
@@ -75,7 +85,8 @@ def bootstrap_difference(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    """Percentile bootstrap intervals of metric(after) - metric(before), both taken on the same draws.
+    """Bootstrap intervals of metric(after) - metric(before), both taken on the same draws; reflected as those of
+    :func:`bootstrap`.
 
     What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
     methods differ beyond the chance of the test set where the interval does not hold 0.
@@ -108,8 +119,10 @@ def bootstrap_difference(
     first, second = Sample.of(before, labels), Sample.of(after, labels)
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
+    metrics = _named(metrics)
     a, b = (_resampled(sample, metrics, n_resamples, seed, n_bins) for sample in (first, second))
-    return {name: interval(b[name] - a[name], level) for name in a}
+    v, w = (_measured(sample, metrics, n_bins) for sample in (first, second))
+    return {name: interval(w[name] - v[name], b[name] - a[name], level) for name in a}
 
 
 def bootstrap_values(
@@ -146,7 +159,7 @@ def bootstrap_values(
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
-    return _resampled(Sample.of(probs, labels), metrics, n_resamples, seed, n_bins)
+    return _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
 
 
 def _check_level(level: float) -> None:
@@ -154,15 +167,31 @@ def _check_level(level: float) -> None:
         raise expected("level", "between 0 and 1", level)
 
 
-def interval(values: np.ndarray, level: float) -> tuple[float, float]:
-    """The ends of a percentile interval, taken outwards to the next value."""
+def interval(value: float, draws: np.ndarray, level: float) -> tuple[float, float]:
+    """The ends of the interval of a value from its resamples: see :func:`bootstrap`."""
     tail = (1.0 - level) / 2.0
-    low, high = np.quantile(values, tail, method="lower"), np.quantile(values, 1.0 - tail, method="higher")
+    low, high = np.quantile(draws, tail, method="lower"), np.quantile(draws, 1.0 - tail, method="higher")
+    if np.isfinite([value, low, high]).all():
+        low, high = 2 * value - high, 2 * value - low
     return float(low), float(high)
 
 
+def _named(metrics: Iterable[str] | Mapping[str, Metric] | None) -> tuple[str, ...] | Mapping[str, Metric]:
+    if isinstance(metrics, Mapping):
+        return metrics
+    return tuple(STATISTICS if metrics is None else (check_choice("metrics", name, STATISTICS) for name in metrics))
+
+
+def _measured(sample: Sample, metrics: tuple[str, ...] | Mapping[str, Metric], n_bins: int) -> dict[str, float]:
+    """Each metric on the sample itself, in which every row is drawn once."""
+    if isinstance(metrics, Mapping):
+        return {name: float(metric(sample.probs, sample.labels)) for name, metric in metrics.items()}
+    once = torch.ones(1, len(sample), dtype=torch.float64, device=sample.labels.device)
+    return {name: float(STATISTICS[name](sample, n_bins)(once)) for name in metrics}
+
+
 def _resampled(
-    sample: Sample, metrics: Iterable[str] | Mapping[str, Metric] | None, n_resamples: int, seed: int, n_bins: int
+    sample: Sample, metrics: tuple[str, ...] | Mapping[str, Metric], n_resamples: int, seed: int, n_bins: int
 ) -> dict[str, np.ndarray]:
     """Each metric on each draw: (n_resamples,)."""
     check_int("n_resamples", n_resamples, 1)
@@ -170,8 +199,7 @@ def _resampled(
     rng = np.random.default_rng(check_int("seed", seed, 0))
     if isinstance(metrics, Mapping):
         return _by_rows(sample, metrics, n_resamples, rng)
-    names = STATISTICS if metrics is None else [check_choice("metrics", name, STATISTICS) for name in metrics]
-    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, n_resamples, rng)
+    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in metrics}, n_resamples, rng)
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], n_resamples: int, rng: np.random.Generator) -> dict:

@@ -66,6 +66,22 @@ def test_coverage_of_the_nll():
     assert abs(np.mean([low <= true <= high for low, high in found]) - 0.9) < 4 * 0.021
 
 
+def test_coverage_of_the_ece():
+    """Confidence uniform on [0.5, 1], accuracy 0.02 below it: the true ECE is 0.02. Noise in eight bins of 125 makes an
+    ECE too large and its percentile interval too high; reflected, it nearly keeps its promise.
+    """
+    rng, held = np.random.default_rng(0), {"reflected": 0, "percentile": 0}
+    for _ in range(200):
+        top = rng.uniform(0.5, 1.0, 1000)
+        probs, labels = np.stack([top, 1 - top], 1), (rng.random(1000) > top - 0.02).astype(int)
+        low, high = bootstrap(probs, labels, ["ece"], n_resamples=200)["ece"]
+        value = METRICS["ece"](probs, labels)
+        held["reflected"] += low <= 0.02 <= high
+        held["percentile"] += 2 * value - high <= 0.02 <= 2 * value - low
+    assert held["reflected"] > 0.85 * 200
+    assert held["percentile"] < 0.4 * 200
+
+
 def test_higher_level_is_wider(mixed):
     narrow, wide = (bootstrap(*mixed, n_resamples=100, level=level) for level in (0.5, 0.99))
     assert all(wide[name][0] <= narrow[name][0] <= narrow[name][1] <= wide[name][1] for name in METRICS)
