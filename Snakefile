@@ -33,7 +33,7 @@ MISSING = [name for name in NETWORKS if name not in STORED]
 wildcard_constraints:
     dataset="[a-z0-9_]+",
     model="[a-z0-9_]+",
-    loss="[a-z0-9_,=.]+",
+    loss="[A-Za-z0-9_,=.-]+",
     seed="[0-9]+",
 
 

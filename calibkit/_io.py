@@ -34,6 +34,17 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     return path
 
 
+def remove_strays(folder: str | os.PathLike) -> None:
+    """Delete what killed writers left in a folder: temporary files of processes that are no more."""
+    for path in Path(folder).glob(".*.tmp"):
+        try:
+            os.kill(int(path.suffixes[-2][1:]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except PermissionError:  # another user's, alive
+            pass
+
+
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: bool = False) -> Path:
     """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk."""
     save = np.savez if fast else np.savez_compressed

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from calibkit._checks import expected
-from calibkit._io import read_npz, write_atomic, write_npz
+from calibkit._io import read_npz, remove_strays, write_atomic, write_npz
 from calibkit.logits import Logits, load
 from calibkit.recipes import Recipe
 
@@ -29,12 +29,13 @@ class Run:
     """The folder of one run: its facts, checkpoint and log."""
 
     def __init__(self, folder: Path, facts: dict) -> None:
-        self.folder, self.facts = folder, facts
+        self.folder, self.facts = folder, plain(facts)
         self.finished = (folder / "logits.npz").exists()
         if self.finished:
             self._check(load(folder / "logits.npz").meta)
 
     def _check(self, found: dict) -> None:
+        found = {"pretrained": False, **found}
         if "recipe" in found:  # what it does not name had no other value when it was written
             defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
             found = {**found, "recipe": {**plain(defaults), **found["recipe"]}}
@@ -44,6 +45,7 @@ class Run:
 
     def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
         """Fill model, loss and optimiser from the checkpoint; the epochs done so far."""
+        remove_strays(self.folder)
         if not (self.folder / "checkpoint.npz").exists():
             return []
         arrays = read_npz(self.folder / "checkpoint.npz")

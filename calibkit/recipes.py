@@ -52,13 +52,15 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Check every value; milestones may come as a list, as from a file."""
-        object.__setattr__(self, "milestones", tuple(self.milestones))
+        if not isinstance(self.milestones, tuple | list):
+            raise expected("milestones", "a tuple of fractions of the run", repr(self.milestones))
+        object.__setattr__(self, "milestones", tuple(check_real("milestones", m, 0.0, 1.0) for m in self.milestones))
         check_int("epochs", self.epochs, 1)
         check_int("batch_size", self.batch_size, 1)
         check_real("lr", self.lr, 0.0, open_low=True)
         check_real("momentum", self.momentum, 0.0, 1.0)
         check_real("weight_decay", self.weight_decay, 0.0)
-        check_real("warmup", self.warmup, 0.0)
+        check_real("warmup", self.warmup, 0.0, self.epochs)
         check_choice("schedule", self.schedule, ("steps", "cosine"))
         check_choice("augment", self.augment, ("crop+flip", "flip", "none"))
         check_choice("keep", self.keep, ("last", "best"))
@@ -148,6 +150,7 @@ VARIANTS: dict[str, dict[str, float]] = {"cutmix": {"cutmix": 0.5}, "mc_dropout"
 
 def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> Recipe:
     """The recipe for a data set: at the budget "paper" that of ``paper``, else that of the loss's own paper, else any.
+    At another budget there is one for all papers.
 
     Raises:
         ValueError: nobody has a recipe for it; the message lists those there are.
@@ -164,7 +167,7 @@ def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None) ->
         wanted = paper or (loss if loss in owners else next(iter(owners), None))
     else:
         wanted = budget
-    if (wanted, dataset) not in RECIPES:
+    if wanted not in owners:
         found = ", ".join("/".join(key) for key in RECIPES)
         raise expected("budget", f"one with a recipe: {found}", f"{paper or budget}/{dataset}")
     return RECIPES[wanted, dataset]

@@ -89,21 +89,46 @@ def cell(name: str, logits: Logits) -> dict[str, str]:
         dataset, model = EXTERNAL[name]
         facts = {"dataset": dataset, "model": model, "loss": "cross_entropy"}
         return facts | {"budget": "paper", "source": "author-logits"}
-    return {k: logits.meta[k] for k in ("dataset", "model", "loss", "budget")} | {"source": "ours"}
+    columns = ("dataset", "model", "loss", "budget")
+    if missing := [column for column in columns if column not in logits.meta]:
+        raise expected("logits", f"a file whose meta names {', '.join(columns)}", f"{name!r} without {missing[0]}")
+    return {column: logits.meta[column] for column in columns} | {"source": "ours"}
+
+
+def trainings(name: str) -> list[Logits]:
+    """The Logits called ``name``, and those of the same training from other seeds that lie beside them.
+
+    The seed is the end of the file's name, or of its folder's, as ``-s0``.
+    """
+    found, path = find(name), Path(zoo().get(name, name))
+    run = path.parent if path.name == "logits.npz" else path
+    match = re.fullmatch(r"(.+-s)\d+(\.npz)?", run.name)
+    if match is None or name in external():
+        return [found]
+    like = re.compile(re.escape(match[1]) + r"\d+" + re.escape(match[2] or ""))
+    beside = [other for other in sorted(run.parent.iterdir()) if other != run and like.fullmatch(other.name)]
+    paths = [other if match[2] else other / "logits.npz" for other in beside]
+    others = [load(other) for other in paths if other.exists()]
+    return [found, *(other for other in others if cell(name, other) == cell(name, found))]
 
 
 def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False) -> int:
     """Fit and measure method keys on one set of logits; returns how many rows of ``ours.csv`` are new or different.
 
+    Where the same network was trained from several seeds, a row is their mean: see :func:`trainings`.
+
     Args:
         name: of the zoo, of the external logits, or a path.
         keys: method keys; default: :func:`methods` of its loss, and on external logits :func:`replays`.
-        again: also those that ``ours.csv`` has already.
+        again: also those that ``ours.csv`` has already, of as many seeds.
+
+    Raises:
+        ValueError: unknown logits, or a file that does not say what network it is of.
     """
-    logits = find(name)
-    where = cell(name, logits)
-    test_logits, test_labels = logits.test
+    networks = trainings(name)
+    where = cell(name, networks[0])
     done = load_results("ours")
+    done = done[done["n_seeds"] >= len(networks)]
     for column, value in where.items():
         done = done[done[column] == value]
     changed = 0
@@ -112,37 +137,43 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     for key in keys:
         if not again and key in set(done["method"]):
             continue
-        fitted = calibrator(key).fit(*logits.val)
-        probs = fitted(torch.from_numpy(test_logits))
-        rows = measure([(probs, test_labels)], metrics=METRICS, method=key, note=_fitted(fitted, logits), **where)
-        if "test_pixels" in logits.meta:
-            rows = _of_pixels(rows, logits.meta["test_pixels"])
+        fits = [calibrator(key).fit(*logits.val) for logits in networks]
+        runs = [
+            (fit(torch.from_numpy(logits.test_logits)), logits.test_labels)
+            for fit, logits in zip(fits, networks, strict=True)
+        ]
+        rows = measure(runs, metrics=METRICS, method=key, note=_fitted(fits[0], networks[0]), **where)
+        if "test_pixels" in networks[0].meta:
+            rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
         # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
         changed += append(row for row in rows if np.isfinite([row["value"], row["low"], row["high"]]).all())
     return changed
 
 
-def _of_pixels(rows: list[dict], facts: dict) -> list[dict]:
+def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
     """The rows of a dense prediction: those of the network itself are of all pixels, where these are known.
 
     The other rows are of the sample of pixels that the Logits hold, and their intervals of pixels, as if these were
     independent; the notes say so.
     """
-    stamp = rows[0]
+    stamp, first = rows[0], of_seeds[0]
     if stamp["method"] == "identity":
-        rows = [row for row in rows if row["metric"] not in facts["intervals"]]
+        rows = [row for row in rows if row["metric"] not in first["intervals"]]
     rows = [row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows]
     if stamp["method"] == "identity":
-        note = f"{facts['pixels']} pixels, interval over images; mean of the ECE of batches {facts['ece_by_batch']:.4f}"
-        for name, (low, high) in facts["intervals"].items():
-            n_bins = 15 if name == "ece" else ""
-            of_all = {"metric": name, "value": facts[name], "low": low, "high": high, "n_bins": n_bins, "note": note}
-            rows.append(stamp | of_all)
+        by_batch = np.mean([facts["ece_by_batch"] for facts in of_seeds])
+        note = f"{first['pixels']} pixels, interval over images; mean of the ECE of batches {by_batch:.4f}"
+        for name in first["intervals"]:
+            values = np.array([facts[name] for facts in of_seeds])
+            low, high = np.mean([facts["intervals"][name] for facts in of_seeds], axis=0)
+            spread = {"std": float(values.std(ddof=1)) if len(values) > 1 else None}
+            of_all = {"metric": name, "value": float(values.mean()), "low": float(low), "high": float(high)} | spread
+            rows.append(stamp | of_all | {"n_bins": 15 if name == "ece" else "", "note": note})
     return rows
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:
-    """What a row's note says of the fit: its temperature, where there is one, and the ECE on the images it saw."""
+    """What a row's note says of the first fit: its temperature, if it has one, and the ECE on the images it saw."""
     temperature = getattr(calibrator, "temperature", None)
     seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
     return seen if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}; {seen}"
@@ -159,7 +190,8 @@ def ensure_logits(name: str, *, budget: str = "smoke", device: str = "auto") -> 
 
     Args:
         name: of the zoo (``"<dataset>/<model>-<loss>-s<seed>"``), of the external logits, or a path.
-        budget: "smoke" only reads; "reduced" and "paper" may train, into the zoo's folder.
+        budget: "smoke" only reads; "reduced" and "paper" train what is absent, into ``runs/<budget>`` of this checkout.
+            What is there is taken, of whatever budget; its ``meta`` says which.
         device: of that training.
 
     Raises:
@@ -169,11 +201,11 @@ def ensure_logits(name: str, *, budget: str = "smoke", device: str = "auto") -> 
         return find(name)
     from calibkit.__main__ import main
 
-    match = re.fullmatch(r"(\w+)/(\w+)-([\w,=.]+)-s(\d+)", name)
+    match = re.fullmatch(r"(\w+)/(\w+)-([\w,=.-]+)-s(\d+)", name)
     if match is None:
         raise expected("logits", "<dataset>/<model>-<loss>-s<seed>", repr(name))
     dataset, model, loss, seed = match.groups()
-    folder = Path("runs") / name
+    folder = Path(__file__).resolve().parents[1] / "runs" / budget / name
     facts = ["--dataset", dataset, "--model", model, "--loss", loss, "--seed", seed, "--budget", budget]
     if main(["train", *facts, "--device", device, "--out", str(folder)]):
         raise expected("logits", "a network that can be trained", repr(name))

@@ -8,6 +8,7 @@ seen.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 import time
@@ -23,11 +24,11 @@ from torch import Tensor, nn
 from calibkit import _distributed as distributed
 from calibkit import data as datasets
 from calibkit._batches import Feed, shuffled
-from calibkit._checks import check_choice, expected
+from calibkit._checks import check_choice, check_int, expected
 from calibkit._held_out import logits_of, maps_of, pixels_of
 from calibkit._io import commit, write_npz
 from calibkit._keys import make, parse_key
-from calibkit._run import Run, plain
+from calibkit._run import Run
 from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
@@ -68,35 +69,45 @@ def fit(
         seed: of image order, augmentation and stochastic layers.
         device: "auto", "cpu" or "cuda".
         devices: processes or GPUs; more than one trains with distributed data parallel, each on its share of every
-            batch, with batch statistics and loss of the whole batch, so that the result is that of one.
+            batch, with batch statistics and loss of the whole batch, so that the result is that of one; but for
+            dropout, whose masks are then others.
         compile: run the network through ``torch.compile``: faster on a GPU after minutes of compiling.
         meta: facts to store in the Logits beside the run's own, as model and loss names.
 
     Raises:
-        ValueError: a folder that holds a run with another recipe, data set or seed; a recipe with CutMix for what is
+        ValueError: a folder that holds a run with another recipe, loss, data set or seed; a loss that is not finite any
+            more, after which the last checkpoint stays; no GPU for ``device="cuda"``; a recipe with CutMix for what is
             no image or for a loss that keeps a history of images; one with dropout for a network without a last linear
             layer.
     """
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 
     spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     check_choice("device", device, ("auto", "cpu", "cuda"))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise expected("device", '"auto" or "cpu", as there is no GPU', '"cuda"')
+    check_int("devices", devices, 1)
+    check_int("seed", seed, 0)
     if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
-    run = Run(Path(folder), {**(meta or {}), "dataset": data, "seed": seed, "recipe": plain(asdict(recipe))})
+    facts = {"loss": type(loss).__name__, **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
+    run = Run(Path(folder), facts)
+    if recipe.dropout:
+        mc_dropout(model, recipe.dropout, recipe.passes, seed=seed)
     if run.finished:
         load_weights(model, run.folder / "weights.npz")
         return load_logits(run.folder / "logits.npz")
 
     torch.manual_seed(seed)
-    fabric = Fabric(accelerator=device, devices=devices, precision=recipe.precision)
+    # Of a block that stochastic depth skips, no process has a gradient: data parallel training has to look for these.
+    strategy = DDPStrategy(find_unused_parameters=True) if devices > 1 else "auto"
+    fabric = Fabric(accelerator=device, devices=devices, strategy=strategy, precision=recipe.precision)
     fabric.launch()
     dtype = torch.float64 if recipe.precision == "64-true" else torch.float32
     splits = {name: datasets.load(data, name) for name in ("train", "val", "test")}
     if recipe.n_tokens is not None:
         splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
-    if recipe.dropout:
-        mc_dropout(model, recipe.dropout, recipe.passes, seed=seed)
     model = model.to(fabric.device, memory_format=torch.channels_last)
     if fabric.world_size > 1:
         model = distributed.synchronise(model, fabric.device)
@@ -194,13 +205,14 @@ def assemble(
         name, options = "cross_entropy", {}
     cls = LOSSES[name]
     options = LOSS_OPTIONS.get((name, dataset), {}) | options
-    facts = {"model": model, "loss": key, "loss_options": options, "budget": budget}
+    facts = {"model": model, "loss": key, "loss_options": options, "budget": budget, "pretrained": pretrained}
     if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
         options = options | {"n_samples": len(datasets.load(dataset, "train").labels)}
     torch.manual_seed(seed)
     weights = {"weights": "DEFAULT"} if pretrained else {}
     network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
-    return network.double() if recipe.precision == "64-true" else network, make(cls, "loss", options), recipe, facts
+    dtype = torch.float64 if recipe.precision == "64-true" else torch.float32  # whatever torch's default is
+    return network.to(dtype), make(cls, "loss", options), recipe, facts
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
@@ -250,7 +262,7 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed) ->
         optimizer.zero_grad(set_to_none=True)
         fabric.backward(value * world)
         if recipe.clip_norm is not None:
-            fabric.clip_gradients(model, optimizer, max_norm=recipe.clip_norm)
+            fabric.clip_gradients(model, optimizer, max_norm=recipe.clip_norm, error_if_nonfinite=False)
         optimizer.step()
         hits = logits.detach().argmax(1) == y
         if indexed:
@@ -260,6 +272,10 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed) ->
     if indexed:
         loss.end_epoch()
     loss_sum, hits, counted = total.tolist()
+    if not math.isfinite(loss_sum):
+        raise expected(
+            "loss", "finite: a lower `lr` or a smaller `clip_norm` may help", f"{loss_sum} in epoch {epoch + 1}"
+        )
     return [lr, loss_sum / counted, hits / counted]
 
 

@@ -18,10 +18,15 @@ from calibkit.losses import LOSSES
 from calibkit.train import Recipe, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
+class Skipped(nn.Sequential):
+    def forward(self, x):  # stochastic depth
+        return super().forward(x) if not self.training or torch.rand(()) < 0.5 else x
 layers = nn.Conv2d(1, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)
-model = nn.Sequential(*layers).double()
 name, devices, folder = sys.argv[1:]
-mixed, name = name == "cutmix", name.replace("cutmix", "cross_entropy")
+if name == "skipped":
+    layers = *layers[:4], Skipped(nn.Linear(72, 72)), layers[4]
+model = nn.Sequential(*layers).double()
+mixed, name = name == "cutmix", {"cutmix": "cross_entropy", "skipped": "cross_entropy"}.get(name, name)
 recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true",  # 31 rows remain
                 cutmix=float(mixed))
 loss = LOSSES[name](**({"n_samples": 1000} if name == "crl" else {}))
@@ -29,10 +34,10 @@ fit(model, loss, "digits", recipe, folder=folder, device="cpu", devices=int(devi
 """
 
 
-@pytest.mark.parametrize("name", ["crl", "mdca", "cutmix"])
+@pytest.mark.parametrize("name", ["crl", "mdca", "cutmix", "skipped"])
 def test_two_processes_give_the_result_of_one(tmp_path, name):
     """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows. CutMix
-    pairs images of different processes.
+    pairs images of different processes. A layer that is skipped has no gradient.
     """
     script = tmp_path / "run.py"
     script.write_text(RUN)

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from calibkit import record, results
 from calibkit.__main__ import main
@@ -11,6 +12,7 @@ from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.calibrators import load as load_calibrator
 from calibkit.logits import Logits
 from calibkit.logits import load as load_logits
+from calibkit.metrics import nll
 from calibkit.results import rows
 
 
@@ -147,3 +149,30 @@ class TestCommandLine:
     def test_bad_input_says_so_and_exits_1(self, command, message, capsys):
         assert main(command) == 1
         assert message in capsys.readouterr().err
+
+
+def test_seeds_of_one_training_are_one_row(toy, tmp_path):
+    """Their mean and standard deviation, whichever is recorded first; beside files and beside folders."""
+    logits = load_logits(toy)
+    other = Logits(*logits.val, 0.5 * logits.test_logits, logits.test_labels, logits.meta)
+    for name in ("a-s{}.npz", "run-s{}/logits.npz"):
+        first, second = (tmp_path / name.format(seed) for seed in (0, 11))
+        logits.save(first)
+        record.record(str(first), ["identity"], again=True)
+        assert set(results.load("ours")["n_seeds"]) == {1}
+        other.save(second)
+        logits.save(tmp_path / name.format("0-other"))  # not a seed
+        assert record.record(str(second), ["identity"]) > 0
+        row = results.load("ours").query("metric == 'nll'").squeeze()
+        values = [nll(softmax(x.test_logits, axis=1), x.test_labels) for x in (logits, other)]
+        assert row["n_seeds"] == 2
+        assert (row["value"], row["std"]) == pytest.approx((np.mean(values), np.std(values, ddof=1)), rel=1e-5)
+
+
+def test_a_file_without_facts_is_not_recorded(tmp_path):
+    z, y = np.eye(3), np.arange(3)
+    path = Logits(z, y, z, y).save(tmp_path / "x.npz")
+    with pytest.raises(
+        ValueError, match="Expected `logits` to be a file whose meta names dataset, model, loss, budget"
+    ):
+        record.record(str(path))

@@ -15,7 +15,9 @@ from torch import nn
 
 from calibkit import data, train
 from calibkit._batches import crop_and_flip
+from calibkit._io import remove_strays
 from calibkit.logits import load
+from calibkit.losses import LOSSES
 from calibkit.models import build, load_weights
 from calibkit.train import Recipe, fit, predict
 
@@ -47,6 +49,16 @@ def changed(path):
         return None
 
 
+def test_what_killed_writers_left_is_removed(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, alive = (tmp_path / f".x.npz.{pid}.tmp" for pid in (ended.pid, os.getpid()))
+    dead.touch()
+    alive.touch()
+    remove_strays(tmp_path)
+    assert list(tmp_path.iterdir()) == [alive]
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run that nothing disturbs."""
@@ -74,7 +86,7 @@ def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
     resumed = load(tmp_path / "logits.npz")
     np.testing.assert_array_equal(resumed.test_logits, whole.test_logits)
     np.testing.assert_array_equal(resumed.val_logits, whole.val_logits)
-    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp" and str(os.getpid()) in path.name]
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_a_finished_run_is_returned_with_its_weights(tmp_path):
@@ -119,8 +131,62 @@ def test_another_recipe_does_not_take_over_a_folder(tmp_path):
     fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
         fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(2, precision="64-true"), folder=tmp_path)
+    once = partial(fit, digits_model(), data="digits", recipe=Recipe(1, precision="64-true"), folder=tmp_path)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path, seed=1)
+        once(nn.CrossEntropyLoss(), seed=1)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with loss MbLS, but got CrossEntropyLoss"):
+        once(LOSSES["mbls"]())
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with pretrained True, but got False"):
+        once(nn.CrossEntropyLoss(), meta={"pretrained": True})
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_path):
+    """Two epochs that go well, then the loss is lost: the checkpoint is that of the second."""
+    calls = 0
+
+    class Lost(nn.CrossEntropyLoss):
+        def forward(self, logits, labels):
+            nonlocal calls
+            calls += 1
+            return super().forward(logits, labels) * (1.0 if calls <= 4 else torch.nan)
+
+    for clip_norm in (None, 2.0):
+        calls, folder = 0, tmp_path / str(clip_norm)
+        recipe = Recipe(4, batch_size=500, precision="64-true", clip_norm=clip_norm)
+        with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 3"):
+            fit(digits_model(), Lost(), "digits", recipe, folder=folder)
+        with np.load(folder / "checkpoint.npz") as checkpoint:
+            assert len(checkpoint["history"]) == 2
+            assert all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("model/"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("devices", 0, "Expected `devices` to be an integer >= 1, but got 0"),
+        ("devices", "x", "Expected `devices` to be an integer"),
+        ("seed", 1.5, "Expected `seed` to be an integer"),
+        ("device", "gpu", "Expected `device` to be one of auto, cpu, cuda"),
+    ],
+)
+def test_bad_options(tmp_path, option, value, message):
+    with pytest.raises(ValueError, match=message):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(tmp_path):
+    with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
+
+
+def test_the_default_dtype_is_not_that_of_the_network():
+    torch.set_default_dtype(torch.float64)
+    try:
+        network, *_ = train.assemble("cifar10", "resnet20", "focal", "reduced")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {p.dtype for p in network.parameters()} == {torch.float32}
 
 
 def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
@@ -169,6 +235,10 @@ def testcrop_and_flip_against_a_loop():
         ("augment", True, "Expected `augment` to be one of"),
         ("keep", "first", "Expected `keep` to be one of"),
         ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
+        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
+        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
+        ("milestones", ("a",), "Expected `milestones` to be a number"),
+        ("warmup", 2.0, "Expected `warmup` to be a number in"),
     ],
 )
 def test_bad_recipes(option, value, message):
@@ -205,6 +275,8 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
     assert int(whole.epochs) == 2 and 0 < int(whole.counts.max()) <= 2
     assert int(whole.counts.sum()) > 1000 * 0.2
 
+    crl = {"loss": "crl"}
+
     class Stop(CRL):
         def end_epoch(self):
             super().end_epoch()
@@ -212,9 +284,9 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(digits_model(), Stop(n_samples=1000), "digits", Recipe(2, **recipe), folder=tmp_path / "cut")
+        fit(digits_model(), Stop(n_samples=1000), "digits", Recipe(2, **recipe), folder=tmp_path / "cut", meta=crl)
     again = CRL(n_samples=1000)
-    second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut")
+    second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut", meta=crl)
     np.testing.assert_array_equal(first.test_logits, second.test_logits)
     assert torch.equal(again.counts, whole.counts)
 

@@ -13,8 +13,8 @@ from calibkit.__main__ import main
 from calibkit._batches import Mix
 from calibkit.logits import load
 from calibkit.losses import CRL
-from calibkit.models import mc_dropout
-from calibkit.train import Recipe, assemble, fit
+from calibkit.models import build, mc_dropout
+from calibkit.train import Recipe, assemble, fit, predict
 
 RECIPE = Recipe(1, batch_size=60, lr=0.05, augment="none", precision="64-true")
 
@@ -126,6 +126,24 @@ def test_mc_dropout_is_the_mean_over_masks():
     torch.testing.assert_close(log_p.exp(), by_hand)
     torch.testing.assert_close(network(x[:2]), log_p[:2])  # the same masks for every sample and call
     assert (log_p.amax(1) < plain.log_softmax(1).amax(1)).double().mean() > 0.5
+
+
+def test_a_second_call_replaces_the_first():
+    x = torch.randn(7, 6, generator=torch.Generator().manual_seed(0))
+    once, twice = nn.Linear(6, 3), nn.Linear(6, 3)
+    twice.load_state_dict(once.state_dict())
+    mc_dropout(mc_dropout(twice, 0.5, 5, seed=1), 0.25, 40, seed=3)
+    torch.testing.assert_close(twice.eval()(x), mc_dropout(once, 0.25, 40, seed=3).eval()(x), rtol=0, atol=0)
+
+
+def test_a_finished_run_gives_back_its_network(tmp_path):
+    """With dropout before its last layer: what it predicts are the logits of the run."""
+    recipe = Recipe(1, batch_size=100, precision="64-true", dropout=0.5)
+    for _ in range(2):
+        network = build("small_cnn", 10, channels=1).double()
+        logits = fit(network, nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path)
+        predicted = predict(network, data.load("digits", "test").inputs, "digits")
+        np.testing.assert_allclose(predicted, logits.test_logits, rtol=0, atol=1e-12)
 
 
 def test_mc_dropout_drops_in_training_only_features_of_the_last_layer():

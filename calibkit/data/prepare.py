@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 
 from calibkit._checks import check_choice, expected
-from calibkit._io import write_atomic
+from calibkit._io import remove_strays, write_atomic
 from calibkit.data import (
     DATASETS,
     cache,
@@ -83,8 +83,7 @@ def prepare(
     folder = cache() / name
     if not targets:
         return folder
-    for stray in folder.glob(".*.tmp"):
-        stray.unlink()
+    remove_strays(folder)
     needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
     samples = source.read(name, {file.name: _verified(file, archive, len(needed)) for file in needed})
     for split, paths in targets.items():

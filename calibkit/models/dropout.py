@@ -18,7 +18,7 @@ from calibkit._checks import check_int, check_real, expected
 
 
 def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: int = 0) -> nn.Module:
-    r"""Puts dropout before the last linear layer of ``model``, in place; returns it.
+    r"""Puts dropout before the last linear layer of ``model``, in place; returns it. A second call replaces the first.
 
     In training mode the features of that layer are dropped as usual. In evaluation mode the logits become
     :math:`\log p` of the mean over ``passes`` masks. Only the last layer is random, so that all passes cost one pass
@@ -61,6 +61,7 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
         by_pass = torch.stack([F.linear(inputs[0] * m.to(output), layer.weight, layer.bias) for m in masks])
         return by_pass.log_softmax(-1).logsumexp(0) - math.log(passes)
 
-    linear.register_forward_pre_hook(drop)
-    linear.register_forward_hook(average)
+    for hook in getattr(linear, "mc_dropout", ()):  # of an earlier call
+        hook.remove()
+    linear.mc_dropout = linear.register_forward_pre_hook(drop), linear.register_forward_hook(average)
     return model
