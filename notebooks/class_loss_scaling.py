@@ -742,10 +742,11 @@ THREE = ("CE", "balanced", "CLS")
 
 
 def three_losses(cell, cal_key):
-    """ECE with its interval, and accuracy, of one calibrator fitted to each of the three losses."""
+    """ECE with its interval, and accuracy, of one calibrator fitted to each of the three losses; unbroken in a table."""
     keys = {obj: key(cal_key, OBJECTIVES[obj]) for obj in THREE}
     accuracies = (f"{measured(cell, method, 'accuracy').value:.2f}" for method in keys.values())
-    return {obj: f"{measured(cell, method):.2f}" for obj, method in keys.items()} | {"accuracy": "  ".join(accuracies)}
+    cells = {obj: f"{measured(cell, method):.2f}" for obj, method in keys.items()} | {"accuracy": "  ".join(accuracies)}
+    return {name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in cells.items()}
 
 
 def print_differences(name, network, cal_key):
@@ -765,8 +766,8 @@ for network, cell in NETWORKS.items():
         base, balanced, scaled = (measured(cell, key(cal_key, OBJECTIVES[obj])).value for obj in THREE)
         share = "" if network == "sctl-cifar10-densenet40" else f"{100 * (base - balanced) / (base - scaled):.0f} %"
         table[short[network], cal] = three_losses(cell, cal_key) | {"by balance alone": share}
-print("exact fits, test ECE in percent [95 % interval]; accuracy with each of the three, percent;")
-print("share of the gain in ECE from CE to CLS that balance alone brings")
+print("exact fits: test ECE in percent, with its 95 % interval, and accuracy in percent with the three in turn;")
+print("by balance alone: its share of the gain in ECE from CE to CLS")
 pd.DataFrame(table).T
 
 # %% [markdown]

@@ -645,8 +645,10 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["classifier", "bins"]))
 # ### The bootstrap
 #
 # A test set is one draw, and another would give another number. The *bootstrap* {cite:p}`efron1993introduction`
-# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95 % of the resampled values are
-# the *percentile interval*. One call gives it for any metric:
+# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95 % of the resampled values, from
+# $l$ to $h$, are the *percentile interval*. The *reflected interval* {cite:p}`davison1997bootstrap` mirrors it at the
+# value $v$ of the sample itself, $[2v - h, 2v - l]$. The thought behind it: what resampling does to $v$, sampling did to
+# the truth. One call gives it for any metric:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -659,11 +661,10 @@ values, intervals = (
 show(pd.DataFrame({name: (values[name], *intervals[name]) for name in chosen}, index=["value", "low", "high"]).T, 4)
 
 # %% [markdown]
-# A 95 % interval should hold the truth for 95 of 100 test sets. For an average over samples, such as accuracy, NLL or
-# Brier score, it does. For a biased estimator there is reason for doubt: a resample repeats some samples, so it is
-# noisier than the test set, and the bias enters a second time. We can count, since the truth is known. Beside the
-# percentile interval $(l, h)$ stands the *reflected* one, $(2 e - h, 2 e - l)$ around the estimate $e$, which shifts
-# the interval by the bias that the resamples show.
+# For the first three both intervals are nearly the same. For a biased estimator they are not: a resample repeats some
+# samples, so it is noisier than the test set, and the bias enters a second time. The percentile interval of an ECE
+# then lies above the ECE; the reflected one lies below, by as much. A 95 % interval should hold the truth for 95 of 100
+# test sets. We can count, since the truth is known:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -678,8 +679,8 @@ for name in TRUTH:
         for metric, (low, high) in bootstrap(
             probs, labels, measured, n_resamples=200, n_bins=n_bins, seed=seed
         ).items():
-            reflected = 2 * estimates[metric] - high, 2 * estimates[metric] - low
-            held.append((metric, *(a <= target[metric] <= b for a, b in ((low, high), reflected))))
+            percentile = 2 * estimates[metric] - high, 2 * estimates[metric] - low
+            held.append((metric, *(a <= target[metric] <= b for a, b in (percentile, (low, high)))))
     rows[name] = pd.DataFrame(held, columns=["metric", "percentile", "reflected"]).groupby("metric", sort=False).mean()
 print(f"share of 95 % intervals that hold the truth, percent; {n_repeats} test sets of {n} samples")
 show(100 * pd.concat(rows, axis=1), 0)
@@ -687,10 +688,8 @@ show(100 * pd.concat(rows, axis=1), 0)
 # %% [markdown]
 # Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets. The percentile interval
 # of `ece` nearly keeps it for the over-confident classifier. It fails on the wavy one, and on the calibrated one no
-# interval ever holds the truth: no resample has an ECE of zero. The reflected interval is better, but not right either.
-#
-# So an interval of ECE is read as a *width*: how far the number would move on another test set. The
-# {ref}`protocol <sec-intervals>` uses it in this way only.
+# interval ever holds the truth: no resample has an ECE of zero. The reflected interval is better there, but not right
+# either. It is the one in this book; read it as somewhat narrower than it should be.
 #
 # ### How many samples separate two networks?
 #
@@ -998,8 +997,8 @@ plt.show()
 #   that it cannot see.
 # - ECE has a bias of about $\sqrt{2 M v / \pi N}$ on a calibrated classifier. At $N = 10{,}000$ and 15 bins that is 0.5
 #   to 1 point. New labels drawn from the probabilities themselves show it for any data set.
-# - The percentile interval of ECE gives a width, not a 95 % statement: for a calibrated classifier it never held the
-#   truth.
+# - The percentile interval of ECE never held the truth for a calibrated classifier. The reflected interval comes nearer
+#   to its 95 %, and is the one in this book.
 # - Differences below half a point between independent test sets of 10,000 cannot be told from chance. Paired
 #   differences can be far sharper, but not near calibration.
 # - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
