@@ -32,8 +32,8 @@ class ACLS(RankedLoss):
             :math:`\operatorname{ReLU}(z_{\hat y} - M)^2`, which adding a constant to all logits changes. The default is
             ``"code"``, for the weights and the published numbers come from it.
         part: what Table 5 leaves of it. ``"both"``; ``"adaptive"``: the smoothing function of eq. 10 without the
-            indicator, from the minimum in both variants; ``"conditional"``: the indicator of eq. 11 with constant
-            smoothing, hinges and not their squares.
+            indicator, in the variant ``"code"`` where the top logit is positive; ``"conditional"``: the indicator of
+            eq. 11 with constant smoothing, hinges and not their squares.
         indicator: ``"margin"``, eq. 11. ``"ranking"`` is the control of Table 6: a sample is smoothed if its confidence
             and its history of right predictions order it and the next of the batch differently (supplement eq. 21). The
             loss is then called with the samples' positions, ``loss(logits, labels, index)``, as `CRL` is.
@@ -93,8 +93,7 @@ class ACLS(RankedLoss):
     def _smoothing(self, z: Tensor, keep: Tensor, ranked: Tensor | None) -> Tensor:
         low, top = z.detach().aminmax(dim=1, keepdim=True)
         margin = self.margin if ranked is None and self.part != "adaptive" else 0.0
-        from_low = self.variant == "paper" or self.part == "adaptive"
-        height = torch.relu((z - low if from_low else z) - margin)
+        height = torch.relu(z - low - margin if self.variant == "paper" else z - margin)
         depth = torch.relu(top - z - margin)  # the top class itself gives 0
         if self.part != "conditional":
             height, depth = height.square(), depth.square()

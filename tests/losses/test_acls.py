@@ -97,10 +97,16 @@ class TestAblations:
         top, top_class = logits.max(1, keepdim=True)
         height = logits - logits.min(1, keepdim=True).values
         want = torch.where(one_hot(top_class[:, 0], 6) == 1, 2 * 0.1 * height, -2 * 0.01 / 5 * (top - logits)) / 12
-        for margin, variant in ((0.0, "paper"), (7.0, "paper"), (7.0, "code")):
-            loss = ACLS(margin=margin, variant=variant, part="adaptive")
-            for shift in (0.0, -20.0):  # all logits below zero
-                assert torch.allclose(gradient(loss.penalty, logits + shift, labels), want, rtol=1e-9)
+        for margin in (0.0, 7.0):
+            loss = ACLS(margin=margin, variant="paper", part="adaptive")
+            assert torch.allclose(gradient(loss.penalty, logits, labels), want, rtol=1e-12)
+
+    def test_adaptive_code_has_no_push_on_a_negative_top(self, batch, gradient):
+        """The code's first term is ReLU(z)^2, from zero and not from the smallest logit."""
+        logits, labels = batch
+        slope = gradient(ACLS(part="adaptive").penalty, logits - logits.max() - 1, labels)
+        top = logits.argmax(1, keepdim=True)
+        assert (slope.gather(1, top) == 0).all() and (slope < 0).any()
 
     def test_conditional_has_a_constant_smoothing_function(self, batch, gradient, one_hot):
         """f = lambda_1 and lambda_2 where eq. 11 holds, as in Table 2's row MbLS, and 0 elsewhere."""
