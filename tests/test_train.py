@@ -15,7 +15,6 @@ from torch import nn
 
 from calibkit import data, train
 from calibkit._batches import crop_and_flip
-from calibkit._io import remove_strays
 from calibkit.logits import load
 from calibkit.losses import LOSSES
 from calibkit.models import build, load_weights
@@ -47,16 +46,6 @@ def changed(path):
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-def test_what_killed_writers_left_is_removed(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    dead, alive = (tmp_path / f".x.npz.{pid}.tmp" for pid in (ended.pid, os.getpid()))
-    dead.touch()
-    alive.touch()
-    remove_strays(tmp_path)
-    assert list(tmp_path.iterdir()) == [alive]
 
 
 @pytest.fixture(scope="module")
@@ -140,55 +129,6 @@ def test_another_recipe_does_not_take_over_a_folder(tmp_path):
         once(nn.CrossEntropyLoss(), meta={"pretrained": True})
 
 
-def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_path):
-    """Two epochs that go well, then the loss is lost: the checkpoint is that of the second."""
-    calls = 0
-
-    class Lost(nn.CrossEntropyLoss):
-        def forward(self, logits, labels):
-            nonlocal calls
-            calls += 1
-            return super().forward(logits, labels) * (1.0 if calls <= 4 else torch.nan)
-
-    for clip_norm in (None, 2.0):
-        calls, folder = 0, tmp_path / str(clip_norm)
-        recipe = Recipe(4, batch_size=500, precision="64-true", clip_norm=clip_norm)
-        with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 3"):
-            fit(digits_model(), Lost(), "digits", recipe, folder=folder)
-        with np.load(folder / "checkpoint.npz") as checkpoint:
-            assert len(checkpoint["history"]) == 2
-            assert all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("model/"))
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("devices", 0, "Expected `devices` to be an integer >= 1, but got 0"),
-        ("devices", "x", "Expected `devices` to be an integer"),
-        ("seed", 1.5, "Expected `seed` to be an integer"),
-        ("device", "gpu", "Expected `device` to be one of auto, cpu, cuda"),
-    ],
-)
-def test_bad_options(tmp_path, option, value, message):
-    with pytest.raises(ValueError, match=message):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(tmp_path):
-    with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
-
-
-def test_the_default_dtype_is_not_that_of_the_network():
-    torch.set_default_dtype(torch.float64)
-    try:
-        network, *_ = train.assemble("cifar10", "resnet20", "focal", "reduced")
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert {p.dtype for p in network.parameters()} == {torch.float32}
-
-
 def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     """A loss that destroys the network in its fourth epoch: "best" ends above "last"."""
     recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "milestones": (), "precision": "64-true"}
@@ -223,32 +163,6 @@ def testcrop_and_flip_against_a_loop():
         window = padded[top : top + 5, left : left + 7]
         np.testing.assert_array_equal(got[i].numpy(), window[:, ::-1] if flips[i] else window)
     np.testing.assert_array_equal(got[1], images[1])  # offset (4, 4) is the image itself
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
-        ("lr", float("nan"), "Expected `lr` to be a number"),
-        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
-        ("precision", "16", "Expected `precision` to be one of"),
-        ("augment", True, "Expected `augment` to be one of"),
-        ("keep", "first", "Expected `keep` to be one of"),
-        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
-        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
-        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
-        ("milestones", ("a",), "Expected `milestones` to be a number"),
-        ("warmup", 2.0, "Expected `warmup` to be a number in"),
-    ],
-)
-def test_bad_recipes(option, value, message):
-    with pytest.raises(ValueError, match=message):
-        Recipe(**{"epochs": 1, option: value})
-
-
-def test_bad_data_name(tmp_path):
-    with pytest.raises(ValueError, match="Expected `data` to be one of digits"):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digit", RECIPE, folder=tmp_path)
 
 
 @pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.9173), ("resnet56", 0.9339)])
