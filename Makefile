@@ -19,7 +19,7 @@ SOURCES := calibkit tests tools benchmarks notebooks
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval results paper losses epoch bench clean
+.PHONY: help install book notebooks html test lint unit nbval gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -55,6 +55,9 @@ unit: install  ## Run the unit tests and the doctests
 nbval: install  ## Run every notebook and compare the outputs marked NBVAL_CHECK_OUTPUT with the stored ones
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
 		tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope $(NOTEBOOKS))
+
+gpu: install  ## Run the tests that need a GPU
+	$(BIN)/python -m pytest tests -m gpu
 
 results: install  ## Fit every calibrator on every stored network and record the numbers in book/results/ours.csv
 	$(BIN)/python -m calibkit calibrate --all --record

@@ -70,7 +70,7 @@ def test_command_in_prose_exists(page, command):
 
 
 def test_targets():
-    wanted = "help install book html test lint unit notebooks nbval results paper clean bench epoch losses".split()
+    wanted = "help install book html test lint unit notebooks nbval results paper clean bench epoch losses gpu".split()
     assert sorted(TARGETS) == sorted(wanted)
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split()
     assert sorted(phony) == sorted(wanted)

@@ -16,7 +16,9 @@ from calibkit.objectives import OBJECTIVES, LabelSmoothing
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
 DEVICES = [
     "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
+    pytest.param(
+        "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+    ),
 ]
 
 
