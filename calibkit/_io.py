@@ -6,6 +6,7 @@ And the commit that is written into them.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -37,8 +38,10 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
 def remove_strays(folder: str | os.PathLike) -> None:
     """Delete what killed writers left in a folder: temporary files of processes that are no more."""
     for path in Path(folder).glob(".*.tmp"):
+        if (match := re.fullmatch(r"\..+\.(\d+)\.tmp", path.name)) is None:
+            continue
         try:
-            os.kill(int(path.suffixes[-2][1:]), 0)
+            os.kill(int(match[1]), 0)
         except ProcessLookupError:
             path.unlink(missing_ok=True)
         except PermissionError:  # another user's, alive
