@@ -23,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
+    train.add_argument("--nodes", type=int, default=1, help="machines, each with so many; see book/running.md")
     train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
     train.add_argument("--compile", action="store_true", help="torch.compile the network")
     train.add_argument("--out", type=Path, help="default: runs/<dataset>/<model>-<loss>-s<seed>")
@@ -60,7 +61,7 @@ def _train(args: argparse.Namespace) -> None:
     folder = args.out or Path("runs") / args.dataset / f"{args.model}-{facts['loss'].replace(' ', ',')}-s{args.seed}"
     logits = fit(
         model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
-        compile=args.compile, meta=facts,
+        nodes=args.nodes, compile=args.compile, meta=facts,
     )  # fmt: skip
     accuracy, throughput = 100 * logits.meta["accuracy"], logits.meta["throughput"]
     print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f} %, {throughput:,.0f} training samples a second")

@@ -49,6 +49,7 @@ def fit(
     seed: int = 0,
     device: str = "auto",
     devices: int = 1,
+    nodes: int = 1,
     compile: bool = False,
     meta: dict | None = None,
 ) -> Logits:
@@ -71,6 +72,8 @@ def fit(
         devices: processes or GPUs; more than one trains with distributed data parallel, each on its share of every
             batch, with batch statistics and loss of the whole batch, so that the result is that of one; but for
             dropout, whose masks are then others.
+        nodes: machines, each with as many ``devices`` and the same call. They share ``folder``, and the environment of
+            each says which it is: ``MASTER_ADDR``, ``MASTER_PORT``, ``NODE_RANK``, or what torchrun or Slurm set.
         compile: run the network through ``torch.compile``: faster on a GPU after minutes of compiling.
         meta: facts to store in the Logits beside the run's own, as model and loss names.
 
@@ -88,6 +91,7 @@ def fit(
     if device == "cuda" and not torch.cuda.is_available():
         raise expected("device", '"auto" or "cpu", as there is no GPU', '"cuda"')
     check_int("devices", devices, 1)
+    check_int("nodes", nodes, 1)
     check_int("seed", seed, 0)
     if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
@@ -101,8 +105,8 @@ def fit(
 
     torch.manual_seed(seed)
     # Of a block that stochastic depth skips, no process has a gradient: data parallel training has to look for these.
-    strategy = DDPStrategy(find_unused_parameters=True) if devices > 1 else "auto"
-    fabric = Fabric(accelerator=device, devices=devices, strategy=strategy, precision=recipe.precision)
+    strategy = DDPStrategy(find_unused_parameters=True) if devices * nodes > 1 else "auto"
+    fabric = Fabric(accelerator=device, devices=devices, num_nodes=nodes, strategy=strategy, precision=recipe.precision)
     fabric.launch()
     dtype = torch.float64 if recipe.precision == "64-true" else torch.float32
     splits = {name: datasets.load(data, name) for name in ("train", "val", "test")}
