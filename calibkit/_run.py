@@ -35,8 +35,8 @@ class Run:
             self._check(load(folder / "logits.npz").meta)
 
     def _check(self, found: dict) -> None:
-        found = {"pretrained": False, **found}
-        if "recipe" in found:  # what it does not name had no other value when it was written
+        found = {"pretrained": False, **found}  # what it does not name had no other value when it was written
+        if "recipe" in found:
             defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
             found = {**found, "recipe": {**plain(defaults), **found["recipe"]}}
         for name, value in self.facts.items():

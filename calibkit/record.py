@@ -18,6 +18,7 @@ from calibkit.metrics import ece
 from calibkit.objectives import OBJECTIVES
 from calibkit.results import append, measure
 from calibkit.results import load as load_results
+from calibkit.results.rows import over_seeds
 
 #: What is recorded: all metrics but ``ace``, ``tace`` and ``smooth_ece``, whose bootstrap at 100 classes takes minutes
 #: and which no paper prints.
@@ -164,11 +165,9 @@ def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
         by_batch = np.mean([facts["ece_by_batch"] for facts in of_seeds])
         note = f"{first['pixels']} pixels, interval over images; mean of the ECE of batches {by_batch:.4f}"
         for name in first["intervals"]:
-            values = np.array([facts[name] for facts in of_seeds])
-            low, high = np.mean([facts["intervals"][name] for facts in of_seeds], axis=0)
-            spread = {"std": float(values.std(ddof=1)) if len(values) > 1 else None}
-            of_all = {"metric": name, "value": float(values.mean()), "low": float(low), "high": float(high)} | spread
-            rows.append(stamp | of_all | {"n_bins": 15 if name == "ece" else "", "note": note})
+            of_all = over_seeds([x[name] for x in of_seeds], [x["intervals"][name] for x in of_seeds])
+            n_bins = 15 if name == "ece" else ""
+            rows.append(stamp | of_all | {"metric": name, "n_bins": n_bins, "note": note})
     return rows
 
 

@@ -126,6 +126,10 @@ def fit(
         start = time.perf_counter()
         row = _epoch(fabric, wrapped, loss, optimizer, train, labels, recipe, epoch, seed)
         row += _validate(wrapped, val, val_labels)
+        for value in (row[1], row[3]):  # in training, and in validation what the last step left
+            if not math.isfinite(value):
+                text = "finite: a lower `lr` or a smaller `clip_norm` may help"
+                raise expected("loss", text, f"{value} in epoch {epoch + 1}")
         history.append([epoch + 1, *row, time.perf_counter() - start])
         if fabric.is_global_zero:
             run.checkpoint(model, loss, optimizer, history, _best(history) if recipe.keep == "best" else 0)
@@ -276,10 +280,6 @@ def _epoch(fabric, model, loss, optimizer, feed, labels, recipe, epoch, seed) ->
     if indexed:
         loss.end_epoch()
     loss_sum, hits, counted = total.tolist()
-    if not math.isfinite(loss_sum):
-        raise expected(
-            "loss", "finite: a lower `lr` or a smaller `clip_norm` may help", f"{loss_sum} in epoch {epoch + 1}"
-        )
     return [lr, loss_sum / counted, hits / counted]
 
 

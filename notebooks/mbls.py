@@ -94,6 +94,7 @@ from calibkit.data import load as load_data
 from calibkit.logits import load, zoo
 from calibkit.losses import LOSSES
 from calibkit.metrics import ece, nll
+from calibkit.metrics.bootstrap import interval
 from calibkit.models import MODELS
 from calibkit.recipes import RECIPES, Recipe
 from calibkit.record import ensure_logits
@@ -957,8 +958,7 @@ if "MbLS" in networks:
     picks = (rng.integers(0, len(data.val_labels), len(data.val_labels)) for _ in range(100))
     fits = [TemperatureScaling().fit(data.val_logits[i], data.val_labels[i]).temperature for i in picks]
     by_ece, by_nll = temperatures["MbLS"]
-    low, high = np.quantile(fits, [0.025, 0.975])
-    cell = Estimate(by_nll, 2 * by_nll - high, 2 * by_nll - low)
+    cell = Estimate(by_nll, *interval(by_nll, fits, 0.95))
     near = joint([cell.above(0.9), cell.below(1.2)])
     claim("its temperature is near 1 (printed: 0.9 to 1.2)", f"{cell:.2f} by NLL, {by_ece:.1f} by ECE", near)
 else:
@@ -1200,9 +1200,11 @@ verdict_counts.reindex(columns=list(results.VERDICTS), fill_value=0).assign(prin
 # ```
 
 # %% mystnb={"figure": {"caption": "Where do segmentation networks err in their confidence? Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, as trained; 25 bins.", "name": "fig-mbls-pixels"}} tags=["hide-input"]
-SEGMENTERS = {SHORT[loss]: f"camvid/deeplabv3_resnet34-{loss}-s0"
-              for loss in ("cross_entropy", "label_smoothing", "focal", "mbls")}  # fmt: skip
-SEGMENTERS = {name: key for name, key in SEGMENTERS.items() if key in zoo()}
+SEGMENTERS = {
+    SHORT[loss]: key
+    for loss in ("cross_entropy", "label_smoothing", "focal", "mbls")
+    if (key := f"camvid/deeplabv3_resnet34-{loss}-s0") in zoo()
+}
 fig, axes = plt.subplots(1, len(SEGMENTERS), figsize=(2.4 * len(SEGMENTERS), 2.6), sharey=True, squeeze=False)
 pixels = {}
 for ax, (name, key) in zip(axes[0], SEGMENTERS.items(), strict=True):
@@ -1223,7 +1225,8 @@ for name, key in SEGMENTERS.items():
         options = {"vmin": 0, "vmax": 19, "cmap": "tab20", "interpolation": "nearest"}
         columns[f"{name}, classes"] = maps["predicted"], options
         columns[f"{name}, confidence"] = maps["confidence"] / 255, {"vmin": 0, "vmax": 1, "cmap": "viridis"}
-fig, axes = plt.subplots(4, len(columns), figsize=(1.6 * len(columns), 5), squeeze=False)
+n_maps = len(columns["CE, classes"][0])
+fig, axes = plt.subplots(n_maps, len(columns), figsize=(1.6 * len(columns), 1.25 * n_maps), squeeze=False)
 for of_column, (title, (pictures, options)) in zip(axes.T, columns.items(), strict=True):
     for ax, picture in zip(of_column, pictures, strict=True):
         shade = ax.imshow(picture, **options)

@@ -82,6 +82,7 @@ from calibkit.calibrators import CALIBRATORS
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, evaluate
 from calibkit.metrics.binning import width_bins
+from calibkit.metrics.bootstrap import interval
 from calibkit.objectives import Focal
 
 plots.use_style()
@@ -638,8 +639,8 @@ def ece_change(before, after):
 
     rng = np.random.default_rng(seed)
     draws = [change(np.bincount(rng.integers(0, n, n), minlength=n)[None].astype(float))[0] for _ in range(n_resamples)]
-    value, (low, high) = change(np.ones((1, n)))[0], np.quantile(draws, [0.025, 0.975])
-    return value, 2 * value - high, 2 * value - low
+    value = change(np.ones((1, n)))[0]
+    return value, *interval(value, draws, 0.95)
 
 
 # %%

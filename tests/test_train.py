@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from digits_runs import RECIPE, digits_model
 from torch import nn
 
 from calibkit import data, train
@@ -19,8 +20,6 @@ from calibkit.logits import load
 from calibkit.losses import LOSSES
 from calibkit.models import build, load_weights
 from calibkit.train import Recipe, fit, predict
-
-RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
 
 RUN = """
 import sys, torch
@@ -33,11 +32,6 @@ model = build("small_cnn", 10, channels=1).double()
 recipe = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true", keep="best")
 fit(model, nn.CrossEntropyLoss(), "digits", recipe, folder=sys.argv[1])
 """
-
-
-def digits_model():
-    torch.manual_seed(0)
-    return build("small_cnn", 10, channels=1).double()
 
 
 def changed(path):

@@ -7,19 +7,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from digits_runs import RECIPE, digits_model
 from torch import nn
 
 from calibkit import train
 from calibkit._io import remove_strays
-from calibkit.models import build
 from calibkit.train import Recipe, fit
-
-RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
-
-
-def digits_model():
-    torch.manual_seed(0)
-    return build("small_cnn", 10, channels=1).double()
 
 
 def test_what_killed_writers_left_is_removed(tmp_path):
@@ -53,6 +46,22 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_pat
             assert all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("model/"))
 
 
+def test_weights_that_the_last_step_lost_are_not_kept(tmp_path):
+    """The loss of the second epoch's last step is finite, its gradient is not: validation tells."""
+    calls = 0
+
+    class Lost(nn.CrossEntropyLoss):
+        def forward(self, logits, labels):
+            nonlocal calls
+            calls += 1
+            return super().forward(logits, labels) + ((0 * logits.sum()).sqrt() if calls == 4 else 0)
+
+    with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 2"):
+        fit(digits_model(), Lost(), "digits", Recipe(4, batch_size=500, precision="64-true"), folder=tmp_path)
+    with np.load(tmp_path / "checkpoint.npz") as checkpoint:
+        assert len(checkpoint["history"]) == 1
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
@@ -67,8 +76,8 @@ def test_bad_options(tmp_path, option, value, message):
         fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(tmp_path):
+def test_no_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):
         fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
 

@@ -124,7 +124,7 @@ def _add_own(h: Tensor, q: Tensor, f: Tensor) -> None:
         for own, weight in zip(h, q.T, strict=True):
             own.addmm_((f * weight[:, None]).T, f)
     else:
-        h.addmm_(q.T, f * f)
+        h.addmm_(q.T, f.square())
 
 
 def _strongest(sample: Sample, m: int) -> Tensor:

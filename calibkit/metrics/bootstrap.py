@@ -69,9 +69,8 @@ def bootstrap(
         (0.72, 0.88)
     """
     _check_level(level)
-    sample, metrics = Sample.of(probs, labels), _named(metrics)
-    found, values = _resampled(sample, metrics, n_resamples, seed, n_bins), _measured(sample, metrics, n_bins)
-    return {name: interval(values[name], draws, level) for name, draws in found.items()}
+    found = _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
+    return {name: interval(value, draws, level) for name, (value, draws) in found.items()}
 
 
 def bootstrap_difference(
@@ -121,8 +120,7 @@ def bootstrap_difference(
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
     metrics = _named(metrics)
     a, b = (_resampled(sample, metrics, n_resamples, seed, n_bins) for sample in (first, second))
-    v, w = (_measured(sample, metrics, n_bins) for sample in (first, second))
-    return {name: interval(w[name] - v[name], b[name] - a[name], level) for name in a}
+    return {name: interval(b[name][0] - a[name][0], b[name][1] - a[name][1], level) for name in a}
 
 
 def bootstrap_values(
@@ -159,7 +157,8 @@ def bootstrap_values(
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
-    return _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
+    found = _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
+    return {name: draws for name, (_, draws) in found.items()}
 
 
 def _check_level(level: float) -> None:
@@ -182,18 +181,10 @@ def _named(metrics: Iterable[str] | Mapping[str, Metric] | None) -> tuple[str, .
     return tuple(STATISTICS if metrics is None else (check_choice("metrics", name, STATISTICS) for name in metrics))
 
 
-def _measured(sample: Sample, metrics: tuple[str, ...] | Mapping[str, Metric], n_bins: int) -> dict[str, float]:
-    """Each metric on the sample itself, in which every row is drawn once."""
-    if isinstance(metrics, Mapping):
-        return {name: float(metric(sample.probs, sample.labels)) for name, metric in metrics.items()}
-    once = torch.ones(1, len(sample), dtype=torch.float64, device=sample.labels.device)
-    return {name: float(STATISTICS[name](sample, n_bins)(once)) for name in metrics}
-
-
 def _resampled(
     sample: Sample, metrics: tuple[str, ...] | Mapping[str, Metric], n_resamples: int, seed: int, n_bins: int
-) -> dict[str, np.ndarray]:
-    """Each metric on each draw: (n_resamples,)."""
+) -> dict[str, tuple[float, np.ndarray]]:
+    """Each metric on the sample itself, and on each draw: (n_resamples,)."""
     check_int("n_resamples", n_resamples, 1)
     check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
@@ -208,12 +199,12 @@ def _by_rows(sample: Sample, metrics: Mapping[str, Metric], n_resamples: int, rn
         rows = torch.from_numpy(rows).to(sample.labels.device)
         for name, metric in metrics.items():
             values[name][i] = metric(sample.probs[rows], sample.labels[rows])
-    return values
+    return {name: (float(metric(sample.probs, sample.labels)), values[name]) for name, metric in metrics.items()}
 
 
 def _by_weights(
     sample: Sample, statistics: Mapping[str, Statistic], n_resamples: int, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+) -> dict[str, tuple[float, np.ndarray]]:
     n, found = len(sample), {name: [] for name in statistics}
     step = max(1, BLOCK_BYTES // (8 * n))
     rows = draws(n, n_resamples, rng)
@@ -222,7 +213,8 @@ def _by_weights(
         weights = torch.from_numpy(counts.astype(np.float64)).to(sample.labels.device)
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())
-    return {name: np.concatenate(values) for name, values in found.items()}
+    once = torch.ones(1, n, dtype=torch.float64, device=sample.labels.device)
+    return {name: (float(statistic(once)), np.concatenate(found[name])) for name, statistic in statistics.items()}
 
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

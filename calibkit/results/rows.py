@@ -163,6 +163,13 @@ def _text(value: object) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- measuring
+def over_seeds(values: Sequence[float], intervals: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """The columns value, low, high of a metric, averaged over trainings, and std, None for a single one."""
+    low, high = np.mean(intervals, axis=0)
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"value": float(np.mean(values)), "low": float(low), "high": float(high), "std": std}
+
+
 def measure(
     runs: Sequence[tuple[Array, Array]],
     *,
@@ -191,13 +198,10 @@ def measure(
     stamp = {"n_seeds": len(runs), "commit": commit(), **cell}
     rows = []
     for metric in metrics:
-        sample = np.array([run[metric] for run in values])
-        low, high = np.mean([run[metric] for run in bounds], axis=0)
         binned = "n_bins" in inspect.signature(METRICS[metric]).parameters
         rows.append(
             stamp
-            | {"metric": metric, "value": float(sample.mean()), "low": float(low), "high": float(high)}
-            | {"std": float(sample.std(ddof=1)) if len(runs) > 1 else None}
+            | {"metric": metric, **over_seeds([run[metric] for run in values], [run[metric] for run in bounds])}
             | {"unit": "nats" if metric in ("nll", "entropy") else "fraction", "n_bins": n_bins if binned else ""}
         )
     return rows
