@@ -15,6 +15,7 @@ from calibkit.metrics.bootstrap import interval
 PIXELS = 100
 MAPS = 4  # images whose maps are kept
 BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
+BINS = 15
 RESAMPLES = 1000
 
 
@@ -52,11 +53,12 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
             kept_labels.append(of_rows[chosen].numpy())
             rows, of_rows = rows[labelled], of_rows[labelled]
             confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
-            bins = reliability_bins(rows.softmax(1), of_rows)
-            gaps.append(np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence)))
+            gaps.append(_gap(rows.softmax(1), of_rows))
     model.train(training)
     confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
     by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
+    counts = confusion.any((1, 2))
+    confusion, gap = confusion[counts], gap[counts]  # an image without a label is none of the resamples'
     drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
     resampled = [_of_all(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
     facts = _of_all(confusion.sum(0), gap.sum(0))
@@ -73,6 +75,14 @@ def maps_of(model: nn.Module, feed: Feed) -> dict[str, np.ndarray]:
     confidence, predicted = logits_of(model, feed, index).softmax(1).max(1)
     maps = {"index": index, "confidence": (255 * confidence).round().byte(), "predicted": predicted.byte()}
     return {name: values.cpu().numpy() for name, values in maps.items()}
+
+
+def _gap(probs: Tensor, labels: Tensor) -> np.ndarray:
+    """Of each of 15 bins, its hits less its summed confidence: zeros for an image without a label."""
+    if len(labels) == 0:
+        return np.zeros(BINS)
+    bins = reliability_bins(probs, labels, n_bins=BINS)
+    return np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
 
 
 def _of_all(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:

@@ -122,6 +122,8 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     # as the papers' fully trained ones. CIFAR-10 carries the comparison of losses, with the clipping of its papers.
     ("reduced", "cifar10"): Recipe(30, weight_decay=1e-4, augment="flip", clip_norm=2.0),
     ("reduced", "cifar100"): Recipe(24, weight_decay=1e-4, augment="flip"),
+    # Batch 64 as on all of Tiny-ImageNet: Mukhoti et al. 2020, Appendix.
+    ("reduced", "tiny_imagenet_20"): Recipe(30, batch_size=64, weight_decay=1e-4, augment="flip", clip_norm=2.0),
     # SCTL Table 4: SGD, batch 128, 200 epochs; cut likewise.
     ("reduced", "cifar10_lt"): Recipe(50, weight_decay=1e-4, augment="flip"),
     ("reduced", "cifar100_lt"): Recipe(50, weight_decay=1e-4, augment="flip"),

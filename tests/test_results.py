@@ -245,6 +245,8 @@ def test_stand_in_is_at_most_partly(tmp_path):
     elsewhere = ours(tmp_path / "x", rows(*pairs, source="ours", model="resnet20", dataset="cifar100"))
     assert verdict(elsewhere, "temperature_scaling", stand_in={"densenet40": "resnet20"}) == "not run"
     assert verdict(elsewhere, "temperature_scaling", stand_in={"densenet40": "cifar100/resnet20"}) == "partly"
+    of_data = {"densenet40": "resnet20", "cifar10/densenet40": "cifar100/resnet20"}
+    assert verdict(elsewhere, "temperature_scaling", stand_in=of_data) == "partly"
 
 
 def test_unit_is_the_printed_one(tmp_path):

@@ -119,6 +119,21 @@ def test_facts_of_pixels_by_hand(cache):
     assert ends["ece"] == pytest.approx((2 * facts["ece"] - 0.25, facts["ece"]), abs=1e-7)
 
 
+def test_images_without_a_label_count_for_nothing():
+    """An image of which no pixel has a class leaves the facts of the others, and gives no pixel to the sample."""
+    spec = data.Dataset(2, (4, 5, 3), (0.5,) * 3, (0.5,) * 3, kind="dense")
+    images = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), np.uint8)
+    labels = np.random.default_rng(1).integers(0, 2, (3, 4, 5)).astype(np.int16)
+    labels[1] = data.IGNORE
+    model, (cpu, single) = OnePixel(2), (torch.device("cpu"), torch.float32)
+    logits, kept, facts = pixels_of(model, Feed(images, spec, cpu, single), labels, seed=0)
+    others, of_others, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]], seed=0)
+    np.testing.assert_allclose(logits, others, rtol=1e-6)
+    np.testing.assert_array_equal(kept, of_others)
+    for name in ("accuracy", "miou", "ece", "ece_by_batch", "pixels"):
+        assert facts[name] == pytest.approx(expected[name])
+
+
 def test_what_does_not_fit_stays_on_disk(cache, monkeypatch):
     """Batches of a memory-mapped split are those of one that is held on the device."""
     camvid(cache, n=3)

@@ -97,7 +97,7 @@ class CPC(PenalisedLoss):
         n_others = z.shape[1] - 1
         others = torch.arange(n_others, device=z.device)
         others = z.gather(1, others + (others >= y[:, None]))  # (M, K - 1), without the true class
-        one_v_one = torch.nn.functional.softplus(others - z.gather(1, y[:, None])).sum(1)
+        one_v_one = -torch.nn.functional.logsigmoid(z.gather(1, y[:, None]) - others).sum(1)
         exclusion = PairSum.apply(others)
         if self.variant == "code":
             one_v_one = one_v_one / n_others

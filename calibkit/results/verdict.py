@@ -56,8 +56,9 @@ def compare(
         paper: notebook name, one of ``PAPERS``.
         table: one table of it; None: all.
         ours: rows to compare with. Default: ``load("ours")``.
-        stand_in: printed model -> the model of ours to hold against it, ``"resnet20"``, or, where it was trained on
-            other data too, ``"camvid/deeplabv3_resnet34"``. Its verdict is at most "partly", by the effect.
+        stand_in: printed model, or ``"dataset/model"`` where that depends on the data -> the model of ours to hold
+            against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``. Its
+            verdict is at most "partly", by the effect.
 
     Returns:
         DataFrame: one row a printed number, columns ``SHOWN``; ``printed`` is text, ``ours low high`` are in its unit.
@@ -71,11 +72,11 @@ def compare(
     anywhere = {key[1:]: value for key, value in reversed(printed.items())}
     if table is not None:
         rows = rows[rows["table"] == check_choice("table", table, list(rows["table"].unique()))]
-    found = _best(load("ours") if ours is None else ours, paper)
+    found, stand_ins = _best(load("ours") if ours is None else ours, paper), stand_in or {}
     out = []
     for row in rows.itertuples():
         cell, base = _cell(row), _baseline(_cell(row))
-        network = (stand_in or {}).get(row.model, row.model)
+        network = stand_ins.get(f"{row.dataset}/{row.model}", stand_ins.get(row.model, row.model))
         mine, mine_base = (found.get(_with_network(c, network)) if c else None for c in (cell, base))
         p_base = printed.get((row.table, *base), anywhere.get(base)) if base else None
         out.append(_side_by_side(row, p_base, mine, mine_base, own_model=network == row.model))
