@@ -104,9 +104,10 @@ def _evaluate(args: argparse.Namespace) -> None:
     from calibkit.logits import find
     from calibkit.metrics import bootstrap, evaluate
 
-    test_logits, test_labels = find(args.logits).test
+    logits = find(args.logits)
+    test_logits, test_labels = logits.test
     probs = torch.from_numpy(test_logits).double().softmax(1)
-    intervals = bootstrap(probs, test_labels)
+    intervals = bootstrap(probs, test_labels, groups=logits.test_groups)
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test_labels)} test images")
     for name, value in evaluate(probs, test_labels).items():
         low, high = intervals[name]

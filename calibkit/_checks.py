@@ -56,14 +56,19 @@ def like(x: Tensor, template: object) -> Array:
     return x if isinstance(template, Tensor) else x.cpu().numpy()
 
 
-def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
-    """(N,) int64 labels in [0, K) on ``device``."""
-    y = to_tensor(name, labels)
+def check_integers(name: str, x: object, n_rows: int) -> Tensor:
+    """(N,) integers, one a row, of whatever integer type."""
+    y = to_tensor(name, x)
     if y.ndim != 1 or len(y) != n_rows:
-        raise expected(name, f"of shape ({n_rows},), one label a row", f"shape {tuple(y.shape)}")
+        raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         raise expected(name, "integers", f"dtype {y.dtype}")
-    y = y.to(device, torch.int64)
+    return y
+
+
+def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
+    """(N,) int64 labels in [0, K) on ``device``."""
+    y = check_integers(name, labels, n_rows).to(device, torch.int64)
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= n_classes:
         raise expected(name, f"in [0, {n_classes})", low if low < 0 else high)

@@ -30,8 +30,11 @@ def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tens
 
 
 @torch.no_grad()
-def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, dict]:
-    """Logits (M, K) and labels (M,) of up to ``PIXELS`` labelled pixels an image, drawn with ``seed``; and facts.
+def pixels_of(
+    model: nn.Module, feed: Feed, labels: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
+    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, drawn with ``seed``;
+    and facts.
 
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
     intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
@@ -64,7 +67,8 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray, seed: int) -> tu
     facts = _of_all(confusion.sum(0), gap.sum(0))
     ends = {name: interval(value, [draw[name] for draw in resampled], 0.95) for name, value in facts.items()}
     facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
-    return np.concatenate(kept), np.concatenate(kept_labels), facts
+    images = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
+    return np.concatenate(kept), np.concatenate(kept_labels), images, facts
 
 
 def maps_of(model: nn.Module, feed: Feed) -> dict[str, np.ndarray]:

@@ -63,6 +63,7 @@ class Comparison:
     Args:
         labels: (N,) integers in [0, K).
         metrics: names of ``METRICS``.
+        groups: (N,) integers: rows of one number go together, as the pixels of an image, and are resampled together.
         n_bins: of the binned metrics.
         n_resamples: number of resamples.
         seed: of the draws.
@@ -86,12 +87,13 @@ class Comparison:
         labels: Array,
         metrics: Iterable[str] = ("accuracy", "ece"),
         *,
+        groups: Array | None = None,
         n_bins: int = 15,
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> None:
         self.labels, self.metrics, self.n_bins = labels, tuple(metrics), n_bins
-        self.resampling = {"n_resamples": n_resamples, "seed": seed}
+        self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
         self.values: dict[str, dict[str, float]] = {}
         self.draws: dict[str, dict[str, np.ndarray]] = {}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit._checks import check_choice, check_logits, expected
+from calibkit._checks import check_choice, check_integers, check_logits, expected
 from calibkit._io import read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
@@ -25,6 +25,8 @@ class Logits:
         test_logits: (M, K).
         test_labels: (M,).
         meta: JSON-like facts: dataset, model, loss, seed, epochs, recipe, split, accuracy, commit, torch, device.
+        test_groups: (M,) integers: test samples of one number go together, as the pixels of an image, and are to be
+            resampled together. None: each by itself.
 
     Raises:
         ValueError: shapes that do not fit, NaN, labels out of range.
@@ -40,13 +42,16 @@ class Logits:
     test_logits: np.ndarray
     test_labels: np.ndarray
     meta: dict = field(default_factory=dict)
+    test_groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Check the four arrays."""
+        """Check the arrays."""
         check_logits(self.val_logits, self.val_labels)
         check_logits(self.test_logits, self.test_labels)
         if self.val_logits.shape[1] != self.test_logits.shape[1]:
             raise expected("test_logits", f"of shape (M, {self.n_classes})", f"shape {self.test_logits.shape}")
+        if self.test_groups is not None:
+            check_integers("test_groups", self.test_groups, len(self.test_logits))
 
     @property
     def n_classes(self) -> int:
@@ -66,6 +71,8 @@ class Logits:
     def save(self, path: str | os.PathLike) -> Path:
         """Write an npz without pickle, atomically; returns the path."""
         arrays = {name: getattr(self, name) for name in ARRAYS}
+        if self.test_groups is not None:
+            arrays["test_groups"] = self.test_groups
         return write_npz(path, {**arrays, "meta": np.asarray(json.dumps(self.meta, sort_keys=True))})
 
 
@@ -80,7 +87,8 @@ def load(path: str | os.PathLike) -> Logits:
     missing = [name for name in ARRAYS if name not in arrays]
     if missing:
         raise expected("path", f"a Logits file with {', '.join(ARRAYS)}", f"{str(path)!r} without {', '.join(missing)}")
-    return Logits(*(arrays[name] for name in ARRAYS), json.loads(str(arrays.get("meta", "{}"))))
+    meta = json.loads(str(arrays.get("meta", "{}")))
+    return Logits(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))
 
 
 def zoo(folder: str | os.PathLike | None = None) -> dict[str, Path]:

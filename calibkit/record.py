@@ -143,7 +143,8 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
             (fit(torch.from_numpy(logits.test_logits)), logits.test_labels)
             for fit, logits in zip(fits, networks, strict=True)
         ]
-        rows = measure(runs, metrics=METRICS, method=key, note=_fitted(fits[0], networks[0]), **where)
+        groups, note = networks[0].test_groups, _fitted(fits[0], networks[0])
+        rows = measure(runs, metrics=METRICS, groups=groups, method=key, note=note, **where)
         if "test_pixels" in networks[0].meta:
             rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
         # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
@@ -154,8 +155,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
     """The rows of a dense prediction: those of the network itself are of all pixels, where these are known.
 
-    The other rows are of the sample of pixels that the Logits hold, and their intervals of pixels, as if these were
-    independent; the notes say so.
+    The other rows are of the sample of pixels that the Logits hold; the notes say so.
     """
     stamp, first = rows[0], of_seeds[0]
     if stamp["method"] == "identity":

@@ -147,16 +147,16 @@ def fit(
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if fabric.device.type == "cuda" else "cpu",
     }
-    held_out = []
+    held_out, groups = [], None
     for name, feed in (("val", val), ("test", Feed(splits["test"].inputs, spec, fabric.device, dtype))):
         of_feed = splits[name].labels
         if spec.kind == "dense":
-            part, of_feed, facts[f"{name}_pixels"] = pixels_of(model, feed, of_feed, seed)
+            part, of_feed, groups, facts[f"{name}_pixels"] = pixels_of(model, feed, of_feed, seed)
         else:
             part = logits_of(model, feed).cpu().numpy()
         held_out += [part, of_feed]
     facts["accuracy"] = float((held_out[2].argmax(1) == held_out[3]).mean())
-    result = Logits(*held_out, facts)
+    result = Logits(*held_out, facts, groups)  # the last groups, of the test split
     if fabric.is_global_zero:
         if spec.kind == "dense":
             write_npz(run.folder / "maps.npz", maps_of(model, feed))  # the last feed, of the test split

@@ -19,9 +19,10 @@ def sample():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_estimates_are_those_of_the_bootstrap(sample, metric):
+@pytest.mark.parametrize("groups", [None, np.arange(400) // 5])
+def test_estimates_are_those_of_the_bootstrap(sample, metric, groups):
     probs, y = sample
-    settings = {"n_bins": 10, "n_resamples": 200, "seed": 3}
+    settings = {"n_bins": 10, "n_resamples": 200, "seed": 3, "groups": groups}
     comparison = Comparison(y, METRICS, **settings)
     for name, p in probs.items():
         comparison.add(name, p)

@@ -18,6 +18,16 @@ def test_round_trip(tmp_path):
         assert getattr(first, name).dtype == getattr(second, name).dtype
     assert second.meta == {"dataset": "toy", "seed": 3}
     assert first.val[1] is first.val_labels and first.test[0] is first.test_logits
+    assert second.test_groups is None
+
+
+def test_groups_are_kept_and_checked(tmp_path):
+    path = Logits(Z, Y, Z, Y, test_groups=np.array([3, 3])).save(tmp_path / "toy.npz")
+    np.testing.assert_array_equal(load(path).test_groups, [3, 3])
+    with pytest.raises(ValueError, match=r"Expected `test_groups` to be of shape \(2,\), one a row"):
+        Logits(Z, Y, Z, Y, test_groups=np.array([3]))
+    with pytest.raises(ValueError, match="Expected `test_groups` to be integers"):
+        Logits(Z, Y, Z, Y, test_groups=np.array([0.5, 1.0]))
 
 
 def test_files_without_meta_and_bad_files(tmp_path):

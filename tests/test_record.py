@@ -69,6 +69,19 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     assert frame.loc[("identity", "ece"), "n_bins"] == "15"
 
 
+def test_samples_that_go_together_are_resampled_together(toy):
+    """Twice the same test samples, a pair a group: the rows of the samples themselves."""
+    logits = load_logits(toy)
+    record.record(str(toy), ["temperature_scaling"])
+    alone = results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]]
+    (rows.FOLDER / "ours.csv").unlink()
+    z, y, numbers = np.tile(logits.test_logits, (2, 1)), np.tile(logits.test_labels, 2), np.tile(np.arange(500), 2)
+    path = Logits(*logits.val, z, y, logits.meta, numbers).save(toy.with_name("twice.npz"))
+    record.record(str(path), ["temperature_scaling"])
+    paired = results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]]
+    np.testing.assert_allclose(paired, alone, atol=1e-9)
+
+
 class Sure:
     """Probability 1 for the largest logit."""
 

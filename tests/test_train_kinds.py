@@ -82,6 +82,7 @@ def test_dense_prediction(cache):
     logits = fit(model, LOSSES["cross_entropy"](), "camvid", recipe, folder=cache / "run", device="cpu")
     assert logits.test_logits.shape == (4 * PIXELS, 11)
     assert (logits.test_labels >= 0).all()
+    np.testing.assert_array_equal(logits.test_groups, np.repeat(range(4), PIXELS))
     facts = logits.meta["test_pixels"]
     assert facts["pixels"] == 4 * 180 * 192
     assert facts["accuracy"] > 0.95
@@ -105,7 +106,8 @@ def test_facts_of_pixels_by_hand(cache):
         model.linear.weight.zero_()
         model.linear.bias.copy_(torch.tensor([np.log(3.0), 0.0]))
     feed = Feed(images, spec, torch.device("cpu"), torch.float32)
-    logits, kept, facts = pixels_of(model, feed, labels, seed=0)
+    logits, kept, images, facts = pixels_of(model, feed, labels, seed=0)
+    assert np.bincount(images).tolist() == [20, 15]
     assert logits.shape == (35, 2) and np.bincount(kept).tolist() == [25, 10]
     assert facts["pixels"] == 35
     assert facts["accuracy"] == pytest.approx(25 / 35)
@@ -126,8 +128,9 @@ def test_images_without_a_label_count_for_nothing():
     labels = np.random.default_rng(1).integers(0, 2, (3, 4, 5)).astype(np.int16)
     labels[1] = data.IGNORE
     model, (cpu, single) = OnePixel(2), (torch.device("cpu"), torch.float32)
-    logits, kept, facts = pixels_of(model, Feed(images, spec, cpu, single), labels, seed=0)
-    others, of_others, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]], seed=0)
+    logits, kept, numbers, facts = pixels_of(model, Feed(images, spec, cpu, single), labels, seed=0)
+    assert np.unique(numbers).tolist() == [0, 2]
+    others, of_others, _, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]], seed=0)
     np.testing.assert_allclose(logits, others, rtol=1e-6)
     np.testing.assert_array_equal(kept, of_others)
     for name in ("accuracy", "miou", "ece", "ece_by_batch", "pixels"):

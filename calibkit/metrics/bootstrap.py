@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 import torch
 
-from calibkit._checks import Array, check_choice, check_int, check_real, expected
+from calibkit._checks import Array, check_choice, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
@@ -21,6 +22,7 @@ def bootstrap(
     labels: Array,
     metrics: Iterable[str] | Mapping[str, Metric] | None = None,
     *,
+    groups: Array | None = None,
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -39,6 +41,9 @@ def bootstrap(
     and reach below 0: then the error cannot be told from 0. It is not cut, so that its width is that of the draws.
     Where v, l or h is not finite, the interval is [l, h].
 
+    Rows that go together, as the pixels of an image, tell less than as many rows that do not. With ``groups`` whole
+    groups are drawn, G of G, and the interval speaks of new images, not of other pixels of the same ones.
+
     A metric of ``METRICS`` is computed from how often each row is drawn, without copying rows; its values equal those
     of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared.
 
@@ -50,6 +55,7 @@ def bootstrap(
         labels: (N,) integers in [0, K).
         metrics: names of ``METRICS``, all of them if None; or a mapping of names to own functions ``f(probs, labels)``,
             which are called on every resample.
+        groups: (N,) integers: rows of one number are drawn together. Default: each row by itself.
         n_resamples: number of resamples.
         level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
         seed: of numpy's PCG64, so the draws are the same on every device.
@@ -59,7 +65,8 @@ def bootstrap(
         ``{name: (low, high)}``.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, an unknown metric, ``n_resamples`` < 1, ``level`` outside (0, 1).
+        ValueError: bad ``probs``, ``labels`` or ``groups``, an unknown metric, ``n_resamples`` < 1, ``level`` outside
+            (0, 1).
 
     Example:
         >>> import numpy as np
@@ -69,7 +76,7 @@ def bootstrap(
         (0.72, 0.88)
     """
     _check_level(level)
-    found = _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
+    found = _resampled(Sample.of(probs, labels), _named(metrics), groups, n_resamples, seed, n_bins)
     return {name: interval(value, draws, level) for name, (value, draws) in found.items()}
 
 
@@ -79,6 +86,7 @@ def bootstrap_difference(
     labels: Array,
     metrics: Iterable[str] | Mapping[str, Metric] | None = None,
     *,
+    groups: Array | None = None,
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -95,6 +103,7 @@ def bootstrap_difference(
         after: (N, K) probabilities of the same samples.
         labels: (N,) integers in [0, K).
         metrics: as in :func:`bootstrap`.
+        groups: as there.
         n_resamples: number of resamples.
         level: coverage in (0, 1).
         seed: of the draws.
@@ -119,7 +128,7 @@ def bootstrap_difference(
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
     metrics = _named(metrics)
-    a, b = (_resampled(sample, metrics, n_resamples, seed, n_bins) for sample in (first, second))
+    a, b = (_resampled(sample, metrics, groups, n_resamples, seed, n_bins) for sample in (first, second))
     return {name: interval(b[name][0] - a[name][0], b[name][1] - a[name][1], level) for name in a}
 
 
@@ -128,19 +137,22 @@ def bootstrap_values(
     labels: Array,
     metrics: Iterable[str] | Mapping[str, Metric] | None = None,
     *,
+    groups: Array | None = None,
     n_resamples: int = 1000,
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, np.ndarray]:
     """The metrics on each draw of :func:`bootstrap`, to compare many methods on the same draws.
 
-    The draws depend on N and ``seed`` alone. So the difference of two results is what :func:`bootstrap_difference`
-    takes its interval of, and each method is resampled once however many others it is compared with.
+    The draws depend on N, ``groups`` and ``seed`` alone. So the difference of two results is what
+    :func:`bootstrap_difference` takes its interval of, and each method is resampled once however many others it is
+    compared with.
 
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         metrics: as in :func:`bootstrap`.
+        groups: as there.
         n_resamples: number of resamples, R.
         seed: of the draws.
         n_bins: number of bins of the binned metrics.
@@ -157,7 +169,7 @@ def bootstrap_values(
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
-    found = _resampled(Sample.of(probs, labels), _named(metrics), n_resamples, seed, n_bins)
+    found = _resampled(Sample.of(probs, labels), _named(metrics), groups, n_resamples, seed, n_bins)
     return {name: draws for name, (_, draws) in found.items()}
 
 
@@ -182,41 +194,49 @@ def _named(metrics: Iterable[str] | Mapping[str, Metric] | None) -> tuple[str, .
 
 
 def _resampled(
-    sample: Sample, metrics: tuple[str, ...] | Mapping[str, Metric], n_resamples: int, seed: int, n_bins: int
+    sample: Sample,
+    metrics: tuple[str, ...] | Mapping[str, Metric],
+    groups: Array | None,
+    n_resamples: int,
+    seed: int,
+    n_bins: int,
 ) -> dict[str, tuple[float, np.ndarray]]:
     """Each metric on the sample itself, and on each draw: (n_resamples,)."""
     check_int("n_resamples", n_resamples, 1)
     check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
+    counts = draws(len(sample), n_resamples, rng, groups)
     if isinstance(metrics, Mapping):
-        return _by_rows(sample, metrics, n_resamples, rng)
-    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in metrics}, n_resamples, rng)
+        return _by_rows(sample, metrics, counts, n_resamples)
+    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in metrics}, counts, n_resamples)
 
 
-def _by_rows(sample: Sample, metrics: Mapping[str, Metric], n_resamples: int, rng: np.random.Generator) -> dict:
+def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:
     values = {name: np.empty(n_resamples) for name in metrics}
-    for i, rows in enumerate(draws(len(sample), n_resamples, rng)):
-        rows = torch.from_numpy(rows).to(sample.labels.device)
+    for i, times in enumerate(counts):
+        rows = torch.from_numpy(np.repeat(np.arange(len(times)), times)).to(sample.labels.device)
         for name, metric in metrics.items():
             values[name][i] = metric(sample.probs[rows], sample.labels[rows])
     return {name: (float(metric(sample.probs, sample.labels)), values[name]) for name, metric in metrics.items()}
 
 
 def _by_weights(
-    sample: Sample, statistics: Mapping[str, Statistic], n_resamples: int, rng: np.random.Generator
+    sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
 ) -> dict[str, tuple[float, np.ndarray]]:
     n, found = len(sample), {name: [] for name in statistics}
     step = max(1, BLOCK_BYTES // (8 * n))
-    rows = draws(n, n_resamples, rng)
     for size in [step] * (n_resamples // step) + [n_resamples % step] * (n_resamples % step > 0):
-        counts = np.stack([np.bincount(next(rows), minlength=n) for _ in range(size)])
-        weights = torch.from_numpy(counts.astype(np.float64)).to(sample.labels.device)
+        block = np.stack(list(islice(counts, size)))
+        weights = torch.from_numpy(block.astype(np.float64)).to(sample.labels.device)
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())
     once = torch.ones(1, n, dtype=torch.float64, device=sample.labels.device)
     return {name: (float(statistic(once)), np.concatenate(found[name])) for name, statistic in statistics.items()}
 
 
-def draws(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """The rows (n,) of each resample."""
-    return (rng.integers(0, n, size=n) for _ in range(n_resamples))
+def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:
+    """How often each of ``n`` rows is in a resample: (n,) integers, for each of the resamples."""
+    if groups is None:
+        return (np.bincount(rng.integers(0, n, size=n), minlength=n) for _ in range(n_resamples))
+    distinct, group = np.unique(check_integers("groups", groups, n).cpu().numpy(), return_inverse=True)
+    return (times[group] for times in draws(len(distinct), n_resamples, rng))

@@ -27,7 +27,7 @@ def _mean(of_rows: Callable[[Sample], Tensor]) -> Callable[[Sample, int], Statis
         finite = values.masked_fill(infinite, 0.0)  # 0 draws of an infinite value are 0, not NaN
 
         def statistic(weights: Tensor) -> Tensor:
-            return torch.where(weights[:, infinite].sum(1) > 0, torch.inf, weights @ finite / len(sample))
+            return torch.where(weights[:, infinite].sum(1) > 0, torch.inf, weights @ finite / weights.sum(1))
 
         return statistic
 
@@ -43,7 +43,7 @@ def _sums(sample: Sample, n_bins: int, *values: Tensor) -> Callable[[Tensor], li
 
 def _ece(sample: Sample, n_bins: int) -> Statistic:
     sums = _sums(sample, n_bins, sample.gap)
-    return lambda weights: sums(weights)[0].abs().sum(1) / len(sample)
+    return lambda weights: sums(weights)[0].abs().sum(1) / weights.sum(1)
 
 
 def _top_label(of_sums: Callable[..., Tensor]) -> Callable[[Sample, int], Statistic]:
@@ -110,16 +110,15 @@ def _classwise_ece(sample: Sample, n_bins: int) -> Statistic:
         sums[:, 0] = sum(p.double().t() @ w for p, w in zip(probs.split(1024), drawn.split(1024), strict=True))
         sums[:, 0] -= sums[:, 1:].sum(1)
         sums -= torch.sparse.mm(hits, drawn).view(n_classes, n_bins, -1)
-        return sums.abs().sum((0, 1)) / (n * n_classes)
+        return sums.abs().sum((0, 1)) / (weights.sum(1) * n_classes)
 
     return statistic
 
 
 def _smooth_ece(sample: Sample, n_bins: int) -> Statistic:
-    gap = sample.gap / len(sample)
-
     def statistic(weights: Tensor) -> Tensor:
-        values = [smooth.smooth_error(sample.confidence, gap * drawn) for drawn in weights]
+        shares = weights / weights.sum(1, keepdim=True)
+        values = [smooth.smooth_error(sample.confidence, sample.gap * share) for share in shares]
         return torch.tensor(values, dtype=torch.float64)
 
     return statistic
@@ -128,7 +127,7 @@ def _smooth_ece(sample: Sample, n_bins: int) -> Statistic:
 def _ks_error(sample: Sample, n_bins: int) -> Statistic:
     ordered, order = sample.confidence.sort()
     gap, ends = sample.gap[order], calibration.tie_ends(ordered)
-    return lambda weights: (weights[:, order] * gap).cumsum(1)[:, ends].abs().amax(1) / len(sample)
+    return lambda weights: (weights[:, order] * gap).cumsum(1)[:, ends].abs().amax(1) / weights.sum(1)
 
 
 STATISTICS: dict[str, Callable[[Sample, int], Statistic]] = {

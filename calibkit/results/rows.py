@@ -174,6 +174,7 @@ def measure(
     runs: Sequence[tuple[Array, Array]],
     *,
     metrics: Sequence[str] = MEASURED,
+    groups: Array | None = None,
     n_bins: int = 15,
     seed: int = 0,
     **cell: str,
@@ -183,6 +184,7 @@ def measure(
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
         metrics: keys of METRICS.
+        groups: of the test samples, for the bootstrap.
         n_bins: of the binned metrics.
         seed: of the bootstrap.
         cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
@@ -194,7 +196,7 @@ def measure(
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
     values = [evaluate(probs, labels, metrics, n_bins=n_bins) for probs, labels in runs]
-    bounds = [bootstrap(probs, labels, metrics, n_bins=n_bins, seed=seed) for probs, labels in runs]
+    bounds = [bootstrap(probs, labels, metrics, groups=groups, n_bins=n_bins, seed=seed) for probs, labels in runs]
     stamp = {"n_seeds": len(runs), "commit": commit(), **cell}
     rows = []
     for metric in metrics:

@@ -147,7 +147,7 @@ def test_unfitted_use(name, sample, tmp_path):
         (lambda z, y: (z * np.nan, y), "Expected `logits` to be finite, but got NaN or infinity"),
         (
             lambda z, y: (z, y[1:]),
-            r"Expected `labels` to be of shape \(600,\), one label a row, but got shape \(599,\)",
+            r"Expected `labels` to be of shape \(600,\), one a row, but got shape \(599,\)",
         ),
         (lambda z, y: (z, y + 0.5), "Expected `labels` to be integers, but got dtype torch.float64"),
         (lambda z, y: (z, y + 1), r"Expected `labels` to be in \[0, 5\), but got 5"),

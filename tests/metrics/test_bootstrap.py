@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import METRICS, bootstrap, evaluate
+from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.bootstrap import draws
 from calibkit.metrics.weighted import STATISTICS
@@ -15,8 +15,9 @@ from calibkit.metrics.weighted import STATISTICS
 def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
     """Every weighted statistic against the metric itself on resamples made by copying rows."""
     probs, labels = hard
-    rows = list(draws(len(labels), 4, np.random.default_rng(3)))
-    weights = torch.from_numpy(np.stack([np.bincount(r, minlength=len(labels)) for r in rows]).astype(float))
+    counts = np.stack(list(draws(len(labels), 4, np.random.default_rng(3))))
+    rows = [np.repeat(np.arange(len(labels)), times) for times in counts]
+    weights = torch.from_numpy(counts.astype(float))
     values = STATISTICS[name](Sample.of(probs, labels), n_bins)(weights)
     want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
     # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
@@ -106,3 +107,50 @@ def test_infinite_nll_of_some_resamples():
 def test_bad_options_raise(mixed, options, message):
     with pytest.raises(ValueError, match=message):
         bootstrap(*mixed, **options)
+
+
+def test_groups_of_one_row_are_no_groups(mixed):
+    numbers = np.arange(300)[::-1] - 7  # any distinct integers; their order is that of the draws
+    plain = bootstrap(mixed[0][::-1].copy(), mixed[1][::-1].copy(), n_resamples=20)
+    grouped = bootstrap(*mixed, groups=numbers, n_resamples=20)
+    for name, ends in plain.items():
+        assert grouped[name] == pytest.approx(ends, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", set(METRICS) - {"ace", "tace", "adaptive_ece", "debiased_ece"})
+def test_copies_that_go_together_tell_nothing(name, mixed):
+    """Each row five times, the copies in one group: the intervals of the rows themselves. (Equal-mass bins and the
+    correction for a bin's count do see how many rows there are.)"""
+    probs, labels = (np.repeat(x, 5, axis=0) for x in mixed)
+    groups = np.repeat(np.arange(300), 5)
+    copied = bootstrap(probs, labels, [name], groups=groups, n_resamples=30)[name]
+    assert copied == pytest.approx(bootstrap(*mixed, [name], n_resamples=30)[name], abs=1e-9)
+    low, high = bootstrap(probs, labels, [name], n_resamples=30)[name]
+    assert high - low < copied[1] - copied[0]  # as if they were news
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_groups_against_a_loop_over_copied_rows(name, mixed):
+    """Groups of unequal size, so resamples of unequal size."""
+    groups = np.random.default_rng(5).integers(0, 40, 300)
+    rng, members = np.random.default_rng(2), [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    values = []
+    for _ in range(12):
+        rows = np.concatenate([members[g] for g in rng.integers(0, len(members), len(members))])
+        values.append(METRICS[name](mixed[0][rows], mixed[1][rows]))
+    got = bootstrap_values(*mixed, [name], groups=groups, n_resamples=12, seed=2)[name]
+    assert got.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
+    own = bootstrap_values(*mixed, {name: METRICS[name]}, groups=groups, n_resamples=12, seed=2)[name]
+    assert own.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(299, int), r"Expected `groups` to be of shape \(300,\), one a row, but got shape \(299,\)"),
+        (np.zeros(300), "Expected `groups` to be integers, but got dtype torch.float64"),
+    ],
+)
+def test_groups_that_are_none(groups, message, mixed):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(*mixed, groups=groups)

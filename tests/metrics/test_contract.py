@@ -30,7 +30,7 @@ BAD = {
     "label -1": (GOOD, np.array([0, -1]), r"`labels` to be in \[0, 2\), but got -1"),
     "float labels": (GOOD, np.array([0.0, 1.0]), "`labels` to be integers, but got dtype torch.float64"),
     "bool labels": (GOOD, np.array([True, False]), "`labels` to be integers, but got dtype torch.bool"),
-    "label count": (GOOD, np.array([0]), r"`labels` to be of shape \(2,\), one label a row, but got shape \(1,\)"),
+    "label count": (GOOD, np.array([0]), r"`labels` to be of shape \(2,\), one a row, but got shape \(1,\)"),
     "one-hot labels": (GOOD, np.eye(2, dtype=int), r"`labels` to be of shape \(2,\)"),
     "no labels": (GOOD, None, "`labels` to be a numpy array, a torch tensor or nested numbers, but got NoneType"),
 }
