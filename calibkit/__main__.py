@@ -81,19 +81,23 @@ def _calibrate(args: argparse.Namespace) -> None:
     import torch
 
     from calibkit.calibrators import CALIBRATORS
+    from calibkit.comparison import Comparison
     from calibkit.logits import find
-    from calibkit.metrics import evaluate
+    from calibkit.record import METRICS
 
     logits = find(args.logits)
     options = {"objective": args.objective} if args.objective else {}
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     calibrator = CALIBRATORS[check_choice("calibrator", args.calibrator, on_logits)](**options).fit(*logits.val)
     test_logits, test_labels = logits.test
-    before = evaluate(torch.from_numpy(test_logits).double().softmax(1), test_labels)
-    after = evaluate(calibrator(test_logits), test_labels)
-    print(f"{'metric':16} {'before':>10} {'after':>10}   on {len(test_labels)} test images")
-    for name in before:
-        print(f"{name:16} {before[name]:10.5f} {after[name]:10.5f}")
+    methods = Comparison(test_labels, METRICS, groups=logits.test_groups)
+    methods.add("before", torch.from_numpy(test_logits).double().softmax(1))
+    methods.add("after", calibrator(test_logits))
+    print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(test_labels)} test samples")
+    for name in METRICS:
+        before, after = (methods.of(which, name).value for which in ("before", "after"))
+        change = methods.difference("after", "before", name)
+        print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
     if args.out:
         print(f"saved {calibrator.save(args.out)}")
 
@@ -108,7 +112,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     test_logits, test_labels = logits.test
     probs = torch.from_numpy(test_logits).double().softmax(1)
     intervals = bootstrap(probs, test_labels, groups=logits.test_groups)
-    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test_labels)} test images")
+    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test_labels)} test samples")
     for name, value in evaluate(probs, test_labels).items():
         low, high = intervals[name]
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]")

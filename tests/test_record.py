@@ -138,7 +138,10 @@ class TestCommandLine:
     def test_calibrate_prints_saves_and_the_file_loads(self, toy, tmp_path, capsys):
         assert main(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]) == 0
         out = capsys.readouterr().out
-        assert "ece" in out and "saved" in out
+        assert "saved" in out
+        line = next(line for line in out.splitlines() if line.startswith("ece "))
+        before, after, low, high = (float(x.strip("[],")) for x in line.split()[1:])
+        assert low < after - before < high < 0  # half the logits: less error, and not by chance
         assert load_calibrator(tmp_path / "ts.npz").temperature == pytest.approx(2, rel=0.2)
 
     def test_evaluate_gives_intervals_that_hold_the_accuracy(self, toy, capsys):
