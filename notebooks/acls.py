@@ -1206,10 +1206,10 @@ def acls_beside(networks, *others):
                     seed=seed,
                 )
             among.add(loss, torch.from_numpy(data.test_logits).double().softmax(1))
-    print(f"{networks}: ECE of ACLS less that of another loss, points [95 % bootstrap interval]")
+    print(f"{networks}: ECE of ACLS less that of ...\npoints [95 % bootstrap interval]")
     for loss in others:
         there = among is not None and "acls" in among and loss in among
-        print(f"{loss:18}", f"{among.difference('acls', loss).percent:+.2f}" if there else "not run here")
+        print(f"{loss:22}", f"{among.difference('acls', loss).percent:+.2f}" if there else "not run here")
 
 
 acls_beside("camvid/deeplabv3_resnet34", "cross_entropy", "ecp", "label_smoothing", "focal", "mbls")
@@ -1234,7 +1234,7 @@ paper_table("5")
 # NBVAL_CHECK_OUTPUT
 acls_beside(
     "tiny_imagenet_20/resnet20",
-    *("cross_entropy", "label_smoothing", "focal", "mbls", "crl", "acls part=adaptive", "acls part=conditional"),
+    *("cross_entropy", "label_smoothing", "focal", "mbls", "acls part=adaptive", "acls part=conditional"),
 )
 
 # %% [markdown]
@@ -1246,7 +1246,9 @@ acls_beside(
 # ```
 #
 # The paper reads its table as "complementary". For the ResNet-101 the adaptive part alone has the lower AECE, 0.89
-# against 1.15.
+# against 1.15. On twenty classes the reading stands: each part alone lowers the ECE of CE, 9.67 %, by a point or less, and
+# both together by three. Against the conditional part that is beyond chance, against the adaptive one it is not.
+# But LS, which ACLS is to improve on, has a lower ECE there, and MbLS is not told apart from ACLS.
 #
 # ### Table 6: ranking or margin
 

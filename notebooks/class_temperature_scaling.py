@@ -518,7 +518,7 @@ else:
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval of the paired bootstrap]")
+print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval]")
 print(f"{'':16}{'fitted on validation':44}fitted on test")
 print(f"{'':16}{'TS':8}{'CTS':8}{'CTS less TS':28}{'TS':8}CTS")
 for loss in ("cross_entropy", "label_smoothing", "mbls"):

@@ -76,6 +76,7 @@ notebook.parameters(
 
 # %% tags=["hide-input"]
 import inspect
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -703,7 +704,9 @@ for key in keys:
     if name in zoo() or budget != "smoke":
         networks[SHORT.get(key, key)] = ensure_logits(name, budget=budget, device=device)
 missing = [key for key in keys if SHORT.get(key, key) not in networks]
-print(f"{dataset}, {model}: {len(networks)} of {len(keys)} networks are there:", ", ".join(networks) or "none")
+print(f"{dataset}, {model}: {len(networks)} of {len(keys)} networks are there")
+if networks:
+    print(" ", ", ".join(networks))
 if missing:
     print("not run here:\n ", ", ".join(SHORT.get(key, key) for key in missing))
     print(
@@ -914,14 +917,14 @@ for name, data in tiny.items():
         of_tiny = Comparison(data.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
     of_tiny.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
     of_tiny.add(f"{name} + TS", TemperatureScaling("ece").fit(*data.val)(data.test_logits))
-print("percent, and points less CE [95 % bootstrap interval]")
-print(f"{'':6}{'accuracy':22} {'ECE':22} {'ECE less CE':24} ECE after TS, less CE")
+print("percent and points [95 % bootstrap interval]")
+print(f"{'':5}{'accuracy':9}{'ECE':20}{'less that of CE':22}both after TS")
 for name in tiny:
-    cells = [f"{of_tiny.of(name, metric).percent:.2f}" for metric in ("accuracy", "ece")]
+    line = f"{name:5}{of_tiny.of(name, 'accuracy').percent.value:8.1f} {of_tiny.of(name).percent:.2f}"
     if name != "CE" and "CE" in tiny:
         pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
-        cells += [f"{of_tiny.difference(*pair, 'ece').percent:+.2f}" for pair in pairs]
-    print(f"{name:6}" + " ".join(f"{cell:22}" for cell in cells).rstrip())
+        line = f"{line:34}" + "".join(f"{f'{of_tiny.difference(*pair).percent:+.2f}':22}" for pair in pairs)
+    print(line.rstrip())
 
 # %% [markdown]
 # ## What this supports of the paper's claims
@@ -1172,17 +1175,15 @@ def overconfidence(logits, labels):
 
 
 print("CamVid, percent and points [95 % bootstrap interval]")
-print(f"{'':8}{'ECE':^22}{'confidence - accuracy':^24}")
-print(
-    f"{'':6}{'val':>6}{'test':>7}{'by batch':>10}{'val':>10}{'test':>8}      ECE less CE            ... both after TS"
-)
+print(f"{'':12}{'ECE':11}conf. - accuracy  ECE less that of CE")
+print(f"{'':6}{'val':>5}{'test':>6}{'batch':>6}{'val':>7}{'test':>7}   {'as trained':22}both after TS")
 for name, data in dense.items():
     facts, val_ece = data.meta["test_pixels"], ece(torch.from_numpy(data.val_logits).softmax(1), data.val_labels)
-    line = f"{name:6}{100 * val_ece:6.2f}{100 * facts['ece']:7.2f}{100 * facts['ece_by_batch']:10.2f}"
-    line += f"{overconfidence(*data.val):+10.1f}{overconfidence(*data.test):+8.1f}      "
+    line = f"{name:6}{100 * val_ece:5.2f}{100 * facts['ece']:6.2f}{100 * facts['ece_by_batch']:6.2f}"
+    line += f"{overconfidence(*data.val):+7.1f}{overconfidence(*data.test):+7.1f}   "
     if name != "CE" and "CE" in dense:
         pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
-        line += "".join(f"{f'{of_dense.difference(*pair).percent:+.2f}':23}" for pair in pairs)
+        line += "".join(f"{f'{of_dense.difference(*pair).percent:+.2f}':22}" for pair in pairs)
     print(line.rstrip())
 
 # %% [markdown]
@@ -1260,7 +1261,7 @@ grid = notes.pivot_table(index=["dataset", "model"], columns="loss", values="T",
 print("printed")
 print(grid.rename(columns=SHORT).to_string())
 print(f"\nours, {dataset} {model}")
-print("  ".join(f"{name} {t:.1f}" for name, (t, _) in temperatures.items()))
+print(textwrap.fill("  ".join(f"{name}\N{NO-BREAK SPACE}{t:.1f}" for name, (t, _) in temperatures.items()), 80))
 
 # %% [markdown]
 # ### Table 8: vision transformers
@@ -1324,7 +1325,8 @@ fig.colorbar(shade, ax=axes, label="confidence", shrink=0.6)
 plt.show()
 
 # %% [markdown]
-# Both are sure of road and sky, and doubt along the borders of classes. On a sample of pixels whose class is known:
+# All but FL are sure of road and sky, and all doubt along the borders of classes. On a sample of pixels whose class is
+# known:
 
 # %%
 # NBVAL_CHECK_OUTPUT
