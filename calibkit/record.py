@@ -124,10 +124,12 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         again: also those that ``ours.csv`` has already, of as many seeds.
 
     Raises:
-        ValueError: unknown logits, or a file that does not say what network it is of.
+        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test groups.
     """
     networks = trainings(name)
-    where = cell(name, networks[0])
+    where, groups = cell(name, networks[0]), networks[0].test_groups
+    if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
+        raise expected("logits", "of the same `test_groups` for every seed", repr(name))
     done = load_results("ours")
     done = done[done["n_seeds"] >= len(networks)]
     for column, value in where.items():
@@ -143,7 +145,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
             (fit(torch.from_numpy(logits.test_logits)), logits.test_labels)
             for fit, logits in zip(fits, networks, strict=True)
         ]
-        groups, note = networks[0].test_groups, _fitted(fits[0], networks[0])
+        note = _fitted(fits[0], networks[0])
         rows = measure(runs, metrics=METRICS, groups=groups, method=key, note=note, **where)
         if "test_pixels" in networks[0].meta:
             rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])

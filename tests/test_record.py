@@ -69,17 +69,28 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     assert frame.loc[("identity", "ece"), "n_bins"] == "15"
 
 
-def test_samples_that_go_together_are_resampled_together(toy):
-    """Twice the same test samples, a pair a group: the rows of the samples themselves."""
-    logits = load_logits(toy)
-    record.record(str(toy), ["temperature_scaling"])
-    alone = results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]]
-    (rows.FOLDER / "ours.csv").unlink()
+def twice(path):
+    """A file with every test sample of another one twice, a pair a group: it tells as much."""
+    logits = load_logits(path)
     z, y, numbers = np.tile(logits.test_logits, (2, 1)), np.tile(logits.test_labels, 2), np.tile(np.arange(500), 2)
-    path = Logits(*logits.val, z, y, logits.meta, numbers).save(toy.with_name("twice.npz"))
-    record.record(str(path), ["temperature_scaling"])
-    paired = results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]]
-    np.testing.assert_allclose(paired, alone, atol=1e-9)
+    return Logits(*logits.val, z, y, logits.meta, numbers).save(path.with_name("twice.npz"))
+
+
+def test_samples_that_go_together_are_resampled_together(toy):
+    intervals = []
+    for path in (toy, twice(toy)):
+        record.record(str(path), ["temperature_scaling"])
+        intervals.append(results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]])
+        (rows.FOLDER / "ours.csv").unlink()
+    np.testing.assert_allclose(*intervals, atol=1e-9)
+
+
+def test_seeds_must_have_the_same_groups(toy, tmp_path):
+    logits = load_logits(toy)
+    logits.save(tmp_path / "net-s1.npz")
+    first = Logits(*logits.val, *logits.test, logits.meta, np.arange(500)).save(tmp_path / "net-s0.npz")
+    with pytest.raises(ValueError, match="Expected `logits` to be of the same `test_groups` for every seed"):
+        record.record(str(first), ["identity"])
 
 
 class Sure:
@@ -149,6 +160,15 @@ class TestCommandLine:
         line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
         value, low, high = (float(x.strip("[],")) for x in line.split()[1:])
         assert low < value < high
+
+    @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+    def test_intervals_are_of_groups(self, toy, command, capsys):
+        printed = []
+        for path in (toy, twice(toy)):
+            assert main([command, str(path)]) == 0
+            lines = capsys.readouterr().out.splitlines()
+            printed.append([line for line in lines if line.startswith(("accuracy", "ece ", "nll"))])
+        assert printed[0] == printed[1]
 
     @pytest.mark.parametrize(
         ("command", "message"),

@@ -135,6 +135,9 @@ def test_images_without_a_label_count_for_nothing():
     np.testing.assert_array_equal(kept, of_others)
     for name in ("accuracy", "miou", "ece", "ece_by_batch", "pixels"):
         assert facts[name] == pytest.approx(expected[name])
+    _, _, _, alone = pixels_of(model, Feed(images[:2], spec, cpu, single), labels[:2], seed=0)
+    for name, ends in alone["intervals"].items():  # one image that counts, so every resample is that image
+        assert ends == pytest.approx((alone[name], alone[name]))
 
 
 def test_what_does_not_fit_stays_on_disk(cache, monkeypatch):

@@ -42,7 +42,8 @@ def bootstrap(
     Where v, l or h is not finite, the interval is [l, h].
 
     Rows that go together, as the pixels of an image, tell less than as many rows that do not. With ``groups`` whole
-    groups are drawn, G of G, and the interval speaks of new images, not of other pixels of the same ones.
+    groups are drawn with replacement, as many as there are, and the interval speaks of new images, not of other pixels
+    of the same ones.
 
     A metric of ``METRICS`` is computed from how often each row is drawn, without copying rows; its values equal those
     of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared.

@@ -184,7 +184,7 @@ def measure(
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
         metrics: keys of METRICS.
-        groups: of the test samples, for the bootstrap.
+        groups: of the test samples, the same in every run; see :func:`calibkit.metrics.bootstrap`.
         n_bins: of the binned metrics.
         seed: of the bootstrap.
         cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
