@@ -1167,7 +1167,7 @@ paper_table("1", None)
 #     --budget paper --paper acls
 # ```
 #
-# On twenty classes LS has a lower ECE than ACLS, by an interval that nearly reaches zero; MbLS is told apart from neither. The
+# On twenty classes LS and FL have a lower ECE than ACLS, by intervals that nearly reach zero; MbLS is not told apart from it. The
 # paired differences stand below Table 5.
 #
 # The table's two other columns say whether a loss is adaptive (the strength $f$ varies with the sample) and conditional (the
