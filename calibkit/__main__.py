@@ -95,7 +95,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     methods.add("after", calibrator(test_logits))
     print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(test_labels)} test samples")
     for name in METRICS:
-        before, after = (methods.of(which, name).value for which in ("before", "after"))
+        before, after = (methods.values[which][name] for which in ("before", "after"))
         change = methods.difference("after", "before", name)
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
     if args.out:

@@ -1195,33 +1195,26 @@ paper_table("4")
 # NBVAL_CHECK_OUTPUT
 def acls_beside(networks, *others):
     """Print the ECE of losses, less that of cross-entropy, and how far ACLS is below, on common resamples."""
-    stored = {loss: zoo().get(f"{networks}-{loss.replace(' ', ',')}-s0") for loss in ("acls", "cross_entropy", *others)}
-    among = None
-    for loss, path in stored.items():
-        if path is not None:
-            data = load(path)
-            if among is None:
-                among = Comparison(
-                    data.test_labels,
-                    ["ece"],
-                    groups=data.test_groups,
-                    n_bins=n_bins,
-                    n_resamples=n_resamples,
-                    seed=seed,
-                )
-            among.add(loss, torch.from_numpy(data.test_logits).double().softmax(1))
+    names = {loss: f"{networks}-{loss.replace(' ', ',')}-s0" for loss in ("acls", "cross_entropy", *others)}
+    stored = {loss: load(zoo()[name]) for loss, name in names.items() if name in zoo()}
     print(f"{networks}: ECE in percent, differences in points [95 % interval]")
+    if not {"acls", "cross_entropy"} <= set(stored):
+        print("not run here")
+        return
+    test = stored["acls"]
+    among = Comparison(
+        test.test_labels, ["ece"], groups=test.test_groups, n_bins=n_bins, n_resamples=n_resamples, seed=seed
+    )
+    for loss, data in stored.items():
+        among.add(loss, torch.from_numpy(data.test_logits).double().softmax(1))
     print(f"{'':22}{'ECE':>5}   {'less that of CE':22}  ACLS less this loss")
-    for loss in stored:
-        if among is None or loss not in among:
+    for loss in names:
+        if loss not in stored:
             print(f"{loss:22}not run here")
             continue
-        line = f"{loss:22}{among.of(loss).percent.value:5.2f}   "
-        line += (
-            f"{among.difference(loss, 'cross_entropy').percent:+.2f}".ljust(24) if loss != "cross_entropy" else " " * 24
-        )
-        line += f"{among.difference('acls', loss).percent:+.2f}" if loss != "acls" else ""
-        print(line.rstrip())
+        less_ce = "" if loss == "cross_entropy" else f"{among.difference(loss, 'cross_entropy').percent:+.2f}"
+        acls_less = "" if loss == "acls" else f"{among.difference('acls', loss).percent:+.2f}"
+        print(f"{loss:22}{among.of(loss).percent.value:5.2f}   {less_ce:24}{acls_less}".rstrip())
 
 
 acls_beside("camvid/deeplabv3_resnet34", "ecp", "label_smoothing", "focal", "mbls")

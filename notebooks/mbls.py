@@ -911,20 +911,40 @@ tiny = {
     for loss in ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
     if (name := f"tiny_imagenet_20/resnet20-{loss}-s0") in zoo()
 }
-of_tiny = None
-for name, data in tiny.items():
-    if of_tiny is None:
-        of_tiny = Comparison(data.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
-    of_tiny.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
-    of_tiny.add(f"{name} + TS", TemperatureScaling("ece").fit(*data.val)(data.test_logits))
+
+
+def as_trained_and_scaled(stored):
+    """Networks on one test set, each as trained and after temperature scaling by ECE; None if there are none."""
+    among = None
+    for name, data in stored.items():
+        if among is None:
+            among = Comparison(
+                data.test_labels,
+                ["accuracy", "ece"],
+                groups=data.test_groups,
+                n_bins=n_bins,
+                n_resamples=n_resamples,
+                seed=seed,
+            )
+        among.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
+        among.add(f"{name} + TS", TemperatureScaling("ece").fit(*data.val)(data.test_logits))
+    return among
+
+
+def less_ce(among, name):
+    """The ECE of a network less that of CE, as trained and both after TS, as text; nothing for CE itself."""
+    if name == "CE" or "CE" not in among:
+        return ""
+    pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
+    return "".join(f"{f'{among.difference(*pair).percent:+.2f}':22}" for pair in pairs)
+
+
+of_tiny = as_trained_and_scaled(tiny)
 print("percent and points [95 % bootstrap interval]")
 print(f"{'':5}{'accuracy':9}{'ECE':20}{'less that of CE':22}both after TS")
 for name in tiny:
     line = f"{name:5}{of_tiny.of(name, 'accuracy').percent.value:8.1f} {of_tiny.of(name).percent:.2f}"
-    if name != "CE" and "CE" in tiny:
-        pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
-        line = f"{line:34}" + "".join(f"{f'{of_tiny.difference(*pair).percent:+.2f}':22}" for pair in pairs)
-    print(line.rstrip())
+    print(f"{line:34}{less_ce(of_tiny, name)}".rstrip())
 
 # %% [markdown]
 # As trained, all four have a lower ECE than CE, and MbLS, with half of it, is told apart from neither LS nor FL. FL made the network
@@ -1162,17 +1182,7 @@ dense = {
     for loss in ("cross_entropy", "ecp", "label_smoothing", "focal", "mbls", "acls")
     if (name := f"camvid/deeplabv3_resnet34-{loss}-s0") in zoo()
 }
-of_dense, of_pixels = None, {}
-for name, data in dense.items():
-    if of_dense is None:
-        of_dense = Comparison(
-            data.test_labels, ["ece"], groups=data.test_groups, n_bins=n_bins, n_resamples=n_resamples, seed=seed
-        )
-    of_pixels[name] = torch.from_numpy(data.test_logits).double().softmax(1), torch.from_numpy(data.test_labels)
-    of_dense.add(name, of_pixels[name][0])
-    of_dense.add(f"{name} + TS", TemperatureScaling("ece").fit(*data.val)(data.test_logits))
-
-
+of_dense = as_trained_and_scaled(dense)
 print("CamVid, ECE in percent, differences in points [95 % bootstrap interval]")
 print(f"{'':10}{'all pixels':15}a hundred pixels an image")
 print(f"{'':6}{'val':>5}{'test':>6}{'batch':>6}{'test':>8}{'+ TS':>6}   {'test less CE':22}both after TS")
@@ -1180,10 +1190,7 @@ for name, data in dense.items():
     of_val, of_test = data.meta["val_pixels"], data.meta["test_pixels"]
     line = f"{name:6}{100 * of_val['ece']:5.2f}{100 * of_test['ece']:6.2f}{100 * of_test['ece_by_batch']:6.2f}"
     line += f"{of_dense.of(name).percent.value:8.2f}{of_dense.of(f'{name} + TS').percent.value:6.2f}   "
-    if name != "CE" and "CE" in dense:
-        pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
-        line += "".join(f"{f'{of_dense.difference(*pair).percent:+.2f}':22}" for pair in pairs)
-    print(line.rstrip())
+    print((line + less_ce(of_dense, name)).rstrip())
 
 # %% [markdown]
 # On the test images the effect of MbLS is that of the paper, a point; ECP, LS and ACLS gain more, and FL loses, since it makes
@@ -1292,6 +1299,10 @@ verdict_counts.reindex(columns=list(results.VERDICTS), fill_value=0).assign(prin
 # ```
 
 # %% mystnb={"figure": {"caption": "Where do segmentation networks err in their confidence? Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, as trained; 25 bins.", "name": "fig-mbls-pixels"}} tags=["hide-input"]
+of_pixels = {
+    name: (torch.from_numpy(data.test_logits).double().softmax(1), torch.from_numpy(data.test_labels))
+    for name, data in dense.items()
+}
 drawn = [name for name in ("CE", "LS", "FL", "MbLS") if name in dense]
 fig, axes = plt.subplots(1, len(drawn), figsize=(2.4 * len(drawn), 2.6), sharey=True, squeeze=False)
 for ax, name in zip(axes[0], drawn, strict=True):

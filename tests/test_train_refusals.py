@@ -26,21 +26,26 @@ def test_what_killed_writers_left_is_removed(tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([alive, other])
 
 
+class Spoilt(nn.CrossEntropyLoss):
+    """Cross-entropy that ``spoil(value, logits, call)`` changes, ``call`` counting from 1."""
+
+    def __init__(self, spoil):
+        super().__init__()
+        self.spoil, self.calls = spoil, 0
+
+    def forward(self, logits, labels):
+        self.calls += 1
+        return self.spoil(super().forward(logits, labels), logits, self.calls)
+
+
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_path):
     """Two epochs that go well, then the loss is lost: the checkpoint is that of the second."""
-    calls = 0
-
-    class Lost(nn.CrossEntropyLoss):
-        def forward(self, logits, labels):
-            nonlocal calls
-            calls += 1
-            return super().forward(logits, labels) * (1.0 if calls <= 4 else torch.nan)
-
     for clip_norm in (None, 2.0):
-        calls, folder = 0, tmp_path / str(clip_norm)
+        folder = tmp_path / str(clip_norm)
+        loss = Spoilt(lambda value, logits, call: value * (1.0 if call <= 4 else torch.nan))
         recipe = Recipe(4, batch_size=500, precision="64-true", clip_norm=clip_norm)
         with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 3"):
-            fit(digits_model(), Lost(), "digits", recipe, folder=folder)
+            fit(digits_model(), loss, "digits", recipe, folder=folder)
         with np.load(folder / "checkpoint.npz") as checkpoint:
             assert len(checkpoint["history"]) == 2
             assert all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("model/"))
@@ -48,16 +53,9 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_pat
 
 def test_weights_that_the_last_step_lost_are_not_kept(tmp_path):
     """The loss of the second epoch's last step is finite, its gradient is not: validation tells."""
-    calls = 0
-
-    class Lost(nn.CrossEntropyLoss):
-        def forward(self, logits, labels):
-            nonlocal calls
-            calls += 1
-            return super().forward(logits, labels) + ((0 * logits.sum()).sqrt() if calls == 4 else 0)
-
+    loss = Spoilt(lambda value, logits, call: value + ((0 * logits.sum()).sqrt() if call == 4 else 0))
     with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 2"):
-        fit(digits_model(), Lost(), "digits", Recipe(4, batch_size=500, precision="64-true"), folder=tmp_path)
+        fit(digits_model(), loss, "digits", Recipe(4, batch_size=500, precision="64-true"), folder=tmp_path)
     with np.load(tmp_path / "checkpoint.npz") as checkpoint:
         assert len(checkpoint["history"]) == 1
 
