@@ -74,6 +74,8 @@ from calibkit.logits import external, load, zoo
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
 from calibkit.record import ensure_logits
 
+pd.set_option("display.max_rows", None)  # whole tables
+
 plots.use_style()
 plt.rcParams["figure.constrained_layout.use"] = True
 torch.set_num_threads(1)

@@ -147,6 +147,10 @@ def add_path(nb):
     nb.cells[3].outputs = [nbformat.v4.new_output("stream", text=f"saved {ROOT}/out.npz")]
 
 
+def add_cut_table(nb):
+    nb.cells[3].outputs = [nbformat.v4.new_output("display_data", data={"text/html": "<p>72 rows × 2 columns</p>"})]
+
+
 def add_bulk(nb):
     nb.cells[3].outputs = [nbformat.v4.new_output("stream", text="x" * 500_001)]
 
@@ -165,6 +169,7 @@ def change_nothing(nb):
         (add_error, "cell 3 ended in KeyError"),
         (add_stderr, "cell 3 writes to stderr"),
         (add_path, "cell 3 shows a path"),
+        (add_cut_table, "cell 3 leaves rows of a table out"),
         (add_bulk, "bytes, more than 500,000"),
     ],
 )

@@ -14,6 +14,7 @@ import base64
 import io
 import multiprocessing
 import os
+import re
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -119,6 +120,8 @@ def cell_faults(cell: nbformat.NotebookNode) -> list[str]:
         shown = [output.get("text", "")] + [x for kind, x in output.get("data", {}).items() if kind.startswith("text/")]
         if any(str(folder) in text for folder in (ROOT, Path.home()) for text in shown):
             found.append("shows a path of the machine it ran on")
+        if any(re.search(r"\d rows × \d", "".join(text)) for text in shown):
+            found.append("leaves rows of a table out: set pandas' `display.max_rows`")
     return found
 
 
