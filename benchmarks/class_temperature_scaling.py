@@ -20,7 +20,7 @@ from metrics import extra_mebibytes
 from temperature_scaling import overconfident
 
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
-from calibkit.calibrators._grid import TEMPERATURES
+from calibkit.fitting.grid import TEMPERATURES
 from calibkit.metrics.binning import bin_edges
 
 CANDIDATES = 3  # of the plain search that are timed

@@ -63,7 +63,7 @@ def fits(z, y, with_peers):
     calls = {
         "calibkit": lambda: TemperatureScaling().fit(z, y).temperature,
         "calibkit, float64 logits": lambda: TemperatureScaling().fit(z64, y).temperature,
-        "calibkit, class-wise loss scaling": lambda: TemperatureScaling("cls").fit(z, y).temperature,
+        "calibkit, class-wise loss scaling": lambda: TemperatureScaling("class_loss_scaling").fit(z, y).temperature,
     }
     if not with_peers:
         return calls

@@ -13,7 +13,7 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-from calibkit.train import assemble, fit
+from calibkit.training import assemble, fit
 
 
 def main():

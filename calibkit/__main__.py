@@ -1,4 +1,4 @@
-"""``python -m calibkit train | calibrate | evaluate``: the three steps from images to honest probabilities."""
+"""``calibkit train | calibrate | evaluate | data | append``: from images to honest probabilities."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ import argparse
 import sys
 from pathlib import Path
 
+from calibkit import __version__
 from calibkit._checks import check_choice, expected
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m calibkit", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    args = parser().parse_args(argv)
+    try:
+        args.run(args)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(prog="calibkit", description=__doc__)
+    result.add_argument("--version", action="version", version=f"calibkit {__version__}")
+    commands = result.add_subparsers(dest="command", required=True)
 
     train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
     train.add_argument("--dataset", required=True)
@@ -26,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     train.add_argument("--nodes", type=int, default=1, help="machines, each with so many; see book/running.md")
     train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
     train.add_argument("--compile", action="store_true", help="torch.compile the network")
-    train.add_argument("--out", type=Path, help="default: runs/<dataset>/<model>-<loss>-s<seed>")
+    train.add_argument("--out", type=Path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
@@ -34,34 +47,39 @@ def main(argv: list[str] | None = None) -> int:
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
     calibrate.add_argument("--record", action="store_true", help="every method; numbers into book/results/ours.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
-    calibrate.add_argument("--calibrator", default="temperature_scaling")
+    calibrate.add_argument("--calibrator", default="temperature_scaling", help='a key: ets, or "ets:focal gamma=2"')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=Path, help="where to save the fitted calibrator (.npz)")
     calibrate.set_defaults(run=_calibrate)
 
-    evaluate = commands.add_parser("evaluate", help="every metric of the uncalibrated test logits, with intervals")
+    evaluate = commands.add_parser("evaluate", help="metrics of the uncalibrated test logits, with intervals")
     evaluate.add_argument("logits", help="a Logits file (.npz) or a name of the zoo")
     evaluate.set_defaults(run=_evaluate)
 
-    args = parser.parse_args(argv)
-    try:
-        args.run(args)
-    except (FileNotFoundError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    data = commands.add_parser("data", help="data sets: list them, prepare one")
+    of_data = data.add_subparsers(dest="what", required=True)
+    of_data.add_parser("list", help="the data sets, and which of them the cache holds").set_defaults(run=_list)
+    prepare = of_data.add_parser("prepare", help="download, check and unpack a data set into the cache")
+    prepare.add_argument("name")
+    prepare.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
+    splits = ("train", "val", "test")
+    prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
+    prepare.set_defaults(run=_prepare)
+
+    append = commands.add_parser("append", help="rows that other jobs wrote, CSV as ours.csv, into ours.csv")
+    append.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    append.set_defaults(run=_append)
+    return result
 
 
 def _train(args: argparse.Namespace) -> None:
-    from calibkit.train import assemble, fit
+    from calibkit.networks import Network
 
-    model, loss, recipe, facts = assemble(
-        args.dataset, args.model, args.loss, args.budget, args.paper, seed=args.seed, pretrained=args.pretrained
-    )
-    folder = args.out or Path("runs") / args.dataset / f"{args.model}-{facts['loss'].replace(' ', ',')}-s{args.seed}"
-    logits = fit(
-        model, loss, args.dataset, recipe, folder=folder, seed=args.seed, device=args.device, devices=args.devices,
-        nodes=args.nodes, compile=args.compile, meta=facts,
+    network = Network(args.dataset, args.model, args.loss, args.seed)
+    folder = args.out or network.folder(args.budget)
+    logits = network.train(
+        args.budget, paper=args.paper, pretrained=args.pretrained, folder=folder, device=args.device,
+        devices=args.devices, nodes=args.nodes, compile=args.compile,
     )  # fmt: skip
     accuracy, throughput = 100 * logits.meta["accuracy"], logits.meta["throughput"]
     print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f} %, {throughput:,.0f} training samples a second")
@@ -71,51 +89,76 @@ def _calibrate(args: argparse.Namespace) -> None:
     if args.all != (args.logits is None):
         raise expected("logits", "one network, or --all", "both" if args.all else "neither")
     if args.record or args.all:
-        from calibkit.record import record, record_all
+        from calibkit.results.record import record, record_all
 
         if args.all:
             record_all(again=args.again)
         else:
             print(f"{args.logits}: {record(args.logits, again=args.again)} rows are new")
         return
-    import torch
+    from calibkit.calibrators import CALIBRATORS, Identity, calibrator
+    from calibkit.keys import Key
+    from calibkit.metrics import REPORTED
+    from calibkit.metrics.comparison import Comparison
+    from calibkit.networks import load_logits
 
-    from calibkit.calibrators import CALIBRATORS
-    from calibkit.comparison import Comparison
-    from calibkit.logits import find
-    from calibkit.record import METRICS
-
-    logits = find(args.logits)
-    options = {"objective": args.objective} if args.objective else {}
+    data = load_logits(args.logits)
+    key = f"{args.calibrator}:{args.objective}" if args.objective else args.calibrator
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
-    calibrator = CALIBRATORS[check_choice("calibrator", args.calibrator, on_logits)](**options).fit(*logits.val)
-    test_logits, test_labels = logits.test
-    methods = Comparison(test_labels, METRICS, groups=logits.test_groups)
-    methods.add("before", torch.from_numpy(test_logits).double().softmax(1))
-    methods.add("after", calibrator(test_logits))
-    print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(test_labels)} test samples")
-    for name in METRICS:
+    check_choice("calibrator", Key.parse(key).name, on_logits)
+    fits = {"before": Identity().fit(*data.val), "after": calibrator(key).fit(*data.val)}
+    methods = Comparison.on(data.test, fits, REPORTED)
+    print(fits["after"])
+    print(
+        f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(data.test_labels)} test samples"
+    )
+    for name in REPORTED:
         before, after = (methods.values[which][name] for which in ("before", "after"))
         change = methods.difference("after", "before", name)
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
     if args.out:
-        print(f"saved {calibrator.save(args.out)}")
+        print(f"saved {fits['after'].save(args.out)}")
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     import torch
 
-    from calibkit.logits import find
-    from calibkit.metrics import bootstrap, evaluate
+    from calibkit.metrics import REPORTED
+    from calibkit.metrics.comparison import Comparison
+    from calibkit.networks import load_logits
 
-    logits = find(args.logits)
-    test_logits, test_labels = logits.test
-    probs = torch.from_numpy(test_logits).double().softmax(1)
-    intervals = bootstrap(probs, test_labels, groups=logits.test_groups)
-    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test_labels)} test samples")
-    for name, value in evaluate(probs, test_labels).items():
-        low, high = intervals[name]
+    test = load_logits(args.logits).test
+    methods = Comparison(test.labels, REPORTED, groups=test.groups)
+    methods.add("test", torch.from_numpy(test.logits).double().softmax(1))
+    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
+    for name in REPORTED:
+        value, low, high = methods.of("test", name)
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from calibkit._folders import cache
+    from calibkit.data import DATASETS, available
+
+    print(f"cache: {cache()}")
+    for name, spec in DATASETS.items():
+        print(f"  {name:16} {'ready' if available(name) else 'absent':6}  {spec.kind}")
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    from calibkit.data.prepare import prepare
+
+    print(prepare(args.name, args.archive, args.splits))
+
+
+def _append(args: argparse.Namespace) -> None:
+    import pandas as pd
+
+    from calibkit.results import append
+
+    for path in args.files:
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+        print(f"{path}: {append(rows)} of {len(rows)} rows are new")
 
 
 if __name__ == "__main__":

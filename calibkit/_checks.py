@@ -13,23 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._blocks import BLOCK_BYTES, blocks
+
 Array = np.ndarray | Tensor
 
 #: Rows of probabilities must sum to 1 within this plus the machine epsilon of their dtype, which is what rounding to
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
 SUM_TOLERANCE = 1e-4
-BLOCK_BYTES = 1 << 20
 
 
 def expected(name: str, want: str, got: object) -> ValueError:
     """The one error, to be raised: `expected("n_bins", "an integer larger than 0", n_bins)`."""
     return ValueError(f"Expected `{name}` to be {want}, but got {got}")
-
-
-def blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> list[slice]:
-    """Row slices whose (rows, n_columns) block fits in ``block_bytes``, so that a pass over it stays in cache."""
-    step = max(1, block_bytes // max(1, n_columns * itemsize))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def to_tensor(name: str, x: object) -> Tensor:

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from calibkit._checks import check_choice, check_integers, check_logits, expected
-from calibkit._io import read_npz, write_npz
+from calibkit._checks import check_integers, check_logits, expected
+from calibkit._files import read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Logits and labels of one split. It unpacks into the two: ``calibrator.fit(*data.val)``.
+
+    Attributes:
+        logits: (N, K) before softmax.
+        labels: (N,) int64 in [0, K).
+        groups: (N,) integers, or None; see ``Logits.test_groups``.
+    """
+
+    logits: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Logits, then labels."""
+        return iter((self.logits, self.labels))
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        """Logits (0) or labels (1)."""
+        return (self.logits, self.labels)[i]
 
 
 @dataclass(frozen=True)
@@ -59,14 +84,14 @@ class Logits:
         return self.val_logits.shape[1]
 
     @property
-    def val(self) -> tuple[np.ndarray, np.ndarray]:
+    def val(self) -> HeldOut:
         """Held-out logits and labels, to fit on."""
-        return self.val_logits, self.val_labels
+        return HeldOut(self.val_logits, self.val_labels)
 
     @property
-    def test(self) -> tuple[np.ndarray, np.ndarray]:
+    def test(self) -> HeldOut:
         """Test logits and labels, to report on."""
-        return self.test_logits, self.test_labels
+        return HeldOut(self.test_logits, self.test_labels, self.test_groups)
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write an npz without pickle, atomically; returns the path."""
@@ -75,46 +100,18 @@ class Logits:
             arrays["test_groups"] = self.test_groups
         return write_npz(path, {**arrays, "meta": np.asarray(json.dumps(self.meta, sort_keys=True))})
 
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Read a Logits file; other people's files may lack ``meta``.
 
-def load(path: str | os.PathLike) -> Logits:
-    """Read a Logits file; other people's files may lack ``meta``.
-
-    Raises:
-        ValueError: an array is missing, or any of them is not what Logits wants.
-        FileNotFoundError: no such file.
-    """
-    arrays = read_npz(path)
-    missing = [name for name in ARRAYS if name not in arrays]
-    if missing:
-        raise expected("path", f"a Logits file with {', '.join(ARRAYS)}", f"{str(path)!r} without {', '.join(missing)}")
-    meta = json.loads(str(arrays.get("meta", "{}")))
-    return Logits(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))
-
-
-def zoo(folder: str | os.PathLike | None = None) -> dict[str, Path]:
-    """Logits files by name, ``"<dataset>/<model>-<loss>-s<seed>"``.
-
-    Args:
-        folder: where they lie. Default: the book's own, ``book/results/logits``, beside the package in a checkout.
-    """
-    folder = Path(folder) if folder else Path(__file__).resolve().parents[1] / "book" / "results" / "logits"
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.glob("*/*.npz"))}
-
-
-def external() -> dict[str, Path]:
-    """Logits files of other people's networks, ``$CALIBKIT_DATA/logits/*.npz``, by name."""
-    from calibkit.data import cache
-
-    return {path.stem: path for path in sorted((cache() / "logits").glob("*.npz"))}
-
-
-def find(name: str) -> Logits:
-    """The Logits of a zoo name, an external name, or a path to an npz.
-
-    Raises:
-        ValueError: none of the three; the message lists the known names.
-    """
-    if str(name).endswith(".npz"):
-        return load(name)
-    known = {**zoo(), **external()}
-    return load(known[check_choice("logits", name, known)])
+        Raises:
+            ValueError: an array is missing, or any of them is not what Logits wants.
+            FileNotFoundError: no such file.
+        """
+        arrays = read_npz(path)
+        missing = [name for name in ARRAYS if name not in arrays]
+        if missing:
+            text = f"a Logits file with {', '.join(ARRAYS)}"
+            raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
+        meta = json.loads(str(arrays.get("meta", "{}")))
+        return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))

@@ -78,14 +78,14 @@ from torch import nn
 
 from calibkit import plots, results
 from calibkit.calibrators import TemperatureScaling
-from calibkit.comparison import Comparison, Estimate
 from calibkit.logits import load, zoo
 from calibkit.losses import ACLS, CPC, CRL, FLSD, LOSSES, MDCA, CrossEntropy, LabelSmoothing, MbLS
 from calibkit.metrics import accuracy, ece
+from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.models import build
-from calibkit.recipes import RECIPES, VARIANTS
-from calibkit.record import ensure_logits
-from calibkit.train import fit
+from calibkit.results.record import ensure_logits
+from calibkit.training import fit
+from calibkit.training.recipes import RECIPES, VARIANTS
 
 plots.use_style()
 torch.set_num_threads(1)

@@ -15,7 +15,7 @@
 # # Class-wise loss scaling
 #
 # Paper: {cite:t}`jung2023scaling` (CLS; its authors also write SCTL).
-# Code: `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/calibrators/_sctl.py`.
+# Code: `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/calibrators/replay.py`.
 #
 # ## Claim
 #
@@ -71,12 +71,13 @@ import torch
 import torch.nn.functional as F
 
 from calibkit import plots, results
-from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, _sctl
-from calibkit.comparison import Comparison, Estimate
+from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling
+from calibkit.fitting import replay
 from calibkit.logits import external, load
 from calibkit.metrics import accuracy, ece
+from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, losses
-from calibkit.record import EXTERNAL, calibrator, ensure_logits
+from calibkit.results.record import EXTERNAL, calibrator, ensure_logits
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -259,7 +260,7 @@ print(
 #
 # The weights are computed from the losses and then held fixed where the gradient is taken. So $L_T$ is no function that
 # could be minimised: the weights move with the fit. A fit is a *fixed point*, parameters at which the gradient of
-# {eq}`eq-cls-total` vanishes under the weights that they themselves produce. That is what `objective="cls"` finds. For
+# {eq}`eq-cls-total` vanishes under the weights that they themselves produce. That is what `objective="class_loss_scaling"` finds. For
 # one temperature it is a root in one variable.
 #
 # This is the code, whole:
@@ -277,7 +278,7 @@ print("by equations (4) and (5):", w.numpy().round(4))
 print("package:                 ", ClassLossScaling(alpha=1.0).scales(by_hand).numpy().round(4))
 print(f"they sum to {w.sum():+.4f}, not to zero")
 
-fixed = TemperatureScaling("cls").fit(val_logits, val_labels).temperature
+fixed = TemperatureScaling("class_loss_scaling").fit(val_logits, val_labels).temperature
 frozen = ClassLossScaling()
 held = frozen.weights(losses(val_logits / fixed, val_labels), val_labels, K)
 b = torch.tensor(1 / fixed, dtype=torch.float64, requires_grad=True)
@@ -336,7 +337,7 @@ for name, objective in LOSSES.items():
         trace.append(float(t.detach()))
         return z / t
 
-    _sctl.replay(objective, val_logits, val_labels, forward, [t])
+    replay.replay(objective, val_logits, val_labels, forward, [t])
     traces[name].append(float(t.detach()))
 
 first, second = (class_losses(val_logits / t) for t in traces["CLS"][:2])
@@ -402,7 +403,7 @@ sizes = np.maximum(1, (counts.min() * ratio ** (np.arange(K) / max(K - 1, 1))).a
 objectives = {
     "NLL": "nll",
     "class-balanced": "class_balanced",
-    "CLS": "cls",
+    "CLS": "class_loss_scaling",
     "CLS with sums": ClassLossScaling(variant="paper"),
 }
 models = {"TS": TemperatureScaling, "CTS": ClassTemperatureScaling}
@@ -578,7 +579,7 @@ for name, trace in traces.items():
 # it chooses a larger $T$ than the NLL. Whether this helps depends on which side of the ECE's minimum the NLL lands.
 
 # %% mystnb={"figure": {"caption": "Is a loss better, or does it happen to choose a better temperature? Test ECE of this network against the temperature; vertical lines: the choice of each loss on the validation data.", "name": "fig-cls-curve"}} tags=["hide-input"]
-marks = {"NLL": "nll", "class-balanced": "class_balanced", "CLS (ND)": "cls", "CLS (CM)": ClassLossScaling(normalization="cm"),
+marks = {"NLL": "nll", "class-balanced": "class_balanced", "CLS (ND)": "class_loss_scaling", "CLS (CM)": ClassLossScaling(normalization="cm"),
          "LS": "label_smoothing", "FL": "focal"}  # fmt: skip
 choices = {
     name: TemperatureScaling(objective).fit(val_logits, val_labels).temperature for name, objective in marks.items()
@@ -606,8 +607,8 @@ ours = results.load("ours")
 ours = ours.set_index(["dataset", "model", "source", "method", "metric"]).sort_index()
 paper = results.load("paper")
 paper = paper[(paper["paper"] == "class_loss_scaling") & (paper["metric"] == "ece")]
-CALIBRATORS = {"TS": "temperature_scaling", "ETS": "ets", "PTS": "pts", "CTS": "cts"}
-OBJECTIVES = {"CE": "nll", "LS": "label_smoothing", "FL": "focal", "CLS": "cls",
+CALIBRATORS = {"TS": "temperature_scaling", "ETS": "ets", "PTS": "pts", "CTS": "class_temperature_scaling"}
+OBJECTIVES = {"CE": "nll", "LS": "label_smoothing", "FL": "focal", "CLS": "class_loss_scaling",
               "CLS-MM": "cls normalization=mm", "CLS-CM": "cls normalization=cm", "balanced": "class_balanced"}  # fmt: skip
 NETWORKS = {name: (*facts, "author-logits") for name, facts in EXTERNAL.items() if name.startswith("sctl-")}
 
@@ -789,7 +790,7 @@ print("skipped, not in $CALIBKIT_DATA/logits: " + ", ".join(missing) if missing 
 for network in NETWORKS:
     if network in missing:
         continue
-    for cal, cal_key in (("TS", "temperature_scaling"), ("CTS", "cts")):
+    for cal, cal_key in (("TS", "temperature_scaling"), ("CTS", "class_temperature_scaling")):
         print_differences(f"{short[network]:23} {cal:4}", load(found[network]), cal_key)
 
 # %% [markdown]

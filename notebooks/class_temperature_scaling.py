@@ -68,11 +68,11 @@ import torch
 
 from calibkit import plots, results
 from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureScaling
-from calibkit.calibrators._greedy import greedy_search
-from calibkit.comparison import Comparison
+from calibkit.fitting.greedy import greedy_search
 from calibkit.logits import external, load, zoo
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
-from calibkit.record import ensure_logits
+from calibkit.metrics.comparison import Comparison
+from calibkit.results.record import ensure_logits
 
 pd.set_option("display.max_rows", None)  # whole tables
 
@@ -477,7 +477,7 @@ for name, x, y in (
 ours = results.load("ours")
 chosen = (ours["source"] == "author-logits") & (ours["dataset"] == "cifar10") & (ours["model"] == "densenet40")
 wanted = ["identity", "temperature_scaling", "temperature_scaling solver=sctl", "temperature_scaling:ece",
-          "cts", "cts accuracy_constraint=False", "cts:nll", "cts solver=sctl:nll"]  # fmt: skip
+          "class_temperature_scaling", "class_temperature_scaling accuracy_constraint=False", "class_temperature_scaling:nll", "class_temperature_scaling solver=sctl:nll"]  # fmt: skip
 external_rows = ours[chosen & ours["metric"].isin(["ece", "accuracy"]) & ours["method"].isin(wanted)]
 shown = external_rows.assign(value=100 * external_rows["value"]).pivot(index="method", columns="metric", values="value")
 notes = external_rows[external_rows["metric"] == "ece"].set_index("method")["note"]
@@ -494,7 +494,7 @@ print(shown.reindex([name for name in wanted if name in shown.index]).round({"ec
 # The row `temperature_scaling` is the optimum: the mean NLL is convex in $1 / T$, so there is one, and Newton's method
 # finds it to ten digits. The row `solver=sctl` replays the authors' optimiser: L-BFGS in single precision with a fixed
 # step of 0.02, from $T = 1$. It stops before it arrives, and the printed ECE is the ECE of where it stopped. The same
-# holds for their CTS, which is the gradient version, `cts:nll`. The difference is small here. The chapter on class-wise
+# holds for their CTS, which is the gradient version, `class_temperature_scaling:nll`. The difference is small here. The chapter on class-wise
 # loss scaling shows objectives for which it is not.
 
 # %%

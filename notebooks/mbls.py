@@ -87,18 +87,18 @@ from IPython.display import display
 from scipy.optimize import brentq
 
 from calibkit import plots, results
-from calibkit._keys import parse_key
 from calibkit.calibrators import TemperatureScaling
-from calibkit.comparison import Comparison, Estimate
 from calibkit.data import DATASETS
-from calibkit.data import load as load_data
+from calibkit.data import load_split as load_data
+from calibkit.keys import Key
 from calibkit.logits import load, zoo
 from calibkit.losses import LOSSES
 from calibkit.metrics import ece, nll
-from calibkit.metrics.bootstrap import interval
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.resampling import interval
 from calibkit.models import MODELS
-from calibkit.recipes import RECIPES, Recipe
-from calibkit.record import ensure_logits
+from calibkit.results.record import ensure_logits
+from calibkit.training.recipes import RECIPES, Recipe
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -874,7 +874,7 @@ for name, path in zoo().items():
     head, _, rest = name.partition("/")
     if head == dataset and rest.startswith(f"{model}-"):
         stored = load(path)
-        key, options, *_ = parse_key(stored.meta["loss"])
+        key, options = (parsed := Key.parse(stored.meta["loss"])).name, parsed.options
         if key in ("mbls", "label_smoothing"):
             loss = LOSSES[key](**(stored.meta.get("loss_options", {}) | options))
             e = [

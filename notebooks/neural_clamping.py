@@ -77,12 +77,12 @@ from scipy.special import log_softmax, softmax
 import calibkit
 from calibkit import data, models, plots, results
 from calibkit.__main__ import main
-from calibkit._io import read_npz, write_npz
+from calibkit._files import read_npz, write_npz
 from calibkit.calibrators import CALIBRATORS
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, evaluate
 from calibkit.metrics.binning import width_bins
-from calibkit.metrics.bootstrap import interval
+from calibkit.metrics.resampling import interval
 from calibkit.objectives import Focal
 
 plots.use_style()
@@ -121,7 +121,7 @@ def load_network(name):
 
 def prepared(split):
     """Images (N, C, H, W) as the network takes them, and labels."""
-    images, labels = data.load(network.split("/")[0], split)
+    images, labels = data.load_split(network.split("/")[0], split)
     mean, std = (torch.tensor(numbers, dtype=dtype) for numbers in (spec.mean, spec.std))
     return ((torch.tensor(np.array(images)).to(dtype) / 255 - mean) / std).permute(0, 3, 1, 2), labels
 
@@ -471,9 +471,9 @@ print(
 # %%
 for name in ("cifar10", "cifar100"):
     if not data.available(name):
-        print(f"{name}: skipped, its images are not in $CALIBKIT_DATA (python -m calibkit.data prepare {name})")
+        print(f"{name}: skipped, its images are not in $CALIBKIT_DATA (calibkit data prepare {name})")
         continue
-    images = data.load(name, "val").inputs
+    images = data.load_split(name, "val").inputs
     room = (images.min(0) > 0) | (images.max(0) < 255)
     print(f"{name}: {100 * room.mean():.2f} % of the inputs leave any room, over {len(images)} calibration images")
 
@@ -800,7 +800,7 @@ else:
 # cifar100/wide_resnet_40_10-cross_entropy-s0`, and `densenet121` in its place.
 #
 # Table 2 is ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It needs the 50,000 validation images
-# (25,000 to calibrate, 25,000 to test), `python -m calibkit.data prepare imagenet --splits val test`, and the weights of
+# (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val test`, and the weights of
 # the three networks, which torchvision distributes, as `runs/imagenet/resnet101-cross_entropy-s0/weights.npz`. The
 # command is then the one above with `-p budget paper -p network imagenet/resnet101-cross_entropy-s0`. Until somebody
 # runs it, its rows stand as printed.
@@ -897,5 +897,5 @@ for w in (0.01, 1.0) if budget == "smoke" else ():
 # 2. Make $\boldsymbol\delta$ the mean of the images in `val`, negated, and fit $T$ only. Compare.
 # 3. Where does the inequality $H \ge 2 \ln 2 \, (1 - \hat p)$ become an equality? What does a network look like that reaches
 #    the bound {eq}`eq-nc-impossible`?
-# 4. Fit with `objective="cls"`, the class-wise loss scaling of {cite:t}`jung2023scaling`. Which rows of the main table does
+# 4. Fit with `objective="class_loss_scaling"`, the class-wise loss scaling of {cite:t}`jung2023scaling`. Which rows of the main table does
 #    it change most?

@@ -1,6 +1,10 @@
-"""Shared by all tests: one thread, no display, torchvision importable, and logits whose true temperature is known."""
+"""Shared by all tests: one thread, no display, torchvision importable, and logits: some whose true temperature is
+known, and some that Jung et al. 2023 published or used, with what public code made of them."""
 
+import json
 import os
+from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -9,6 +13,8 @@ import pytest
 import torch
 
 from calibkit._torchvision import ensure_importable
+from calibkit.logits import Logits
+from calibkit.networks import published as published_files
 
 ensure_importable()  # before any test imports torchmetrics
 torch.set_num_threads(1)
@@ -21,3 +27,31 @@ def overconfident() -> tuple[torch.Tensor, torch.Tensor]:
     true = torch.from_numpy(rng.normal(scale=1.5, size=(4000, 5)))
     labels = (true.softmax(1).cumsum(1) < torch.from_numpy(rng.random((4000, 1)))).sum(1).clamp(max=4)
     return 3.0 * true, labels
+
+
+#: See "source" in the file.
+SETS = json.loads((Path(__file__).resolve().parent / "data" / "posthoc_oracle.json").read_text())["sets"]
+
+
+class Published(NamedTuple):
+    name: str
+    logits: Logits
+    oracle: dict
+
+
+def published_logits(name: str) -> Published:
+    if name not in published_files():
+        pytest.skip(f"no logits/{name}.npz under $CALIBKIT_DATA")
+    return Published(name, Logits.load(published_files()[name]), SETS[name])
+
+
+@pytest.fixture(params=SETS)
+def published(request) -> Published:
+    """Each of the three sets."""
+    return published_logits(request.param)
+
+
+@pytest.fixture
+def cifar10() -> Published:
+    """CIFAR-10, DenseNet-40: 5,000 validation images."""
+    return published_logits("sctl-cifar10-densenet40")

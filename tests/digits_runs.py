@@ -3,7 +3,7 @@
 import torch
 
 from calibkit.models import build
-from calibkit.train import Recipe
+from calibkit.training import Recipe
 
 RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
 

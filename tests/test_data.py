@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from calibkit import data
-from calibkit.data import DATASETS, load, prepare
-from calibkit.data.__main__ import main
+from calibkit.__main__ import main
+from calibkit.data import DATASETS, load_split, prepare
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_long_tailed_name_prepares_its_base(cache):
 def test_digits_are_real_and_split_without_overlap():
     from sklearn.datasets import load_digits
 
-    splits = [load("digits", name) for name in ("train", "val", "test")]
+    splits = [load_split("digits", name) for name in ("train", "val", "test")]
     assert [len(split.labels) for split in splits] == [1000, 300, 497]
     together = np.concatenate([split.inputs[..., 0] for split in splits]).reshape(1797, -1)
     whole = np.round(load_digits().images * 255 / 16).astype(np.uint8).reshape(1797, -1)
@@ -69,21 +69,21 @@ def test_digits_are_real_and_split_without_overlap():
 
 
 def test_missing_files_say_the_command(cache):
-    with pytest.raises(FileNotFoundError, match="python -m calibkit.data prepare cifar10"):
-        load("cifar10_lt", "train")
+    with pytest.raises(FileNotFoundError, match="calibkit data prepare cifar10"):
+        load_split("cifar10_lt", "train")
     assert not data.available("cifar10") and data.available("digits")
 
 
 @pytest.mark.parametrize(("name", "split"), [("mnist", "train"), ("digits", "training")])
 def test_bad_names(name, split):
     with pytest.raises(ValueError, match="Expected `(name|split)` to be one of"):
-        load(name, split)
+        load_split(name, split)
 
 
 def test_command_line(cache, capsys):
-    assert main(["list"]) == 0
+    assert main(["data", "list"]) == 0
     assert "digits           ready" in capsys.readouterr().out
-    assert main(["prepare", "cifar10", "--archive", str(cache / "absent")]) == 1
+    assert main(["data", "prepare", "cifar10", "--archive", str(cache / "absent")]) == 1
     assert "absent" in capsys.readouterr().err
 
 
@@ -95,7 +95,7 @@ def needs(name):
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_real_cifar(name):
     needs(name)
-    train, val, test = (load(name, split) for split in ("train", "val", "test"))
+    train, val, test = (load_split(name, split) for split in ("train", "val", "test"))
     assert [len(split.labels) for split in (train, val, test)] == [45000, 5000, 10000]
     spec = DATASETS[name]
     np.testing.assert_array_equal(np.bincount(test.labels), 10000 // spec.n_classes)
@@ -111,7 +111,7 @@ def test_real_cifar(name):
 def test_long_tailed_sizes_of_the_paper(name, total):
     """SCTL Appendix C prints 20,431 and 19,573 images, halved into train and val; test stays balanced."""
     needs(name)
-    train, val, test = (load(name, split) for split in ("train", "val", "test"))
+    train, val, test = (load_split(name, split) for split in ("train", "val", "test"))
     assert len(train.labels) + len(val.labels) == total
     assert len(val.labels) - len(train.labels) in (0, 1)
     counts = np.bincount(np.concatenate([train.labels, val.labels]))
@@ -139,15 +139,15 @@ def assert_moments(images, spec):
 def test_real_tiny_imagenet_20():
     """MbLS App. B: 50 images a class from the training images for val; the official validation images are the test."""
     needs("tiny_imagenet_20")
-    train, val, test = (load("tiny_imagenet_20", split) for split in ("train", "val", "test"))
+    train, val, test = (load_split("tiny_imagenet_20", split) for split in ("train", "val", "test"))
     for split, n in ((train, 450), (val, 50), (test, 50)):
         np.testing.assert_array_equal(np.bincount(split.labels), [n] * 20)
         assert split.inputs.shape == (20 * n, 64, 64, 3) and split.inputs.dtype == np.uint8
     whole = np.load(data.files("tiny_imagenet_20")["train"][0], mmap_mode="r")
     assert sorted(rows(train.inputs) + rows(val.inputs)) == sorted(rows(whole))
-    again = load("tiny_imagenet_20", "val")
+    again = load_split("tiny_imagenet_20", "val")
     np.testing.assert_array_equal(again.inputs, val.inputs)
-    assert rows(load("tiny_imagenet_20", "val", seed=1).inputs) != rows(val.inputs)
+    assert rows(load_split("tiny_imagenet_20", "val", seed=1).inputs) != rows(val.inputs)
     assert_moments(whole, DATASETS["tiny_imagenet_20"])
     assert isinstance(test.inputs, np.memmap)
 
@@ -160,7 +160,7 @@ def test_real_camvid():
     from calibkit.losses import LOSSES
 
     spec = DATASETS["camvid"]
-    splits = {split: load("camvid", split) for split in ("train", "val", "test")}
+    splits = {split: load_split("camvid", split) for split in ("train", "val", "test")}
     assert [len(split.inputs) for split in splits.values()] == [367, 101, 233]
     for inputs, labels in splits.values():
         assert isinstance(inputs, np.memmap) and inputs.shape[1:] == spec.shape

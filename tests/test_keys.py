@@ -2,22 +2,57 @@
 
 import pytest
 
-from calibkit._keys import make, parse_key
+from calibkit.calibrators import CALIBRATORS, calibrator
+from calibkit.keys import ALIASES, Key, make
 from calibkit.losses import LOSSES
+from calibkit.objectives import OBJECTIVES
 
 
-def test_keys():
-    assert parse_key("cts accuracy_constraint=False") == ("cts", {"accuracy_constraint": False}, None, {})
-    assert parse_key("ets solver=sctl:focal gamma=3.0") == ("ets", {"solver": "sctl"}, "focal", {"gamma": 3.0})
-    for bad in ("", "ts:", "a:b:c", "cts x", "cts x=", "CTS (ours)"):
-        with pytest.raises(ValueError, match="Expected `key` to be"):
-            parse_key(bad)
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("ets", Key("ets")),
+        ("cts accuracy_constraint=False", Key("class_temperature_scaling", {"accuracy_constraint": False})),
+        ("ets solver=sctl:focal gamma=3.0", Key("ets", {"solver": "sctl"}, Key("focal", {"gamma": 3.0}))),
+        ("pts hidden=(5,5):cls", Key("pts", {"hidden": (5, 5)}, Key("class_loss_scaling"))),
+    ],
+)
+def test_parse(text, key):
+    assert Key.parse(text) == key
+    assert Key.parse(str(key)) == key
 
 
-def test_make_knows_the_options():
-    assert make(LOSSES["mbls"], "loss", {"margin": 8}).margin == 8
+@pytest.mark.parametrize("bad", ["", "ts:", ":ece", "a:b:c", "cts x", "cts x=", "CTS (ours)", "a =3", None, 3])
+def test_what_is_no_key(bad):
+    with pytest.raises(ValueError, match="Expected `key` to be NAME"):
+        Key.parse(bad)
+
+
+def test_an_option_is_given_once():
+    with pytest.raises(ValueError, match="Expected `key` to be one that gives each option once, but got 'mbls margin"):
+        Key.parse("mbls margin=1 margin=2")
+
+
+def test_old_names_are_read_and_new_ones_written():
+    """What earlier versions wrote stays readable."""
+    assert str(Key.parse("cts:cls normalization=cm")) == "class_temperature_scaling:class_loss_scaling normalization=cm"
+    assert set(ALIASES.values()) <= {*CALIBRATORS, *OBJECTIVES}
+
+
+def test_a_registry_key_is_the_name_of_its_file():
+    for registry in (CALIBRATORS, LOSSES, OBJECTIVES):
+        for name, cls in registry.items():
+            assert cls.__module__.rpartition(".")[2] == name
+
+
+def test_build_knows_names_and_options():
+    assert Key.parse("mbls margin=8").build(LOSSES, "loss").margin == 8
     with pytest.raises(ValueError, match="Expected `loss` to be with options among gamma, .*, but got margin"):
-        make(LOSSES["focal"], "loss", {"margin": 8})
+        Key.parse("focal margin=8").build(LOSSES, "loss")
+    with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'platt'"):
+        calibrator("platt")
+    with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):
+        calibrator("cts:hinge")
 
 
 def test_what_takes_any_option_is_given_it():

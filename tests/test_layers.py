@@ -10,24 +10,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "calibkit"
 
-#: A module imports only from lower levels, or from its own folder.
+#: A part of the package imports, anywhere in its files, only from parts of earlier lines, or of its own line without
+#: going in a circle.
 LEVELS = (
-    ("_checks", "_io", "_keys", "_torchvision"),
-    ("metrics", "logits", "models", "data", "notebook"),
-    (
-        "objectives",
-        "losses",
-        "comparison",
-        "results",
-        "plots",
-        "_run",
-        "recipes",
-        "_batches",
-        "_held_out",
-        "_distributed",
-    ),
-    ("calibrators", "train"),
-    ("deploy", "record"),
+    ("_blocks", "_checks", "_files", "_folders", "_torchvision", "keys"),
+    ("data", "logits", "losses", "metrics", "models"),
+    ("objectives",),
+    ("fitting", "training"),
+    ("calibrators", "networks"),
+    ("plots", "results"),
+    ("notebook",),
     ("__main__",),
 )
 LEVEL = {name: i for i, names in enumerate(LEVELS) for name in names}
@@ -38,31 +30,104 @@ TRACKED = subprocess.run(
 TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".cfg", ".bib", ".cff", ".csv", ".json", ".ipynb", ".lock", ""}
 
 
-def part(path: Path) -> str:
-    """The name of a source file at the top of the package: ``metrics`` for ``calibkit/metrics/binning.py``."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def module_of(path: Path) -> str:
+    """``calibkit.metrics.binning`` of its file."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported_parts(path: Path) -> set[str]:
-    """The top-level parts of the package that a file imports when it is imported."""
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def imports(source: str) -> set[str]:
+    """The modules of the package that a text imports, wherever the statement stands; doctests are left out."""
     found = set()
-    for node in ast.parse(path.read_text()).body:  # imports inside functions come late on purpose
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "calibkit":
-            below = node.module.split(".")[1:2]
-            found.update(below or [alias.name for alias in node.names])
-        elif isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[1] for alias in node.names if alias.name.startswith("calibkit."))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    while unknown := found - MODULES:  # a name inside a module stands for the module
+        found = (found & MODULES) | {name.rpartition(".")[0] for name in unknown if name.startswith("calibkit.")}
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in SOURCES if p != PACKAGE / "__init__.py"], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_imports_go_one_way(path):
-    own = part(path)
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """A circle for each node from which one is reached: a walk along arrows that meets itself."""
+    state, found = {}, []
+
+    def visit(node: str, path: list[str]) -> None:
+        state[node] = "open"
+        for other in sorted(graph.get(node, ())):
+            if state.get(other) == "open":
+                found.append([*path[path.index(other) :], other])
+            elif other not in state:
+                visit(other, [*path, other])
+        state[node] = "done"
+
+    for node in graph:
+        if node not in state:
+            visit(node, [node])
+    return found
+
+
+def part(module: str) -> str:
+    """The part of the package that a module belongs to: ``metrics`` for ``calibkit.metrics.binning``."""
+    return (module.split(".") + [""])[1]
+
+
+IMPORTS = {module_of(path): imports(path.read_text()) for path in SOURCES}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES - {"calibkit"}))
+def test_imports_go_one_way(module):
+    own = part(module)
     assert own in LEVEL, f"{own} has no level: name it in LEVELS"
-    upward = {name for name in imported_parts(path) if name != own and LEVEL.get(name, -1) > LEVEL[own]}
-    assert not upward, f"{path.name} imports from a higher level: {upward}"
+    upward = {other for other in IMPORTS[module] if LEVEL.get(part(other), -1) > LEVEL[own]}
+    assert not upward, f"{module} imports from a higher level: {upward}"
+
+
+def test_no_module_and_no_part_imports_itself_by_a_detour():
+    assert circles({name: others - {name} for name, others in IMPORTS.items()}) == []
+    parts = {own: set() for own in LEVEL}
+    for module in MODULES - {"calibkit"}:
+        parts[part(module)] |= {part(other) for other in IMPORTS[module]} - {part(module), ""}
+    assert circles(parts) == []
+
+
+def test_every_level_names_what_exists():
+    assert set(LEVEL) == {part(module) for module in MODULES} - {""}
+
+
+def test_a_circle_is_seen_inside_a_function_too():
+    source = "def f():\n    from calibkit.results import load\n    import calibkit.plots\n"
+    assert imports(source) == {"calibkit.results", "calibkit.plots"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c", "b"]]
+    graph = {name: others - {name} for name, others in IMPORTS.items()}
+    graph["calibkit.results.record"] = graph["calibkit.results.record"] | imports("def f(): import calibkit.__main__")
+    assert circles(graph)
+
+
+def test_no_name_hides_a_module():
+    """A package that re-exports ``x.x`` as ``x`` has one of the two, depending on what was imported first."""
+    hidden = []
+    for path in PACKAGE.rglob("__init__.py"):
+        below = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module != module_of(path):
+                hidden += [f"{path.parent.name}.{a.name}" for a in node.names if (a.asname or a.name) in below]
+    assert not hidden
+
+
+def test_one_module_knows_folders():
+    words = re.compile(r"__file__|CALIBKIT_DATA\"|expanduser|Path\.home|Path\.cwd")
+    knowing = [path.name for path in SOURCES if words.search(path.read_text())]
+    assert knowing == ["_folders.py"]
+
+
+def test_only_the_command_line_reads_arguments():
+    reading = [path.name for path in SOURCES if re.search(r"argparse|sys\.argv|main\(\[", path.read_text())]
+    assert reading == ["__main__.py"]
 
 
 def test_the_package_needs_neither_notebooks_nor_tools():

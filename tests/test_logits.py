@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibkit import logits as module
-from calibkit.logits import Logits, load
+from calibkit.logits import Logits
 
 Z = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]])
 Y = np.array([0, 2])
@@ -12,7 +12,7 @@ Y = np.array([0, 2])
 
 def test_round_trip(tmp_path):
     first = Logits(Z.astype(np.float32), Y, Z, Y[::-1].copy(), {"dataset": "toy", "seed": 3})
-    second = load(first.save(tmp_path / "a" / "toy.npz"))
+    second = Logits.load(first.save(tmp_path / "a" / "toy.npz"))
     for name in module.ARRAYS:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
         assert getattr(first, name).dtype == getattr(second, name).dtype
@@ -23,7 +23,7 @@ def test_round_trip(tmp_path):
 
 def test_groups_are_kept_and_checked(tmp_path):
     path = Logits(Z, Y, Z, Y, test_groups=np.array([3, 3])).save(tmp_path / "toy.npz")
-    np.testing.assert_array_equal(load(path).test_groups, [3, 3])
+    np.testing.assert_array_equal(Logits.load(path).test_groups, [3, 3])
     with pytest.raises(ValueError, match=r"Expected `test_groups` to be of shape \(2,\), one a row"):
         Logits(Z, Y, Z, Y, test_groups=np.array([3]))
     with pytest.raises(ValueError, match="Expected `test_groups` to be integers"):
@@ -33,15 +33,15 @@ def test_groups_are_kept_and_checked(tmp_path):
 def test_files_without_meta_and_bad_files(tmp_path):
     arrays = dict(zip(module.ARRAYS, (Z, Y, Z, Y), strict=True))
     np.savez(tmp_path / "bare.npz", **arrays)
-    assert load(tmp_path / "bare.npz").meta == {}
+    assert Logits.load(tmp_path / "bare.npz").meta == {}
     np.savez(tmp_path / "half.npz", val_logits=Z, val_labels=Y)
     with pytest.raises(ValueError, match="without test_logits, test_labels"):
-        load(tmp_path / "half.npz")
+        Logits.load(tmp_path / "half.npz")
     np.savez(tmp_path / "pickle.npz", **{**arrays, "meta": np.array({"a": 1}, dtype=object)})
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        load(tmp_path / "pickle.npz")
+        Logits.load(tmp_path / "pickle.npz")
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "absent.npz")
+        Logits.load(tmp_path / "absent.npz")
 
 
 @pytest.mark.parametrize(

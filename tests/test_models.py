@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from calibkit import results
-from calibkit._io import write_npz
+from calibkit._files import write_npz
 from calibkit.models import MODELS, build, load_weights, options_for
 
 TOKENS = {"gpool_cnn"}

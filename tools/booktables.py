@@ -48,7 +48,7 @@ def registry(path: str) -> list[str]:
 
 
 def number(text: str) -> str:
-    """One number of ours in percent: "ece cifar10_lt densenet40 ets:cls", "ece cifar10 resnet20 mbls | identity".
+    """One number of ours in percent: "ece cifar10 densenet40 ets:focal", "ece cifar10 resnet20 mbls | identity".
 
     Raises:
         ValueError: not exactly one row of ``ours.csv`` fits.

@@ -27,7 +27,7 @@ import papermill
 from matplotlib.font_manager import findfont
 from PIL import Image
 
-from calibkit._io import write_atomic
+from calibkit._files import write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

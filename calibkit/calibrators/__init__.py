@@ -1,15 +1,20 @@
 """Post-hoc calibrators: ``fit`` on held-out logits and labels, call on logits, get probabilities.
 
 >>> import numpy as np
->>> from calibkit.calibrators import CALIBRATORS
+>>> from calibkit import calibrator
 >>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
->>> CALIBRATORS["temperature_scaling"](objective="nll").fit(z, y)(z)[0].round(3).tolist()
+>>> calibrator("temperature_scaling").fit(z, y)(z)[0].round(3).tolist()
 [0.75, 0.25]
 """
 
 from __future__ import annotations
 
-from calibkit.calibrators._base import Calibrator, load
+import json
+import os
+from zipfile import BadZipFile
+
+from calibkit._checks import expected
+from calibkit._files import read_npz
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.dir_odir import DirODIR
 from calibkit.calibrators.ets import ETS
@@ -23,6 +28,9 @@ from calibkit.calibrators.pts import PTS
 from calibkit.calibrators.spline import Spline
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
+from calibkit.fitting.contract import Calibrator, Fitted
+from calibkit.keys import ALIASES, Key
+from calibkit.objectives import OBJECTIVES
 
 CALIBRATORS = {
     "identity": Identity,
@@ -31,7 +39,7 @@ CALIBRATORS = {
     "matrix_scaling": MatrixScaling,
     "ms_odir": MSODIR,
     "dir_odir": DirODIR,
-    "cts": ClassTemperatureScaling,
+    "class_temperature_scaling": ClassTemperatureScaling,
     "ets": ETS,
     "pts": PTS,
     "spline": Spline,
@@ -39,6 +47,49 @@ CALIBRATORS = {
     "isotonic": Isotonic,
     "neural_clamping": NeuralClamping,  # takes (model, images) in place of logits
 }
+
+
+def calibrator(key: str | Key) -> Fitted:
+    """The unfitted calibrator of a key, such as ``"ets"``, ``"ets:focal"`` or ``"temperature_scaling solver=sctl"``.
+
+    Raises:
+        ValueError: no such calibrator or objective, or an option that it does not have.
+
+    Example:
+        >>> calibrator("ets:class_loss_scaling normalization=cm").objective.normalization
+        'cm'
+        >>> calibrator("temperature_scaling:ece")
+        TemperatureScaling(objective='ece')
+    """
+    key = key if isinstance(key, Key) else Key.parse(key)
+    options = dict(key.options)
+    if key.objective is not None:
+        objective = key.objective.build(OBJECTIVES, "objective")
+        options["objective"] = objective if key.objective.options else key.objective.name
+    return Key(key.name, options).build(CALIBRATORS, "calibrator")
+
+
+def load_calibrator(path: str | os.PathLike) -> Fitted:
+    """The calibrator that ``save`` wrote to ``path``.
+
+    Raises:
+        ValueError: another file.
+        FileNotFoundError: no such file.
+    """
+    try:
+        arrays = read_npz(path)
+        header = json.loads(str(arrays.pop("header")), object_hook=_objective_from_json)
+        cls = CALIBRATORS[ALIASES.get(header["calibrator"], header["calibrator"])]
+        return cls(**header["options"]).load_state_dict(arrays)
+    except (KeyError, TypeError, ValueError, BadZipFile) as error:
+        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}") from error
+
+
+def _objective_from_json(entry: dict[str, object]) -> object:
+    if "arguments" not in entry:
+        return entry
+    return OBJECTIVES[ALIASES.get(entry["objective"], entry["objective"])](**entry["arguments"])
+
 
 __all__ = [
     "CALIBRATORS",
@@ -56,5 +107,6 @@ __all__ = [
     "Spline",
     "TemperatureScaling",
     "VectorScaling",
-    "load",
+    "calibrator",
+    "load_calibrator",
 ]

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
-from calibkit.calibrators import _sctl
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._greedy import greedy_search
-from calibkit.calibrators._grid import TEMPERATURES, check_grid, ece_of_temperatures
-from calibkit.calibrators._newton import fit_temperature, temperature_bounds
-from calibkit.objectives import Objective, fit_smooth, get
-from calibkit.objectives._passes import row_blocks
+from calibkit.fitting import replay
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.greedy import greedy_search
+from calibkit.fitting.grid import TEMPERATURES, check_grid, ece_of_temperatures
+from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.temperature import fit_temperature, temperature_bounds
+from calibkit.objectives import Objective, get
 
 
 class ClassTemperatureScaling(Calibrator):
@@ -84,14 +85,14 @@ class ClassTemperatureScaling(Calibrator):
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
-        self.solver = _sctl.check_solver(solver, get(objective))
+        self.solver = replay.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool):
             raise expected("accuracy_constraint", "True or False", repr(accuracy_constraint))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)
         if self.solver == "sctl":
-            temperatures, history = _sctl.scale(objective, logits, labels, logits.shape[1]), []
+            temperatures, history = replay.scale(objective, logits, labels, logits.shape[1]), []
         elif objective.smooth:
             temperatures, history = fit_class_temperatures(objective, logits, labels), []
         else:

@@ -7,10 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from calibkit.calibrators import _sctl
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._newton import fit_temperature
-from calibkit.objectives import Objective, fit_smooth, get, losses
+from calibkit.fitting import replay
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.temperature import fit_temperature
+from calibkit.objectives import Objective, get, losses
 
 
 class ETS(Calibrator):
@@ -60,7 +61,7 @@ class ETS(Calibrator):
 
     def __init__(self, objective: str | Objective = "nll", *, solver: str = "exact") -> None:
         super().__init__()
-        self.objective, self.solver = objective, _sctl.check_solver(solver, get(objective, smooth=True))
+        self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)
@@ -124,5 +125,5 @@ def _replay(objective: Objective, logits: Tensor, labels: Tensor) -> tuple[Tenso
     def forward(z: Tensor) -> Tensor:
         return z / t * w[0] + z * w[1] + 1 / n_classes * w[2]
 
-    _sctl.replay(objective, logits, labels, forward, [t], [w])
+    replay.replay(objective, logits, labels, forward, [t], [w])
     return t.detach().double(), w.detach().double()

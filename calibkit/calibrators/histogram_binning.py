@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from calibkit._blocks import row_blocks
 from calibkit._checks import check_int
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._rows import normalize
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.scores import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
-from calibkit.objectives._passes import row_blocks
 
 
 class HistogramBinning(Calibrator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibkit.calibrators._base import Calibrator
+from calibkit.fitting.contract import Calibrator
 
 
 class Identity(Calibrator):

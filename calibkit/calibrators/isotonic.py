@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._rows import interpolate, normalize
-from calibkit.objectives._passes import row_blocks
+from calibkit._blocks import row_blocks
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.scores import interpolate, normalize
 
 
 class Isotonic(Calibrator):

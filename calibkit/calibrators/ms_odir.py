@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit.calibrators._affine import Ridge
-from calibkit.calibrators._affine_calibrator import AffineCalibrator
-from calibkit.calibrators._cross_validation import Strengths
+from calibkit.fitting.affine import Ridge
+from calibkit.fitting.affine_calibrator import AffineCalibrator
+from calibkit.fitting.cross_validation import Strengths
 from calibkit.objectives import Objective
 
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_int, check_real, expected
-from calibkit.calibrators import _sctl
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._newton import fit_temperature
-from calibkit.objectives import Objective, fit_smooth, get, losses
+from calibkit.fitting import replay
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.temperature import fit_temperature
+from calibkit.objectives import Objective, get, losses
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
@@ -85,7 +86,7 @@ class PTS(Calibrator):
         super().__init__()
         if not isinstance(hidden, list | tuple) or not hidden:
             raise expected("hidden", "a sequence of at least one layer", repr(hidden))
-        self.objective, self.solver = objective, _sctl.check_solver(solver, get(objective, smooth=True))
+        self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
         self.top_k, self.hidden = check_int("top_k", top_k, 1), tuple(check_int("hidden", n, 1) for n in hidden)
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0)
 
@@ -194,5 +195,5 @@ def _replay(objective: Objective, logits: Tensor, labels: Tensor, sizes: Sequenc
             t = torch.relu(torch.nn.functional.linear(t, weight, bias))
         return z / torch.nn.functional.linear(t, *parameters[-2:])
 
-    _sctl.replay(objective, logits, labels, forward, parameters, adam=True)
+    replay.replay(objective, logits, labels, forward, parameters, adam=True)
     return torch.cat([p.detach().flatten() for p in parameters]).double()

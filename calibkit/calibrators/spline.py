@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._blocks import row_blocks
 from calibkit._checks import check_int
-from calibkit.calibrators._base import Calibrator, as_vector
-from calibkit.calibrators._rows import interpolate
-from calibkit.objectives._passes import row_blocks
+from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.scores import interpolate
 
 SLACK = 1e-6  # by how much the predicted class stays ahead, relative
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_int
-from calibkit.calibrators import _sctl
-from calibkit.calibrators._base import Calibrator
-from calibkit.calibrators._grid import TEMPERATURES, check_grid, ece_of_temperatures
-from calibkit.calibrators._newton import fit_temperature
+from calibkit.fitting import replay
+from calibkit.fitting.contract import Calibrator
+from calibkit.fitting.grid import TEMPERATURES, check_grid, ece_of_temperatures
+from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, get
 
 
@@ -66,12 +66,12 @@ class TemperatureScaling(Calibrator):
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
-        self.solver = _sctl.check_solver(solver, get(objective))
+        self.solver = replay.check_solver(solver, get(objective))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)
         if self.solver == "sctl":
-            self.temperature = float(_sctl.scale(objective, logits, labels, 1))
+            self.temperature = float(replay.scale(objective, logits, labels, 1))
         elif objective.smooth:
             self.temperature = fit_temperature(objective, logits, labels)
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibkit.calibrators._affine import Ridge
-from calibkit.calibrators._affine_calibrator import AffineCalibrator, ridge_to_temperature
-from calibkit.calibrators._cross_validation import Strengths
+from calibkit.fitting.affine import Ridge
+from calibkit.fitting.affine_calibrator import AffineCalibrator, ridge_to_temperature
+from calibkit.fitting.cross_validation import Strengths
 from calibkit.objectives import Objective
 
 

@@ -1,4 +1,4 @@
-"""Data sets as arrays: ``load(name, split)`` reads the cache, ``prepare(name)`` fills it.
+"""Data sets as arrays: ``load_split(name, split)`` reads the cache, ``prepare(name)`` fills it.
 
 The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind`` of a data set it holds
 
@@ -6,13 +6,12 @@ The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind``
 - dense: ``<name>/<split>_images.npy`` and ``<split>_masks.npy`` (uint8, N x H x W);
 - text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
 
-``digits`` needs no cache. ``python -m calibkit.data prepare NAME`` makes the files; the module of each data set says
+``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; the module of each data set says
 what they are made of, and where its splits differ from a paper's.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,10 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit._checks import check_choice, expected
+from calibkit._folders import cache
 from calibkit.data import newsgroups
 from calibkit.data.newsgroups import word_vectors
 
-__all__ = ["DATASETS", "Dataset", "Split", "available", "cache", "files", "load", "vocabulary", "word_vectors"]
+__all__ = ["DATASETS", "Dataset", "Split", "available", "files", "load_split", "vocabulary", "word_vectors"]
 
 #: The label of pixels without a class: what every loss leaves out by default (``ignore_index``).
 IGNORE = -100
@@ -101,11 +101,6 @@ DATASETS: dict[str, Dataset] = {
 _SUFFIXES = {"image": ("_images.npy", "_labels.npy"), "dense": ("_images.npy", "_masks.npy"), "text": (".jsonl",)}
 
 
-def cache() -> Path:
-    """``$CALIBKIT_DATA`` or ``~/.cache/calibkit``."""
-    return Path(os.environ.get("CALIBKIT_DATA") or "~/.cache/calibkit").expanduser()
-
-
 def files(name: str) -> dict[str, list[Path]]:
     """The files of each official split in the cache.
 
@@ -123,11 +118,11 @@ def files(name: str) -> dict[str, list[Path]]:
 
 
 def available(name: str) -> bool:
-    """Whether ``load(name, split)`` would find its files for every split."""
+    """Whether ``load_split(name, split)`` would find its files for every split."""
     return name == "digits" or all(path.exists() for paths in files(name).values() for path in paths)
 
 
-def load(name: str, split: str, *, seed: int = 0) -> Split:
+def load_split(name: str, split: str, *, seed: int = 0) -> Split:
     """One split of a data set.
 
     Where there is no validation file, ``val`` is carved from the training files: a permutation drawn with ``seed``
@@ -149,7 +144,7 @@ def load(name: str, split: str, *, seed: int = 0) -> Split:
         FileNotFoundError: the cache lacks the files; the message says the command that makes them.
 
     Example:
-        >>> images, labels = load("digits", "test")
+        >>> images, labels = load_split("digits", "test")
         >>> images.shape, labels[:4].tolist()
         ((497, 8, 8, 1), [2, 5, 4, 4])
     """
@@ -217,7 +212,7 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
     for path in paths:
         if not path.exists():
             base = DATASETS[name].base or name
-            raise FileNotFoundError(f"{path} is missing: run `python -m calibkit.data prepare {base}`")
+            raise FileNotFoundError(f"{path} is missing: run `calibkit data prepare {base}`")
     if DATASETS[name].kind == "text":
         return newsgroups.messages(paths[0])
     return np.load(paths[0], mmap_mode="r"), np.load(paths[1])

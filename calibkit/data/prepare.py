@@ -15,10 +15,10 @@ from typing import IO
 import numpy as np
 
 from calibkit._checks import check_choice, expected
-from calibkit._io import remove_strays, write_atomic
+from calibkit._files import remove_strays, write_atomic
+from calibkit._folders import cache
 from calibkit.data import (
     DATASETS,
-    cache,
     camvid,
     cifar,
     cub200,

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibkit._checks import BLOCK_BYTES, blocks, check_choice, check_real
+from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._checks import check_choice, check_real
 from calibkit.losses._base import PenalisedLoss, mean
 
 GPU_BLOCK_BYTES = 1 << 26

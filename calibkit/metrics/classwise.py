@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, blocks, check_choice, check_int, check_real
+from calibkit._blocks import blocks
+from calibkit._checks import Array, check_choice, check_int, check_real
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, sort_values, width_bins
 

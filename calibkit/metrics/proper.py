@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, blocks
+from calibkit._blocks import blocks
+from calibkit._checks import Array
 from calibkit.metrics._sample import Sample
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from calibkit._checks import check_choice, expected
-from calibkit._io import read_npz
-from calibkit._keys import make
+from calibkit._files import read_npz
+from calibkit.keys import make
 from calibkit.models import vision
 from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet

@@ -14,35 +14,20 @@ small maps on the N numbers ``ce``, so that a new one works with every calibrato
 
 ``ece`` alone is not smooth (``objective.smooth`` is False): it is piecewise constant and searched on a grid.
 
-**Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
-gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the
-rest on float32 or float64 logits, a cache-sized block of rows at a time:
-
->>> import torch
->>> from calibkit.objectives import NLL, fit_smooth
->>> logits, labels = torch.tensor([[2.0, 0.0], [1.0, 0.5], [3.0, 1.0]]), torch.tensor([0, 1, 1])
->>> def forward(x, z):                      # bias-only scaling: u = z + x
-...     return z + x
->>> def backward(x, z, g, grad):            # add this block's dL/dx, given g = dL/du
-...     grad += g.sum(0)
->>> bias = fit_smooth(NLL(), logits, labels, torch.zeros(2, dtype=torch.float64), forward, backward)
->>> probs = (logits + bias).softmax(1)
->>> bool(abs(probs[:, 1].mean() - 2 / 3) < 1e-6)   # at the optimum the mean probability is the share of the label
-True
+How they are minimised is in ``calibkit.fitting``.
 """
 
 from __future__ import annotations
 
 from calibkit._checks import expected
-from calibkit.objectives._base import Objective
-from calibkit.objectives._fit import Minimum, fit_smooth, minimize
-from calibkit.objectives._passes import cross_entropy, cross_entropy_grad, losses, value_and_grad
 from calibkit.objectives.class_balanced import ClassBalanced
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
+from calibkit.objectives.contract import Objective
 from calibkit.objectives.ece import ECE
 from calibkit.objectives.focal import Focal
 from calibkit.objectives.label_smoothing import LabelSmoothing
 from calibkit.objectives.nll import NLL
+from calibkit.objectives.passes import cross_entropy, cross_entropy_grad, losses
 
 OBJECTIVES = {
     "nll": NLL,
@@ -50,7 +35,7 @@ OBJECTIVES = {
     "focal": Focal,
     "label_smoothing": LabelSmoothing,
     "class_balanced": ClassBalanced,
-    "cls": ClassLossScaling,
+    "class_loss_scaling": ClassLossScaling,
 }
 
 
@@ -74,6 +59,6 @@ def get(objective: str | Objective, *, smooth: bool = False, n_bins: int = 15) -
 
 
 __all__ = [
-    "OBJECTIVES", "ECE", "NLL", "ClassBalanced", "ClassLossScaling", "Focal", "LabelSmoothing", "Minimum", "Objective",
-    "cross_entropy", "cross_entropy_grad", "fit_smooth", "get", "losses", "minimize", "value_and_grad",
+    "OBJECTIVES", "ECE", "NLL", "ClassBalanced", "ClassLossScaling", "Focal", "LabelSmoothing", "Objective",
+    "cross_entropy", "cross_entropy_grad", "get", "losses",
 ]  # fmt: skip

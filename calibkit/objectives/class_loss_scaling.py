@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real, expected
-from calibkit.objectives._base import Objective
+from calibkit.objectives.contract import Objective
 
 NORMALIZATIONS = ("nd", "mm", "cm")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_int, check_logits
 from calibkit.metrics.binning import width_bins
-from calibkit.objectives._base import Objective
+from calibkit.objectives.contract import Objective
 
 
 def bin_gaps(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:

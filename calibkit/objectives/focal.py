@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_real
-from calibkit.objectives._base import Objective
+from calibkit.objectives.contract import Objective
 
 SMALLEST = 1e-150  # of 1 - p, so that its negative powers stay finite
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calibkit._checks import check_real
-from calibkit.objectives._base import Objective
+from calibkit.objectives.contract import Objective
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,15 @@ and measured numbers side by side with a verdict, ``summary`` counts the verdict
 Needs pandas (``pip install calibkit[book]``).
 """
 
-from calibkit.results.rows import COLUMNS, KEY, append, commit, load, measure
+from calibkit.results.rows import COLUMNS, KEY, append, load, measure
 from calibkit.results.tables import table
-from calibkit.results.verdict import VERDICTS, compare, summary
+from calibkit.results.verdicts import VERDICTS, compare, summary
 
 __all__ = [
     "COLUMNS",
     "KEY",
     "VERDICTS",
     "append",
-    "commit",
     "compare",
     "load",
     "measure",

@@ -27,8 +27,8 @@ note         what else there is to know.
 
 A key is ``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: the registry name with the options that are not the
 default, and for a calibrator the objective it minimises, when it is not its default one. ``temperature_scaling`` (by
-NLL), ``temperature_scaling:ece``, ``cts`` (by ECE), ``cts accuracy_constraint=False``, ``cts:nll``,
-``ets:cls normalization=cm``, ``mbls margin=0``. :func:`calibkit._keys.parse_key` reads one.
+NLL), ``temperature_scaling:ece``, ``class_temperature_scaling`` (by ECE), ``class_temperature_scaling:nll``,
+``ets:class_loss_scaling normalization=cm``, ``mbls margin=0``. :class:`calibkit.keys.Key` reads one.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
-from calibkit._io import commit, write_atomic
-from calibkit._keys import parse_key
+from calibkit._files import write_atomic
+from calibkit.keys import Key
 from calibkit.metrics import METRICS, bootstrap, evaluate
 
-FOLDER = Path(__file__).resolve().parents[2] / "book" / "results"
 COLUMNS = (
     *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),
     *("n_bins", "n_seeds", "budget", "source", "commit", "note"),
@@ -72,7 +72,7 @@ def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
 
     ``printed`` keeps the value's text, so that its number of digits is known.
     """
-    path = (folder or FOLDER) / f"{check_choice('which', which, SOURCES)}.csv"
+    path = (folder or _folders.stored()) / f"{check_choice('which', which, SOURCES)}.csv"
     if not path.exists() and which == "ours":
         frame = pd.DataFrame(columns=list(COLUMNS), dtype=str)
     else:
@@ -101,7 +101,7 @@ def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
             check_choice(name, value, choices)
     for name in ("loss", "method"):
         for key in frame[name].unique():
-            parse_key(key)
+            Key.parse(key)
     wanted = ("value", "low", "high") if which == "ours" else ("value",)
     for name in wanted:
         if not np.isfinite(frame[name]).all():
@@ -126,7 +126,7 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
     Raises:
         ValueError: a row breaks the schema; the file is then left as it was.
     """
-    folder = folder or FOLDER
+    folder = folder or _folders.stored()
     folder.mkdir(parents=True, exist_ok=True)
     new = pd.DataFrame(
         [{name: _text(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
@@ -197,7 +197,7 @@ def measure(
         raise expected("runs", "at least one (probs, labels)", "none")
     values = [evaluate(probs, labels, metrics, n_bins=n_bins) for probs, labels in runs]
     bounds = [bootstrap(probs, labels, metrics, groups=groups, n_bins=n_bins, seed=seed) for probs, labels in runs]
-    stamp = {"n_seeds": len(runs), "commit": commit(), **cell}
+    stamp = {"n_seeds": len(runs), "commit": _folders.commit(), **cell}
     rows = []
     for metric in metrics:
         binned = "n_bins" in inspect.signature(METRICS[metric]).parameters

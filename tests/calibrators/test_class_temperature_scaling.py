@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from calibkit import metrics
-from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling, _greedy
+from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
+from calibkit.fitting import greedy
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, losses
 
 #: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
@@ -88,18 +89,18 @@ def test_every_step_equals_the_plain_search(seed, kind, keep_accuracy):
     z, y = random_sample(seed, k=4 + seed, kind=kind)
     known, history = plain_search(z, y, 1.5, COARSE, 15, 2, keep_accuracy)
     grid = torch.tensor(COARSE, dtype=torch.float64)
-    found, steps = _greedy.greedy_search(z, y, 1.5, grid, 15, 2, keep_accuracy)
+    found, steps = greedy.greedy_search(z, y, 1.5, grid, 15, 2, keep_accuracy)
     assert [step[:3] for step in steps] == [step[:3] for step in history]
     np.testing.assert_allclose([step[3] for step in steps], [step[3] for step in history], atol=1e-14)
     assert torch.equal(found, known)
 
 
 def test_more_classes_than_are_read_together_and_small_chunks(monkeypatch):
-    z, y = random_sample(2, n=150, k=_greedy.COLUMNS + 2)
+    z, y = random_sample(2, n=150, k=greedy.COLUMNS + 2)
     known, history = plain_search(z, y, 1.5, COARSE[3:], 10, 1, False)
     grid = torch.tensor(COARSE[3:], dtype=torch.float64)
-    monkeypatch.setattr(_greedy, "ELEMENTS", 64)
-    found, steps = _greedy.greedy_search(z, y, 1.5, grid, 10, 1, False)
+    monkeypatch.setattr(greedy, "ELEMENTS", 64)
+    found, steps = greedy.greedy_search(z, y, 1.5, grid, 10, 1, False)
     assert len(history) > 5
     assert torch.equal(found, known)
 
@@ -108,7 +109,7 @@ def test_more_classes_than_are_read_together_and_small_chunks(monkeypatch):
 def test_every_candidate_has_its_exact_ece_and_accuracy(kind):
     z, y = random_sample(3, kind=kind)
     grid = torch.tensor(TENTHS, dtype=torch.float64)
-    search = _greedy._Search(z, y, 1.5, 15)
+    search = greedy._Search(z, y, 1.5, 15)
     for i in range(5):
         search.free(i)
         eces, accuracy = search.candidate_eces(grid), search.accuracy(grid)
@@ -120,7 +121,7 @@ def test_every_candidate_has_its_exact_ece_and_accuracy(kind):
 
 def test_state_after_steps_equals_a_fresh_scan():
     z, y = random_sample(4, n=300, k=8)
-    search, rng = _greedy._Search(z, y, 1.5, 15), np.random.default_rng(0)
+    search, rng = greedy._Search(z, y, 1.5, 15), np.random.default_rng(0)
     for _ in range(40):
         search.i = int(rng.integers(8))
         search.z = z[:, search.i].contiguous()
@@ -217,12 +218,12 @@ def test_bad_options(options, message):
 def test_known_optima(name):
     with np.load(LOGITS / f"{name}.npz") as data:
         z, y, test_z, test_y = (data[key] for key in ("val_logits", "val_labels", "test_logits", "test_labels"))
-    for objective, known in ORACLE[name]["cts"].items():
+    for objective, known in ORACLE[name]["class_temperature_scaling"].items():
         cts = ClassTemperatureScaling(objective).fit(z, y)
         np.testing.assert_allclose(cts.temperatures, known["temperatures"], rtol=1e-6)
         assert metrics.ece(cts(test_z), test_y) == pytest.approx(known["test_ece"], abs=1e-6)
         assert metrics.accuracy(cts(test_z), test_y) == known["test_accuracy"]
-    fixed = ClassTemperatureScaling("cls").fit(z, y)
+    fixed = ClassTemperatureScaling("class_loss_scaling").fit(z, y)
     ce = losses(torch.from_numpy(z / fixed.temperatures), torch.from_numpy(y))
     spread = ClassLossScaling().class_losses(ce, torch.from_numpy(y), 10).std()
     plain = losses(torch.from_numpy(z / ClassTemperatureScaling("nll").fit(z, y).temperatures), torch.from_numpy(y))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.calibrators import CALIBRATORS, Calibrator, load
+from calibkit.calibrators import CALIBRATORS, Calibrator, load_calibrator
 from calibkit.objectives import OBJECTIVES, LabelSmoothing
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
@@ -96,7 +96,7 @@ def test_rows_are_calibrated_one_by_one(name, sample, fitted, monkeypatch):
     z = sample[0]
     whole = fitted(name)(z)
     np.testing.assert_allclose(fitted(name)(z[::-1])[::-1], whole, atol=1e-14)
-    monkeypatch.setattr("calibkit.objectives._passes.BLOCK_BYTES", 7 * 5 * 8)
+    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 5 * 8)
     np.testing.assert_allclose(fitted(name)(z), whole, atol=1e-14)
 
 
@@ -114,7 +114,7 @@ def test_save_and_load_without_pickle(name, sample, fitted, tmp_path):
     with np.load(path, allow_pickle=False) as archive:
         header = json.loads(str(archive["header"]))
     assert header["calibrator"] == name
-    again = load(path)
+    again = load_calibrator(path)
     assert type(again) is CALIBRATORS[name]
     assert again.options() == fitted(name).options()
     np.testing.assert_array_equal(again(sample[0]), fitted(name)(sample[0]))
@@ -189,7 +189,7 @@ def test_an_objective_object_is_saved_with_its_arguments(name, sample, tmp_path)
         calibrator = CALIBRATORS[name](objective=objective)
     except TypeError:
         pytest.skip(f"{name} minimises nothing that can be chosen")
-    again = load(calibrator.fit(*sample).save(tmp_path / "calibrator.npz"))
+    again = load_calibrator(calibrator.fit(*sample).save(tmp_path / "calibrator.npz"))
     assert again.objective == objective
     assert dataclasses.is_dataclass(again.objective)
 
@@ -199,6 +199,6 @@ def test_what_is_no_calibrator_is_not_loaded(tmp_path):
     (tmp_path / "text.npz").write_text("no archive")
     for path in tmp_path.iterdir():
         with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote"):
-            load(path)
+            load_calibrator(path)
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "absent.npz")
+        load_calibrator(tmp_path / "absent.npz")

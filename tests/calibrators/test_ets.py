@@ -8,7 +8,7 @@ from calibkit.calibrators import ETS, TemperatureScaling
 from calibkit.metrics import ece, nll
 from calibkit.objectives import OBJECTIVES, Focal, LabelSmoothing
 
-SMOOTH = [name for name, cls in OBJECTIVES.items() if cls.smooth and name != "cls"]
+SMOOTH = [name for name, cls in OBJECTIVES.items() if cls.smooth and name != "class_loss_scaling"]
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_optimal_on_the_simplex_and_never_worse_than_temperature_scaling(objecti
 def test_class_loss_scaling_ends_at_its_fixed_point(noisy):
     """At its own weights, held fixed, no vertex of the simplex is a descent direction."""
     z, y = noisy
-    ets, objective = ETS("cls").fit(z, y), OBJECTIVES["cls"]()
+    ets, objective = ETS("class_loss_scaling").fit(z, y), OBJECTIVES["class_loss_scaling"]()
     a = components(z, y, ets.temperature)
     q = a @ torch.from_numpy(ets.weights)
     slopes = -(objective.weights(-q.log(), y, z.shape[1])[:, None] * a / q[:, None]).sum(0).numpy()
@@ -104,11 +104,11 @@ def test_bad_options(options, message):
 
 @pytest.mark.parametrize("objective", [LabelSmoothing(0.1), Focal(1.0)])
 def test_objectives_with_options_survive_a_file(objective, noisy, tmp_path):
-    from calibkit.calibrators import load
+    from calibkit.calibrators import load_calibrator
 
     z, y = noisy
     ets = ETS(objective).fit(z, y)
-    again = load(ets.save(tmp_path / "ets.npz"))
+    again = load_calibrator(ets.save(tmp_path / "ets.npz"))
     assert again.objective == objective and torch.equal(again(z), ets(z))
 
 

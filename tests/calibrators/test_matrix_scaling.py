@@ -6,8 +6,8 @@ import torch
 from affine_samples import CORNERS, corner, random_sample
 
 from calibkit import metrics
-from calibkit.calibrators import MatrixScaling, TemperatureScaling, load
-from calibkit.calibrators._cross_validation import folds
+from calibkit.calibrators import MatrixScaling, TemperatureScaling, load_calibrator
+from calibkit.fitting.cross_validation import folds
 
 
 def softmax(u):
@@ -170,7 +170,7 @@ def test_float32_equals_float64():
 def test_save_and_load(tmp_path):
     z, y = random_sample(8, 200, 3)
     fitted = MatrixScaling("focal", lam=0.1).fit(torch.from_numpy(z), torch.from_numpy(y))
-    back = load(fitted.save(tmp_path / "matrix.npz"))
+    back = load_calibrator(fitted.save(tmp_path / "matrix.npz"))
     assert back.options() == fitted.options() and back.chosen_lam == fitted.chosen_lam
     assert (back(z) == fitted(z)).all()
 

@@ -8,8 +8,8 @@ import torch
 from affine_samples import CORNERS, corner, random_sample
 
 from calibkit import metrics
-from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling, load
-from calibkit.calibrators._cross_validation import folds
+from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling, load_calibrator
+from calibkit.fitting.cross_validation import folds
 
 METHODS = [MSODIR, DirODIR]
 
@@ -223,7 +223,7 @@ def test_float32_equals_float64():
 def test_save_and_load(method, tmp_path):
     z, y = random_sample(11, 200, 3)
     fitted = method("label_smoothing", mu=0.1, n_folds=3).fit(torch.from_numpy(z), torch.from_numpy(y))
-    back = load(fitted.save(tmp_path / "odir.npz"))
+    back = load_calibrator(fitted.save(tmp_path / "odir.npz"))
     assert type(back) is method and back.options() == fitted.options()
     assert (back.chosen_lam, back.chosen_mu, back.cv_loss) == (fitted.chosen_lam, fitted.chosen_mu, fitted.cv_loss)
     assert (back(z) == fitted(z)).all()

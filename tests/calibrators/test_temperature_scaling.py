@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from calibkit import metrics
-from calibkit.calibrators import TemperatureScaling, _newton
+from calibkit.calibrators import TemperatureScaling
+from calibkit.fitting import temperature
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, LabelSmoothing, losses
 
 #: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
@@ -27,7 +28,7 @@ OBJECTIVE = {
     "class_balanced": "class_balanced",
     "label_smoothing": "label_smoothing",
     "focal_detached": Focal(3.0, detach=True),
-    "cls_nd": "cls",
+    "cls_nd": "class_loss_scaling",
     "cls_mm": ClassLossScaling(normalization="mm"),
     "cls_cm": ClassLossScaling(normalization="cm"),
 }
@@ -139,7 +140,7 @@ def test_rows_of_equal_logits_leave_the_temperature_alone(objective):
 def test_passes_stay_in_blocks(monkeypatch):
     z, y = random_sample(3, n=1000)
     whole = TemperatureScaling().fit(z, y).temperature
-    monkeypatch.setattr("calibkit.objectives._passes.BLOCK_BYTES", 7 * 6 * 8)
+    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 6 * 8)
     assert TemperatureScaling().fit(z, y).temperature == pytest.approx(whole, rel=1e-12)
 
 
@@ -151,7 +152,7 @@ def test_moments_are_derivatives(smoothing):
     ce = -(target * (b[:, None] * z).log_softmax(1)).sum(1)
     first = torch.autograd.grad(ce.sum(), b, create_graph=True)[0]
     second = torch.autograd.grad(first.sum(), b)[0]
-    found = _newton.moments(z, y, 0.7, smoothing)
+    found = temperature.moments(z, y, 0.7, smoothing)
     for ours, known in zip(found, (ce.detach(), first.detach(), second), strict=True):
         torch.testing.assert_close(ours, known, rtol=1e-11, atol=1e-12)
 

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 
 from calibkit import metrics
-from calibkit.calibrators import TemperatureScaling, VectorScaling, _affine, load
-from calibkit.calibrators._affine import Ridge, Sample
-from calibkit.calibrators._cross_validation import folds, search
+from calibkit.calibrators import TemperatureScaling, VectorScaling, load_calibrator
+from calibkit.fitting import affine
+from calibkit.fitting.affine import Ridge, Sample
+from calibkit.fitting.cross_validation import folds, search
 from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing
 
 OBJECTIVES = [NLL(), Focal(), Focal(detach=True), LabelSmoothing(), ClassBalanced(), ClassLossScaling()]
@@ -46,10 +47,10 @@ def test_gradient_equals_autograd_of_the_plain_formula(objective, diagonal):
     (grad,) = torch.autograd.grad(value, x)
 
     sample, ridge = Sample(z, y[index], index), Ridge(strength, centre)
-    ce = _affine.losses(objective, sample, x.detach())
+    ce = affine.losses(objective, sample, x.detach())
     weights = objective.weights(ce, y[index], 4)
     weights /= weights.sum()
-    ours = _affine.value_and_grad(objective, sample, weights, x.detach(), ridge, torch.float64)
+    ours = affine.value_and_grad(objective, sample, weights, x.detach(), ridge, torch.float64)
     assert ours[0] == pytest.approx(value.item(), rel=1e-12)
     torch.testing.assert_close(ours[1], grad, rtol=1e-10, atol=1e-14)
     torch.testing.assert_close(ours[2], ce)
@@ -60,9 +61,9 @@ def test_gradient_equals_finite_differences():
     weights, x = torch.full((30,), 1 / 30, dtype=torch.float64), torch.full((4, 2), 0.5, dtype=torch.float64)
 
     def value(x):
-        return _affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[0]
+        return affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[0]
 
-    grad = _affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[1]
+    grad = affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[1]
     for i, step in enumerate(torch.eye(8, dtype=torch.float64).view(8, 4, 2) * 1e-5):
         assert (value(x + step) - value(x - step)) / 2e-5 == pytest.approx(grad.view(-1)[i].item(), abs=1e-9)
 
@@ -221,7 +222,7 @@ def test_float32_equals_float64_and_twice_is_the_same():
 def test_save_and_load(tmp_path):
     z, y = random_sample(10)
     vs = VectorScaling(LabelSmoothing(0.1), lam=None, n_folds=3).fit(z.numpy(), y.numpy())
-    back = load(vs.save(tmp_path / "vs.npz"))
+    back = load_calibrator(vs.save(tmp_path / "vs.npz"))
     assert back.options() == vs.options() and back.chosen_lam == vs.chosen_lam and back.fell_back is vs.fell_back
     assert (back(z.numpy()) == vs(z.numpy())).all()
 

@@ -51,10 +51,10 @@ def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
     for seed in (0, 1):
         vocabulary = data.vocabulary(NAME, seed=seed)
         assert len(vocabulary) == 2 + 10
-        assert (data.load(NAME, "val", seed=seed).inputs[:, -1] == 1).all()
-        train = data.load(NAME, "train", seed=seed).inputs
+        assert (data.load_split(NAME, "val", seed=seed).inputs[:, -1] == 1).all()
+        train = data.load_split(NAME, "train", seed=seed).inputs
         assert (train[:, :-1] == 0).all() and sorted(train[:, -1]) == list(range(2, 12))
-    assert data.load(NAME, "test").inputs[0, -2] == 1
+    assert data.load_split(NAME, "test").inputs[0, -2] == 1
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_files_that_are_no_word_vectors(tmp_path, text, message):
 def real():
     if not data.available(NAME):
         pytest.skip(f"needs {NAME} in $CALIBKIT_DATA")
-    return {split: data.load(NAME, split) for split in ("train", "val", "test")}, data.vocabulary(NAME)
+    return {split: data.load_split(NAME, split) for split in ("train", "val", "test")}, data.vocabulary(NAME)
 
 
 def test_real_sizes_and_classes(real):

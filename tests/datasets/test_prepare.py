@@ -6,8 +6,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from calibkit.data import DATASETS, IGNORE, available, files, load, prepare
-from calibkit.data.__main__ import main
+from calibkit.__main__ import main
+from calibkit.data import DATASETS, IGNORE, available, files, load_split, prepare
 
 
 def stored(name):
@@ -30,7 +30,7 @@ def test_the_official_layout_becomes_arrays(made):
     name, _, truth, official = made
     folder = official()
     assert not available(name)
-    assert main(["prepare", name, "--archive", str(folder)]) == 0
+    assert main(["data", "prepare", name, "--archive", str(folder)]) == 0
     assert available(name) and stored(name) == whole(name)
     for split, paths in files(name).items():
         if DATASETS[name].kind == "text":
@@ -51,7 +51,7 @@ def test_the_splits_of_a_prepared_set(made):
     spec = DATASETS[name]
     if name in ("cifar10", "cifar100"):
         pytest.skip("more images are carved than the generated copy has")
-    splits = {split: load(name, split) for split in ("train", "val", "test")}
+    splits = {split: load_split(name, split) for split in ("train", "val", "test")}
     for inputs, labels in splits.values():
         assert inputs.shape == (len(inputs), *spec.shape)
         assert inputs.dtype == (np.int32 if spec.kind == "text" else np.uint8)
@@ -77,7 +77,7 @@ def test_one_split_needs_its_own_archives_only(made):
     needed = [file.name for file in prepare.SOURCES[name].files if file.splits is None or split in file.splits]
     for file in archives.keys() - set(needed):
         (folder / file).unlink()
-    assert main(["prepare", name, "--archive", str(folder), "--splits", split]) == 0
+    assert main(["data", "prepare", name, "--archive", str(folder), "--splits", split]) == 0
     assert stored(name) == sorted(path.name for path in files(name)[split]) and not available(name)
 
 
@@ -139,7 +139,7 @@ def test_a_truncated_archive(made, capsys):
     """Cut, but with a checksum that fits: no split appears that was not whole in it."""
     name, archives, _, official = made
     folder = official(cut=list(archives)[-1])
-    assert main(["prepare", name, "--archive", str(folder)]) == 1
+    assert main(["data", "prepare", name, "--archive", str(folder)]) == 1
     assert "Expected `archive` to be" in capsys.readouterr().err
     assert set(stored(name)) < set(whole(name))
 

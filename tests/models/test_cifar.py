@@ -121,7 +121,7 @@ def test_densenet_bc_of_others_classifies_cifar100():
     if not path.exists() or not data.available("cifar100"):
         pytest.skip("needs weights/cifar100_densenet40bc.npz and cifar100 in $CALIBKIT_DATA")
     model = load_weights(build("densenet40_bc", 100), path)
-    images, labels = (np.array(x[::20]) for x in data.load("cifar100", "test"))
+    images, labels = (np.array(x[::20]) for x in data.load_split("cifar100", "test"))
     spec = data.DATASETS["cifar100"]
     x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     x = (x - torch.tensor(spec.mean).view(3, 1, 1)) / torch.tensor(spec.std).view(3, 1, 1)

@@ -7,7 +7,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from torch import nn
 
-from calibkit.calibrators import load
+from calibkit.calibrators import load_calibrator
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient
 from calibkit.objectives import Focal
 
@@ -83,7 +83,7 @@ def test_on_a_linear_two_class_network_it_is_platt_scaling():
     np.testing.assert_allclose(clamping.delta, (clamping.delta @ w.numpy()) * w / (w @ w), atol=1e-12)  # along w
 
 
-@pytest.mark.parametrize("objective", ["nll", "label_smoothing", "class_balanced", "cls"])
+@pytest.mark.parametrize("objective", ["nll", "label_smoothing", "class_balanced", "class_loss_scaling"])
 def test_every_smooth_objective_falls(network, images, labels, logits, objective):
     clamping = NeuralClamping(objective=objective, weight=0.0, lr=0.05, epochs=30).fit(network, images, labels)
     before = clamping.objective.value(logits, labels)
@@ -170,7 +170,7 @@ def test_state_round_trip(network, images, labels):
 def test_save_and_load_without_pickle(network, images, labels, tmp_path):
     options = {"objective": Focal(gamma=0.5), "init": "theorem", "input_range": ((-2.0,), (2.0,))}
     clamping = NeuralClamping(**FAST, **options).fit(network, images, labels)
-    copy = load(clamping.save(tmp_path / "clamping.npz"))
+    copy = load_calibrator(clamping.save(tmp_path / "clamping.npz"))
     assert isinstance(copy, NeuralClamping) and copy.objective == clamping.objective
     assert torch.equal(copy(network, images), clamping(network, images))
     np.testing.assert_array_equal(copy.loss_curve, clamping.loss_curve)

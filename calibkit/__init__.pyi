@@ -1,0 +1,57 @@
+"""What ``import calibkit`` offers, for type checkers; a test holds it equal to ``__init__.py``."""
+
+from calibkit import data as data
+from calibkit import losses as losses
+from calibkit import metrics as metrics
+from calibkit import models as models
+from calibkit import networks as networks
+from calibkit import notebook as notebook
+from calibkit import objectives as objectives
+from calibkit import plots as plots
+from calibkit import results as results
+from calibkit import training as training
+from calibkit.calibrators import CALIBRATORS as CALIBRATORS
+from calibkit.calibrators import ETS as ETS
+from calibkit.calibrators import MSODIR as MSODIR
+from calibkit.calibrators import PTS as PTS
+from calibkit.calibrators import Calibrator as Calibrator
+from calibkit.calibrators import ClassTemperatureScaling as ClassTemperatureScaling
+from calibkit.calibrators import DirODIR as DirODIR
+from calibkit.calibrators import HistogramBinning as HistogramBinning
+from calibkit.calibrators import Identity as Identity
+from calibkit.calibrators import Isotonic as Isotonic
+from calibkit.calibrators import MatrixScaling as MatrixScaling
+from calibkit.calibrators import NeuralClamping as NeuralClamping
+from calibkit.calibrators import Spline as Spline
+from calibkit.calibrators import TemperatureScaling as TemperatureScaling
+from calibkit.calibrators import VectorScaling as VectorScaling
+from calibkit.calibrators import calibrator as calibrator
+from calibkit.calibrators import load_calibrator as load_calibrator
+from calibkit.data import DATASETS as DATASETS
+from calibkit.logits import Logits as Logits
+from calibkit.losses import LOSSES as LOSSES
+from calibkit.metrics import METRICS as METRICS
+from calibkit.metrics import accuracy as accuracy
+from calibkit.metrics import ace as ace
+from calibkit.metrics import adaptive_ece as adaptive_ece
+from calibkit.metrics import bootstrap as bootstrap
+from calibkit.metrics import brier as brier
+from calibkit.metrics import classwise_ece as classwise_ece
+from calibkit.metrics import debiased_ece as debiased_ece
+from calibkit.metrics import ece as ece
+from calibkit.metrics import entropy as entropy
+from calibkit.metrics import evaluate as evaluate
+from calibkit.metrics import ks_error as ks_error
+from calibkit.metrics import mce as mce
+from calibkit.metrics import nll as nll
+from calibkit.metrics import reliability_bins as reliability_bins
+from calibkit.metrics import smooth_ece as smooth_ece
+from calibkit.metrics import tace as tace
+from calibkit.metrics.comparison import Comparison as Comparison
+from calibkit.metrics.comparison import Estimate as Estimate
+from calibkit.models import MODELS as MODELS
+from calibkit.networks import Network as Network
+from calibkit.objectives import OBJECTIVES as OBJECTIVES
+from calibkit.training import RECIPES as RECIPES
+
+__version__: str

@@ -1,0 +1,25 @@
+r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
+
+**Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
+gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the
+rest on float32 or float64 logits, a cache-sized block of rows at a time:
+
+>>> import torch
+>>> from calibkit.fitting import fit_smooth
+>>> from calibkit.objectives import NLL
+>>> logits, labels = torch.tensor([[2.0, 0.0], [1.0, 0.5], [3.0, 1.0]]), torch.tensor([0, 1, 1])
+>>> def forward(x, z):                      # bias-only scaling: u = z + x
+...     return z + x
+>>> def backward(x, z, g, grad):            # add this block's dL/dx, given g = dL/du
+...     grad += g.sum(0)
+>>> bias = fit_smooth(NLL(), logits, labels, torch.zeros(2, dtype=torch.float64), forward, backward)
+>>> probs = (logits + bias).softmax(1)
+>>> bool(abs(probs[:, 1].mean() - 2 / 3) < 1e-6)   # at the optimum the mean probability is the share of the label
+True
+"""
+
+from calibkit.fitting.contract import Calibrator, Fitted
+from calibkit.fitting.smooth import Minimum, fit_smooth, minimize, value_and_grad
+from calibkit.fitting.temperature import fit_temperature
+
+__all__ = ["Calibrator", "Fitted", "Minimum", "fit_smooth", "fit_temperature", "minimize", "value_and_grad"]

@@ -1,0 +1,98 @@
+r"""Affine maps of the logits, ``u = W z + b`` with W diagonal or full: the objective, its gradient, a ridge penalty.
+
+The parameters are one row a class: ``x[k] = (w_k, b_k)`` with a diagonal W, ``(w_k1, ..., w_kK, b_k)`` with a full one.
+Passes over the logits run in float32 or float64 on blocks of rows; sums over rows are float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit.objectives import Objective
+from calibkit.objectives.passes import cross_entropy, cross_entropy_grad
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows of (N, K) logits that a fit sees: all, or those of ``index`` (n,); ``labels`` are theirs (n,)."""
+
+    logits: Tensor
+    labels: Tensor
+    index: Tensor | None = None
+
+    def passes(self, dtype: torch.dtype, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Blocks of rows: their slice, logits in ``dtype``, not to be overwritten, and labels."""
+        if self.logits.device.type != "cpu":
+            block_bytes = 64 * BLOCK_BYTES
+        for rows in blocks(len(self.labels), self.logits.shape[1], dtype.itemsize, block_bytes):
+            z = self.logits[rows] if self.index is None else self.logits[self.index[rows]]
+            yield rows, z.to(dtype), self.labels[rows]
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """The penalty ``sum strength * (x - centre)^2``, both in the shape of x."""
+
+    strength: Tensor
+    centre: Tensor
+
+
+def is_diagonal(x: Tensor) -> bool:
+    """Whether x holds (w_k, b_k) for each class; K >= 2, so that a full row has three entries at least."""
+    return x.shape[1] == 2
+
+
+def apply(x: Tensor, z: Tensor) -> Tensor:
+    """Calibrated logits of a block, a new tensor."""
+    return torch.addcmul(x[:, 1], z, x[:, 0]) if is_diagonal(x) else torch.addmm(x[:, -1], z, x[:, :-1].T)
+
+
+def scaled_identity(scale: float, logits: Tensor, *, diagonal: bool) -> Tensor:
+    """The parameters of ``u = scale * z``."""
+    k = logits.shape[1]
+    x = torch.zeros(k, 2 if diagonal else k + 1, dtype=torch.float64, device=logits.device)
+    (x[:, 0] if diagonal else x.diagonal()).fill_(scale)
+    return x
+
+
+def losses(objective: Objective, sample: Sample, x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+    """(n,) float64 cross-entropies of the calibrated logits, with passes in ``dtype``."""
+    ce, x = torch.empty(len(sample.labels), dtype=torch.float64, device=x.device), x.to(dtype)
+    for rows, z, labels in sample.passes(dtype):
+        ce[rows] = cross_entropy(apply(x, z), labels, objective.smoothing).double()
+    return ce
+
+
+def value_and_grad(
+    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, ridge: Ridge | None, dtype: torch.dtype
+) -> tuple[float, Tensor, Tensor]:
+    """Value, gradient by x, and the (n,) cross-entropies of ``sum weights * phi(ce) + ridge`` in one blocked pass."""
+    value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
+    x_block = x.to(dtype)
+    for rows, z, labels in sample.passes(dtype, BLOCK_BYTES if is_diagonal(x) else 8 * BLOCK_BYTES):
+        ce[rows], g = cross_entropy_grad(apply(x_block, z), labels, objective.smoothing)
+        phi, slope, _ = objective.transform(ce[rows])
+        value += weights[rows] @ phi
+        omega = (weights[rows] * slope).to(dtype)
+        grad[:, -1] += omega @ g
+        if is_diagonal(x):
+            grad[:, 0] += omega @ g.mul_(z)
+        else:
+            grad[:, :-1] += g.mul_(omega[:, None]).T @ z
+    if ridge is not None:
+        move = x - ridge.centre
+        value += (ridge.strength * move.square()).sum()
+        grad += 2 * ridge.strength * move
+    return float(value), grad, ce
+
+
+def own_weights(objective: Objective, sample: Sample, x: Tensor) -> Tensor:
+    """(n,) weights of the objective at x, that sum to 1."""
+    ce = losses(objective, sample, x) if objective.adaptive else sample.labels.double()
+    weights = objective.weights(ce, sample.labels, sample.logits.shape[1])
+    return weights / weights.sum()

@@ -1,0 +1,156 @@
+"""What all calibrators share: the border checks, the fitted state, and saving it without pickle."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibkit._blocks import row_blocks
+from calibkit._checks import Array, check_logits, expected, like
+from calibkit._files import write_npz
+from calibkit.objectives import OBJECTIVES
+
+SHOWN = 4  # entries of a fitted vector that ``repr`` writes out
+
+
+class Fitted:
+    """What is fitted and kept: constructor arguments under their own names, and the attributes in ``state``.
+
+    A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
+    Its file has the name by which ``save`` and the registry know it.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self.n_classes: int | None = None
+        for name in self.state:
+            setattr(self, name, None)
+
+    @classmethod
+    def key(cls) -> str:
+        """The name in ``CALIBRATORS``: that of its file."""
+        return cls.__module__.rpartition(".")[2]
+
+    def options(self) -> dict[str, object]:
+        """Constructor arguments and their values."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def __repr__(self) -> str:
+        """The class with the options that are not the default, and once fitted its state.
+
+        Example:
+            >>> from calibkit import TemperatureScaling
+            >>> TemperatureScaling("ece"), TemperatureScaling().fit(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1]))
+            (TemperatureScaling(objective='ece'), TemperatureScaling(temperature=1.82))
+        """
+        parameters = inspect.signature(type(self)).parameters
+        given = {n: v for n, v in self.options().items() if not _same(v, parameters[n].default)}
+        parts = [f"{name}={value!r}" for name, value in given.items()]
+        if self.n_classes is not None:
+            parts += [f"{name}={_short(getattr(self, name))}" for name in self.state]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def check_fitted(self) -> None:
+        """Raise RuntimeError before ``fit``."""
+        if self.n_classes is None:
+            raise RuntimeError(f"Expected `{type(self).__name__}` to be fitted, but got no call of fit() before")
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Fitted state as numpy arrays; raises RuntimeError before ``fit``."""
+        self.check_fitted()
+        arrays = {"n_classes": np.asarray(self.n_classes)}
+        for name in self.state:
+            value = getattr(self, name)
+            arrays[name] = value.cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        return arrays
+
+    def load_state_dict(self, arrays: dict[str, np.ndarray]) -> Self:
+        """Take the state that ``state_dict`` gave; returns self."""
+        wanted = {"n_classes", *self.state}
+        if set(arrays) != wanted:
+            raise expected("arrays", f"a state with the entries {sorted(wanted)}", sorted(arrays))
+        self.n_classes = int(arrays["n_classes"])
+        for name in self.state:
+            value = np.asarray(arrays[name])
+            setattr(self, name, value.item() if value.ndim == 0 else value.copy())
+        return self
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write options and state to ``path`` (npz, no pickle), atomically; returns the path.
+
+        :func:`calibkit.load_calibrator` reads it.
+        """
+        header = json.dumps({"calibrator": self.key(), "options": self.options()}, default=_objective_to_json)
+        return write_npz(path, {"header": np.asarray(header), **self.state_dict()})
+
+
+class Calibrator(Fitted):
+    """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
+
+    A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows in
+    float64.
+    """
+
+    def fit(self, logits: Array, labels: Array) -> Self:
+        """Fit on held-out logits (N, K) and labels (N,); returns self."""
+        z, y = check_logits(logits, labels)
+        self._fit(z, y)
+        self.n_classes = z.shape[1]
+        return self
+
+    def __call__(self, logits: Array) -> Array:
+        """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``."""
+        self.check_fitted()
+        z, _ = check_logits(logits)
+        if z.shape[1] != self.n_classes:
+            raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(z.shape)}")
+        probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
+        for rows in row_blocks(z):
+            probs[rows] = self._probs(z[rows].double())
+        return like(probs, logits)
+
+    def _fit(self, logits: Tensor, labels: Tensor) -> None:
+        """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
+        raise NotImplementedError
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        """Probabilities (n, K) of a block of rows (n, K) in float64, which is not to be overwritten."""
+        raise NotImplementedError
+
+
+def _same(value: object, default: object) -> bool:
+    """Whether an option has its default value."""
+    return type(value) is type(default) and bool(np.all(value == default))
+
+
+def _short(value: object) -> str:
+    """A fitted attribute in a few characters."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    if value.size > SHOWN:
+        return f"<{' x '.join(map(str, value.shape))} array>"
+    return repr([float(f"{x:.4g}") for x in value.ravel()])
+
+
+def _objective_to_json(option: object) -> dict[str, object]:
+    """An objective object as its name and its arguments."""
+    for name, cls in OBJECTIVES.items():
+        if type(option) is cls:
+            return {"objective": name, "arguments": asdict(option)}
+    raise expected("options", "numbers, strings, sequences of them or objectives of OBJECTIVES", repr(option))
+
+
+def as_vector(value: object, like_tensor: Tensor) -> Tensor:
+    """A fitted numpy attribute as a float64 tensor on the device of ``like_tensor``."""
+    return torch.as_tensor(value, dtype=torch.float64, device=like_tensor.device)

@@ -1,0 +1,183 @@
+"""One parameter, exactly: Newton's method for the temperature, on blocked passes over the logits.
+
+A pass gives for every sample the cross-entropy at inverse temperature b and its first two derivatives by b. Any smooth
+objective is a function of these N numbers, so its own first two derivatives cost nothing more.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from calibkit._blocks import row_blocks
+from calibkit.objectives import Objective
+
+#: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
+LOWEST, HIGHEST = 0.01, 1000.0
+SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
+SCAN = 41  # points of the scan for a non-convex objective
+
+
+def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
+    """The temperature at the minimum of a smooth objective, or at its fixed point if its weights are adaptive.
+
+    Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left
+    to do as a rule; the last one always in float64. A non-convex or adaptive objective is scanned on some rows, and of
+    several stationary points the one of lowest value is taken.
+
+    Returns:
+        T > 0. With a RuntimeWarning, a bound (0.01 or 1,000 times the root mean square of the logits within a row)
+        where the objective decreases up to it: below, when every label has the largest logit; above, when the logits
+        tell nothing about the labels.
+    """
+    coldest, hottest = temperature_bounds(logits)
+    bounds = (-math.log(hottest), -math.log(coldest))
+    x = -math.log(coldest / LOWEST)
+    coarse = max(1, len(logits) // SUBSAMPLE)
+    for stride in (coarse, FRACTION):
+        some, some_labels = logits[::stride].double(), labels[::stride]
+        if stride == coarse and (objective.adaptive or not objective.convex):
+            x = _scan(objective, some, some_labels, x, bounds)
+        if stride > 1 and (stride == coarse or 2 * stride < coarse):
+            near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+            x = x if near in bounds else near
+    x = _root(objective, logits, labels, x, bounds, tolerance=1e-9)
+    if x in bounds:
+        side = "one-hot" if x == bounds[1] else "uniform"
+        warnings.warn(
+            f"the objective decreases up to the bound T = {math.exp(-x):.6g}: its optimum is {side} probabilities",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return math.exp(-x)
+
+
+def moments(
+    logits: Tensor, labels: Tensor, b: float, smoothing: float = 0.0, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy of ``b * logits`` for each sample, and its first and second derivative by b: three (N,) float64.
+
+    With s the logits less their row maximum and p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and
+    ``Var_p[s]``. Two buffers of a block each, reused, are all the memory it takes.
+    """
+    ce, first, second = torch.empty(3, len(logits), dtype=torch.float64, device=logits.device)
+    slices = row_blocks(logits, dtype.itemsize)
+    n_rows = slices[0].stop
+    s_buffer, e_buffer = torch.empty(2, n_rows, logits.shape[1], dtype=dtype, device=logits.device)
+    for rows in slices:
+        n = rows.stop - rows.start
+        s = torch.sub(s_buffer[:n].copy_(logits[rows]), s_buffer[:n].amax(1, keepdim=True), out=s_buffer[:n])
+        target = s.gather(1, labels[rows, None])[:, 0].double()
+        if smoothing:
+            target = torch.lerp(target, s.mean(1).double(), smoothing)
+        e = torch.mul(s, b, out=e_buffer[:n]).exp_()
+        total = e.sum(1).double()
+        mean = e.mul_(s).sum(1).double() / total
+        square = e.mul_(s).sum(1).double() / total
+        ce[rows] = total.log_() - b * target
+        first[rows] = mean - target
+        second[rows] = square - mean * mean
+    return ce, first, second
+
+
+def temperature_bounds(logits: Tensor) -> tuple[float, float]:
+    """Lowest and highest temperature searched: 0.01 and 1,000 times the spread of the logits within a row.
+
+    The spread is the root mean square of the logits about their row means, on some 512 rows; 1 if it is 0.
+    """
+    some = logits[:: max(1, len(logits) // SUBSAMPLE)].double()
+    spread = float((some - some.mean(1, keepdim=True)).square().mean().sqrt()) or 1.0
+    return LOWEST * spread, HIGHEST * spread
+
+
+def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64):
+    """Value, slope and curvature by x = log b of the objective, its weights held fixed and summing to 1."""
+    b = math.exp(x)
+    ce, first, second = moments(logits, labels, b, objective.smoothing, dtype)
+    weights = objective.weights(ce, labels, logits.shape[1])
+    weights = weights / weights.sum().clamp(min=1e-300)
+    phi, slope, curvature = objective.transform(ce)
+    gradient = b * float(weights @ (slope * first))
+    hessian = gradient + b * b * float(weights @ (curvature * first.square() + slope * second))
+    return float(weights @ phi), gradient, hessian
+
+
+def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
+    """Where to start: of the points on a log grid where the slope turns from negative to positive, the lowest one.
+
+    Where it never turns, the end to which the objective decreases, or ``x`` if it is flat.
+    """
+    points = torch.linspace(*bounds, SCAN, dtype=torch.float64).tolist()
+    values, slopes, _ = zip(*(_evaluate(objective, logits, labels, point) for point in points), strict=True)
+    turns = [i for i in range(SCAN - 1) if slopes[i] <= 0 < slopes[i + 1]]
+    if turns:
+        return points[min(turns, key=values.__getitem__)]
+    return x if slopes[0] == 0 else points[0 if slopes[0] > 0 else -1]
+
+
+def _root(
+    objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float], tolerance: float
+) -> float:
+    """The x at which the slope vanishes, near its start: steps to the root of its cubic, inside a bracket.
+
+    The cubic has the slopes and curvatures of the last two points. For an adaptive objective, whose weights move with
+    x, the curvature says little, and a secant takes its place. A step that leaves the bracket or hardly shrinks gives
+    way to a look at the bound on its side, or to bisection. Float32 logits are passed over in float32 while steps are
+    long, and in float64 at the end.
+
+    Args:
+        objective: as in ``fit_temperature``, with ``logits`` and ``labels``.
+        logits: (N, K).
+        labels: (N,).
+        x: where to start.
+        bounds: where to search; a bound is returned if the slope does not turn before it.
+        tolerance: error left in x, in order of magnitude.
+    """
+    low, high = bounds
+    x, step, unseen, dtype = min(max(x, low), high), math.inf, set(bounds), logits.dtype
+    old_slope = old_curvature = 0.0
+    for _ in range(100):
+        _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
+        if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
+            return x
+        if slope == curvature == 0.0 and step == math.inf:
+            return x  # flat: rows of equal logits
+        low, high = (x, high) if slope < 0 else (low, x)
+        unseen.discard(x)
+
+        known, error, a, b = 0 < abs(step) < math.inf, math.inf, 0.0, 0.0
+        rise = curvature
+        if known and objective.adaptive:
+            rise = (slope - old_slope) / step
+        elif known:
+            a, b = _cubic(step, old_slope, old_curvature, slope, curvature)
+        jump = math.inf
+        if rise > 0:
+            newton = jump = -slope / rise
+            for _ in range(3):
+                jump = newton - jump * jump * (a + b * jump) / rise
+            error = abs(jump * step) if objective.adaptive else (jump * step) ** 2
+        old_slope, old_curvature = slope, curvature
+
+        inside = low <= x + jump <= high
+        if dtype == torch.float64 and inside and (error <= tolerance or jump == 0):
+            return x + jump
+        if inside and abs(jump) <= 0.75 * abs(step):
+            new = x + jump
+        else:
+            end = high if slope < 0 else low
+            new = end if end in unseen else (low + high) / 2
+        x, step = new, new - x
+        if abs(step) < 0.1:
+            dtype = torch.float64
+    return x
+
+
+def _cubic(step: float, slope: float, curvature: float, new_slope: float, new_curvature: float) -> tuple[float, float]:
+    """The a and b of ``new_slope + new_curvature d + a d^2 + b d^3``, which also fits the point at ``d = -step``."""
+    first = (slope - new_slope + new_curvature * step) / step**2
+    second = (new_curvature - curvature) / step
+    return 3 * first - second, (2 * first - second) / step

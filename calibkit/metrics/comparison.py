@@ -1,0 +1,157 @@
+"""Which of several methods is better on one test set, and is the difference more than chance?
+
+``Comparison`` measures each method with its interval, and each difference on the same resamples; ``Estimate`` is the
+number that comes out, and says what it decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from calibkit._checks import Array, check_choice, expected
+from calibkit.metrics import bootstrap_values, evaluate
+from calibkit.metrics.resampling import interval
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval. As text it is "value [low, high]", each formatted alike.
+
+    Example:
+        >>> gain = Estimate(-0.0125, -0.02, -0.004).percent
+        >>> f"{gain:+.2f}", gain.below(), gain.below(-1.0), gain.within(3.0)
+        ('-1.25 [-2.00, -0.40]', 'holds', 'not decided', 'holds')
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def percent(self) -> Estimate:
+        """The same in percent, or in percentage points."""
+        return Estimate(*(100 * x for x in self))
+
+    def __format__(self, spec: str) -> str:
+        """The text "value [low, high]"; ``spec`` is that of each number."""
+        value, low, high = (format(x, spec) for x in self)
+        return f"{value} [{low}, {high}]"
+
+    def below(self, bound: float = 0.0) -> str:
+        """Whether it lies below ``bound``: "holds" or "does not hold" if the whole interval says so, "not decided"."""
+        return "holds" if self.high < bound else "does not hold" if self.low > bound else "not decided"
+
+    def above(self, bound: float = 0.0) -> str:
+        """Whether it lies above ``bound``, in the words of :meth:`below`."""
+        return Estimate(-self.value, -self.high, -self.low).below(-bound)
+
+    def within(self, width: float) -> str:
+        """Whether it lies between ``-width`` and ``width``, in the words of :meth:`below`."""
+        verdicts = {self.below(width), self.above(-width)}
+        return next((word for word in ("does not hold", "not decided") if word in verdicts), "holds")
+
+
+class Comparison:
+    """Methods on one test set: every metric with its interval, and paired differences.
+
+    Each method's probabilities are resampled once, when they are added; the draws are the same for all, so a difference
+    is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Its interval is narrower than
+    those of the two suggest. Intervals speak of the draw of the test set, not of the training seed.
+
+    Args:
+        labels: (N,) integers in [0, K).
+        metrics: names of ``METRICS``.
+        groups: (N,) integers: rows of one number go together, as the pixels of an image, and are resampled together.
+        n_bins: of the binned metrics.
+        n_resamples: number of resamples.
+        seed: of the draws.
+
+    Raises:
+        ValueError: bad labels or probabilities, an unknown metric, a method that was not added.
+
+    Example:
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> methods = Comparison(labels, ["accuracy", "ece"])
+        >>> for name, p in (("sure", 0.99), ("honest", 0.8)):
+        ...     methods.add(name, np.tile([p, 1 - p], (100, 1)))
+        >>> f"{methods.of('sure', 'accuracy').percent:.0f}"
+        '80 [72, 88]'
+        >>> methods.difference("honest", "sure", "ece").below()
+        'holds'
+    """
+
+    def __init__(
+        self,
+        labels: Array,
+        metrics: Iterable[str] = ("accuracy", "ece"),
+        *,
+        groups: Array | None = None,
+        n_bins: int = 15,
+        n_resamples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        self.labels, self.metrics, self.n_bins = labels, tuple(metrics), n_bins
+        self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
+        self.values: dict[str, dict[str, float]] = {}
+        self.draws: dict[str, dict[str, np.ndarray]] = {}
+
+    @classmethod
+    def on(
+        cls, held_out, methods: Mapping[str, Callable[[Array], Array]], metrics=("accuracy", "ece"), **options
+    ) -> Self:
+        """Fitted calibrators on one split of a Logits file.
+
+        Args:
+            held_out: ``data.test``, with ``logits``, ``labels`` and ``groups``.
+            methods: name -> fitted calibrator, or any function from logits to probabilities.
+            metrics: as in the class.
+            options: n_bins, n_resamples, seed, as in the class.
+
+        Example:
+            >>> from calibkit import Network, TemperatureScaling, calibrator
+            >>> data = Network.parse("cifar10/resnet20-cross_entropy-s0").logits()
+            >>> fits = {"before": calibrator("identity"), "after": TemperatureScaling()}
+            >>> methods = Comparison.on(data.test, {name: fit.fit(*data.val) for name, fit in fits.items()}, ["ece"])
+            >>> methods.difference("after", "before", "ece").below()
+            'holds'
+        """
+        result = cls(held_out.labels, metrics, groups=held_out.groups, **options)
+        for name, method in methods.items():
+            result.add(name, method(held_out.logits))
+        return result
+
+    def add(self, name: str, probs: Array) -> None:
+        """Measure the probabilities (N, K) of a method; an earlier one of that name is replaced."""
+        values = evaluate(probs, self.labels, self.metrics, n_bins=self.n_bins)
+        self.draws[name] = bootstrap_values(probs, self.labels, self.metrics, n_bins=self.n_bins, **self.resampling)
+        self.values[name] = values
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order of their addition."""
+        return iter(self.values)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a method was added."""
+        return name in self.values
+
+    def of(self, name: str, metric: str = "ece") -> Estimate:
+        """A metric of a method."""
+        value, draws = self._found(name, metric)
+        return _estimate(value, draws)
+
+    def difference(self, name: str, base: str, metric: str = "ece") -> Estimate:
+        """A metric of a method less that of another."""
+        (value, draws), (base_value, base_draws) = self._found(name, metric), self._found(base, metric)
+        return _estimate(value - base_value, draws - base_draws)
+
+    def _found(self, name: str, metric: str) -> tuple[float, np.ndarray]:
+        if name not in self:
+            raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
+        check_choice("metric", metric, self.metrics)
+        return self.values[name][metric], self.draws[name][metric]
+
+
+def _estimate(value: float, draws: np.ndarray) -> Estimate:
+    return Estimate(float(value), *interval(value, draws, 0.95))

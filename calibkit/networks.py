@@ -1,0 +1,197 @@
+"""``Network``: which network, where it lies, and at which budget it was trained.
+
+A trained network goes by the name ``<dataset>/<model>-<loss>-s<seed>``, whoever asks: the zoo that the project ships,
+the folders of trainings, the command line, the chapters. The logits of other people's networks go by names of their
+own, which ``PUBLISHED`` explains.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from calibkit import _folders
+from calibkit._checks import check_choice, check_int, expected
+from calibkit.keys import Key
+from calibkit.logits import Logits
+
+#: What a training may cost, in rising order: see the protocol page of the book.
+BUDGETS = ("smoke", "reduced", "paper")
+
+#: Logits that the papers' authors published, by name: data set, model and loss of the network.
+PUBLISHED: dict[str, tuple[str, str, str]] = {
+    "cts-cifar10-resnet50-cross_entropy": ("cifar10", "resnet50", "cross_entropy"),
+    "cts-cifar10-resnet50-brier": ("cifar10", "resnet50", "brier"),
+    "cts-cifar10-resnet110-brier": ("cifar10", "resnet110", "brier"),
+    "cts-cifar10-wide_resnet_26_10-brier": ("cifar10", "wide_resnet_26_10", "brier"),
+    "cts-cifar100-resnet50-brier": ("cifar100", "resnet50", "brier"),
+    "cts-cifar100-resnet110-brier": ("cifar100", "resnet110", "brier"),
+    "sctl-cifar10-densenet40": ("cifar10", "densenet40", "cross_entropy"),
+    "sctl-cifar10-resnet110": ("cifar10", "resnet110", "cross_entropy"),
+    "sctl-cifar10lt-densenet40": ("cifar10_lt", "densenet40", "cross_entropy"),
+    "sctl-cifar10lt-resnet110": ("cifar10_lt", "resnet110", "cross_entropy"),
+    "sctl-cifar10lt-resnet110_sd": ("cifar10_lt", "resnet110_sd", "cross_entropy"),
+    "sctl-cifar10lt-wide_resnet_28": ("cifar10_lt", "wide_resnet_28", "cross_entropy"),
+}
+
+_NAME = re.compile(r"(?P<dataset>\w+)/(?P<model>\w+)-(?P<loss>[\w,=.-]+)-s(?P<seed>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network by what it is: data set, model, loss, seed.
+
+    Attributes:
+        dataset: key of DATASETS.
+        model: key of MODELS.
+        loss: key of a loss with its options, "mbls margin=8".
+        seed: of its first weights and of the order of the training samples.
+
+    Raises:
+        ValueError: a name that is none, in ``parse``; a negative seed; a loss that is no key.
+
+    Example:
+        >>> network = Network("cifar10", "resnet20", "mbls margin=0", seed=1)
+        >>> str(network)
+        'cifar10/resnet20-mbls,margin=0-s1'
+        >>> Network.parse("cifar10/resnet20-mbls,margin=0-s1") == network
+        True
+        >>> Network.parse("cifar10/resnet20-cross_entropy-s0").logits().meta["budget"]
+        'reduced'
+    """
+
+    dataset: str
+    model: str
+    loss: str = "cross_entropy"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """The loss as its key writes itself, so that equal networks are equal."""
+        object.__setattr__(self, "loss", str(Key.parse(self.loss.replace(",", " "))))
+        check_int("seed", self.seed, 0)
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """The network called ``name``, ``<dataset>/<model>-<loss>-s<seed>``."""
+        match = _NAME.fullmatch(str(name))
+        if match is None:
+            raise expected("network", "<dataset>/<model>-<loss>-s<seed>", repr(name))
+        return cls(match["dataset"], match["model"], match["loss"], int(match["seed"]))
+
+    def __str__(self) -> str:
+        """The name: of its file in the zoo, and of the folder of its training."""
+        return f"{self.dataset}/{self.model}-{self.loss.replace(' ', ',')}-s{self.seed}"
+
+    # ----------------------------------------------------------------------------------------------- where it lies
+    def folder(self, budget: str) -> Path:
+        """Where its training at a budget puts its files."""
+        return _folders.runs(check_choice("budget", budget, BUDGETS)) / str(self)
+
+    def find(self, budget: str = "smoke") -> Path | None:
+        """Its Logits file: of the zoo at the budget "smoke", whatever it cost; else one of that budget or a higher one.
+
+        A training of one's own comes before the zoo.
+        """
+        zoo_file = _folders.stored() / "logits" / f"{self}.npz"
+        if check_choice("budget", budget, BUDGETS) == "smoke":
+            return zoo_file if zoo_file.exists() else None
+        enough = BUDGETS[BUDGETS.index(budget) :]
+        for path in [self.folder(name) / "logits.npz" for name in enough]:
+            if path.exists():
+                return path
+        stored = zoo_file.exists() and Logits.load(zoo_file).meta.get("budget") in enough
+        return zoo_file if stored else None
+
+    def weights(self, budget: str = "smoke") -> Path | None:
+        """The file of its weights beside its Logits, where they were kept."""
+        return self._beside("weights", budget)
+
+    def maps(self, budget: str = "smoke") -> Path | None:
+        """Of dense prediction: the file of its maps of a few test images."""
+        return self._beside("maps", budget)
+
+    def _beside(self, what: str, budget: str) -> Path | None:
+        found = self.find(budget)
+        if found is not None and found.name == "logits.npz":
+            path = found.with_name(f"{what}.npz")
+        else:
+            path = _folders.stored() / what / f"{self}.npz"
+        return path if path.exists() else None
+
+    # ------------------------------------------------------------------------------------------------ what it says
+    def logits(self, budget: str = "smoke", **training: object) -> Logits:
+        """Its Logits: stored at that budget, or trained now; at "smoke" only read.
+
+        Args:
+            budget: one of ``BUDGETS``.
+            training: options of :meth:`train`.
+
+        Raises:
+            ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained.
+        """
+        found = self.find(budget)
+        if found is None and budget == "smoke":
+            raise expected("network", f"one of {', '.join(zoo())}, or trained at a higher budget", repr(str(self)))
+        return self.train(budget, **training) if found is None else Logits.load(found)
+
+    def train(
+        self,
+        budget: str,
+        *,
+        paper: str | None = None,
+        pretrained: bool = False,
+        folder: Path | None = None,
+        **how: object,
+    ) -> Logits:
+        """Train it by the recipe of a budget; a killed training goes on, a finished one is read.
+
+        Args:
+            budget: one of ``BUDGETS``.
+            paper: whose recipe, at "paper"; default: that of the loss.
+            pretrained: start from torchvision's ImageNet weights.
+            folder: of its files; default: :meth:`folder`.
+            how: device, devices, nodes, compile, as in :func:`calibkit.training.fit`.
+
+        Raises:
+            ValueError: something is unknown or does not go together, see :func:`calibkit.training.assemble`.
+        """
+        from calibkit.training import assemble, fit
+
+        model, loss, recipe, facts = assemble(
+            self.dataset, self.model, self.loss, budget, paper, seed=self.seed, pretrained=pretrained
+        )
+        where = folder or self.folder(budget)
+        return fit(model, loss, self.dataset, recipe, folder=where, seed=self.seed, meta=facts, **how)
+
+    def with_seed(self, seed: int) -> Network:
+        """The same network from another seed."""
+        return replace(self, seed=seed)
+
+
+def zoo() -> dict[str, Path]:
+    """The Logits files that the project ships, by the names of their networks."""
+    folder = _folders.stored() / "logits"
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.glob("*/*.npz"))}
+
+
+def published() -> dict[str, Path]:
+    """Logits files of other people's networks, ``$CALIBKIT_DATA/logits/*.npz``, by name."""
+    return {path.stem: path for path in sorted((_folders.cache() / "logits").glob("*.npz"))}
+
+
+def load_logits(name: str | Path) -> Logits:
+    """The Logits of a network of the zoo, of a published one, or of a path to an npz.
+
+    Raises:
+        ValueError: none of the three.
+        FileNotFoundError: no such file.
+    """
+    name = str(name)
+    if name.endswith(".npz"):
+        return Logits.load(name)
+    known = {**zoo(), **published()}
+    if name not in known:
+        raise expected("logits", "a path that ends in .npz, or a name that `calibkit networks` lists", repr(name))
+    return Logits.load(known[name])

@@ -1,0 +1,163 @@
+"""From stored logits to numbers: fit calibrators on ``val``, measure them on ``test``, record them in ``ours.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from calibkit._checks import expected
+from calibkit.calibrators import CALIBRATORS, calibrator
+from calibkit.fitting.contract import Calibrator
+from calibkit.keys import Key
+from calibkit.logits import Logits
+from calibkit.metrics import REPORTED, ece
+from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
+from calibkit.results.rows import append, load, measure, over_seeds
+
+#: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data.
+CONTROLS = tuple(
+    f"{name}:class_balanced" for name in ("temperature_scaling", "class_temperature_scaling", "ets", "pts")
+)
+
+
+def methods(loss: str = "cross_entropy") -> list[str]:
+    """Every method that a paper prints for a network trained with ``loss`` and that works on logits alone, and the
+    controls; ``identity`` and ``temperature_scaling`` first.
+
+    Example:
+        >>> methods("acls"), methods("flsd")
+        (['identity', 'temperature_scaling'], ['identity', 'temperature_scaling', 'temperature_scaling:ece'])
+    """
+    printed = load("paper")
+    keys = {*printed[printed["loss"] == loss]["method"]} - {"identity", "temperature_scaling"}
+    known = [key for key in sorted(keys) if Key.parse(key).name in set(CALIBRATORS) - {"neural_clamping"}]
+    return ["identity", "temperature_scaling", *known, *(CONTROLS if loss == "cross_entropy" else ())]
+
+
+def replays() -> list[str]:
+    """What is told apart on the class-loss paper's own logits: its optimiser, its focal loss and its equation (3)."""
+    exact = [f"{name}:focal detach=True" for name in ("temperature_scaling", "class_temperature_scaling", "ets")]
+    exact += [
+        f"{name}:class_loss_scaling variant=paper" for name in ("temperature_scaling", "class_temperature_scaling")
+    ]
+    printed = load("paper").query("paper == 'class_loss_scaling'")["method"].unique()
+    names = ("temperature_scaling", "class_temperature_scaling", "ets", "pts")
+    return exact + [
+        " ".join([name, "solver=sctl"]) + key[len(name) :]
+        for key in sorted(printed)
+        if (name := Key.parse(key).name) in names
+    ]
+
+
+def cell(name: str, logits: Logits) -> dict[str, str]:
+    """The columns that say which network a row is of."""
+    if name in PUBLISHED:
+        facts = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
+        return facts | {"budget": "paper", "source": "author-logits"}
+    columns = ("dataset", "model", "loss", "budget")
+    if missing := [column for column in columns if column not in logits.meta]:
+        raise expected("logits", f"a file whose meta names {', '.join(columns)}", f"{name!r} without {missing[0]}")
+    return {column: logits.meta[column] for column in columns} | {"source": "ours"}
+
+
+def trainings(name: str) -> list[Logits]:
+    """The Logits called ``name``, and those of the same training from other seeds that lie beside them.
+
+    A file that a training wrote, ``<name of the network>/logits.npz``, lies beside the folders of its other seeds, one
+    of the zoo beside their files; ``budget`` and all else in :func:`cell` are the same.
+    """
+    asked = load_logits(name)
+    path = Path(zoo().get(name, name))
+    of_training = path.name == "logits.npz"
+    text = "/".join(path.parent.parts[-2:] if of_training else path.with_suffix("").parts[-2:])
+    try:
+        network = Network.parse(text)
+    except ValueError:
+        return [asked]
+    root = path.parents[2] if of_training else path.parents[1]
+    beside = {}
+    for other in (root / network.dataset).iterdir():
+        try:
+            sibling = Network.parse(f"{network.dataset}/{other.name if of_training else other.stem}")
+        except ValueError:
+            continue
+        file = other / "logits.npz" if of_training else other
+        if sibling != network and sibling.with_seed(network.seed) == network and file.exists():
+            beside[sibling.seed] = Logits.load(file)
+    return [asked, *(beside[seed] for seed in sorted(beside) if cell(name, beside[seed]) == cell(name, asked))]
+
+
+def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False) -> int:
+    """Fit and measure method keys on one set of logits; returns how many rows of ``ours.csv`` are new or different.
+
+    Where the same network was trained from several seeds, a row is their mean: see :func:`trainings`.
+
+    Args:
+        name: of the zoo, of the external logits, or a path.
+        keys: method keys; default: :func:`methods` of its loss, and on external logits :func:`replays`.
+        again: also those that ``ours.csv`` has already, of as many seeds.
+
+    Raises:
+        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test groups.
+    """
+    networks = trainings(name)
+    where, groups = cell(name, networks[0]), networks[0].test_groups
+    if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
+        raise expected("logits", "of the same `test_groups` for every seed", repr(name))
+    done = load("ours")
+    done = done[done["n_seeds"] >= len(networks)]
+    for column, value in where.items():
+        done = done[done[column] == value]
+    changed = 0
+    if keys is None:
+        keys = methods(where["loss"]) + (replays() if where["source"] == "author-logits" else [])
+    for key in keys:
+        if not again and key in set(done["method"]):
+            continue
+        fits = [calibrator(key).fit(*logits.val) for logits in networks]
+        runs = [
+            (fit(torch.from_numpy(logits.test_logits)), logits.test_labels)
+            for fit, logits in zip(fits, networks, strict=True)
+        ]
+        note = _fitted(fits[0], networks[0])
+        rows = measure(runs, metrics=REPORTED, groups=groups, method=key, note=note, **where)
+        if "test_pixels" in networks[0].meta:
+            rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
+        # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
+        changed += append(row for row in rows if np.isfinite([row["value"], row["low"], row["high"]]).all())
+    return changed
+
+
+def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
+    """The rows of a dense prediction: those of the network itself are of all pixels, where these are known.
+
+    The other rows are of the sample of pixels that the Logits hold; the notes say so.
+    """
+    stamp, first = rows[0], of_seeds[0]
+    if stamp["method"] == "identity":
+        rows = [row for row in rows if row["metric"] not in first["intervals"]]
+    rows = [row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows]
+    if stamp["method"] == "identity":
+        by_batch = np.mean([facts["ece_by_batch"] for facts in of_seeds])
+        note = f"{first['pixels']} pixels, interval over images; mean of the ECE of batches {by_batch:.4f}"
+        for name in first["intervals"]:
+            of_all = over_seeds([x[name] for x in of_seeds], [x["intervals"][name] for x in of_seeds])
+            n_bins = 15 if name == "ece" else ""
+            rows.append(stamp | of_all | {"metric": name, "n_bins": n_bins, "note": note})
+    return rows
+
+
+def _fitted(calibrator: Calibrator, logits: Logits) -> str:
+    """What a row's note says of the first fit: its temperature, if it has one, and the ECE on the images it saw."""
+    temperature = getattr(calibrator, "temperature", None)
+    seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
+    return seen if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}; {seen}"
+
+
+def record_all(*, again: bool = False) -> None:
+    """:func:`record` every network of the zoo and every known external one; says what it did."""
+    for name in [*zoo(), *(name for name in published() if name in PUBLISHED)]:
+        print(f"{name}: {record(name, again=again)} rows are new", flush=True)

@@ -1,0 +1,99 @@
+"""A trained network on held-out data: its logits, and for dense prediction what all pixels together say."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibkit.data import IGNORE
+from calibkit.metrics import reliability_bins
+from calibkit.metrics.resampling import interval
+from calibkit.training.batches import Feed
+
+#: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
+PIXELS = 100
+MAPS = 4  # images whose maps are kept
+BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
+BINS = 15
+RESAMPLES = 1000
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tensor:
+    """Logits (N, K, *) of a whole split, or of the rows of ``index``, in evaluation mode; the model's own is kept."""
+    training = model.training
+    model.eval()
+    logits = torch.cat([model(feed(rows)) for rows in (feed.batches() if index is None else [index])])
+    model.train(training)
+    return logits
+
+
+@torch.no_grad()
+def pixels_of(
+    model: nn.Module, feed: Feed, labels: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
+    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, drawn with ``seed``;
+    and facts.
+
+    The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
+    intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
+    ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it.
+    ``intervals`` has 95 % bootstrap intervals of the first three over images, since pixels of one image go together.
+    """
+    rng = np.random.default_rng(seed)
+    kept, kept_labels, confusions, gaps = [], [], [], []
+    training = model.training
+    model.eval()
+    for index in feed.batches(BATCH):
+        z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
+        y = torch.from_numpy(np.array(labels[index.cpu().numpy()], dtype=np.int64)).flatten(1)
+        k = z.shape[2]
+        for rows, of_rows in zip(z, y, strict=True):
+            labelled = np.flatnonzero(of_rows.numpy() != IGNORE)
+            chosen = np.sort(rng.choice(labelled, min(PIXELS, len(labelled)), replace=False))
+            kept.append(rows[chosen].float().numpy())
+            kept_labels.append(of_rows[chosen].numpy())
+            rows, of_rows = rows[labelled], of_rows[labelled]
+            confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
+            gaps.append(_gap(rows.softmax(1), of_rows))
+    model.train(training)
+    confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
+    by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
+    counts = confusion.any((1, 2))
+    confusion, gap = confusion[counts], gap[counts]  # an image without a label is none of the resamples'
+    drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
+    resampled = [_of_all(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
+    facts = _of_all(confusion.sum(0), gap.sum(0))
+    ends = {name: interval(value, [draw[name] for draw in resampled], 0.95) for name, value in facts.items()}
+    facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
+    images = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
+    return np.concatenate(kept), np.concatenate(kept_labels), images, facts
+
+
+def maps_of(model: nn.Module, feed: Feed) -> dict[str, np.ndarray]:
+    """What a dense network says of ``MAPS`` images, evenly spaced over a split: ``index`` (n,) in it, ``confidence``
+    (n, H, W) in units of 1/255, and the ``predicted`` class (n, H, W), all of them uint8 but for the index.
+    """
+    index = torch.linspace(0, len(feed) - 1, MAPS, device=feed.device).round().long().unique()
+    confidence, predicted = logits_of(model, feed, index).softmax(1).max(1)
+    maps = {"index": index, "confidence": (255 * confidence).round().byte(), "predicted": predicted.byte()}
+    return {name: values.cpu().numpy() for name, values in maps.items()}
+
+
+def _gap(probs: Tensor, labels: Tensor) -> np.ndarray:
+    """Of each of 15 bins, its hits less its summed confidence: zeros for an image without a label."""
+    if len(labels) == 0:
+        return np.zeros(BINS)
+    bins = reliability_bins(probs, labels, n_bins=BINS)
+    return np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
+
+
+def _of_all(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
+    """Accuracy, mean IoU and ECE from a confusion matrix (true, predicted) and each bin's hits less its confidence."""
+    hits, either = np.diag(confusion), confusion.sum(0) + confusion.sum(1) - np.diag(confusion)
+    return {
+        "accuracy": float(hits.sum() / confusion.sum()),
+        "miou": float((hits[either > 0] / either[either > 0]).mean()),
+        "ece": float(np.abs(gap).sum() / confusion.sum()),
+    }

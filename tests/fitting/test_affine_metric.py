@@ -1,0 +1,124 @@
+"""Curvature and coordinates of affine maps, against autograd's Hessian and a linear solve."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from calibkit.fitting import affine
+from calibkit.fitting.affine import Ridge, Sample
+from calibkit.fitting.affine_metric import _own, coordinates, curvature_at
+from calibkit.objectives import NLL, LabelSmoothing
+
+
+def random_sample(n, k):
+    g = torch.Generator().manual_seed(0)
+    true = 2 * torch.randn(n, k, generator=g, dtype=torch.float64)
+    return 2 * true + torch.randn(k, generator=g, dtype=torch.float64), torch.multinomial(
+        true.softmax(1), 1, generator=g
+    )[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("k", "diagonal", "parts"),
+    [
+        (4, True, "pair"),
+        (4, False, "joint"),
+        (40, True, "pair"),
+        (90, True, "pair"),
+        (40, False, "pair own"),
+        (170, False, "pair own"),
+    ],
+)
+def test_curvature_equals_the_hessian_of_the_nll(k, diagonal, parts):
+    z, y = random_sample(20, k)
+    x, classes = affine.scaled_identity(0.5, z, diagonal=diagonal), torch.arange(k)
+    weights = torch.full((20,), 1 / 20, dtype=torch.float64)
+    ours = curvature_at(NLL(), Sample(z, y), weights, x)
+    assert [name for name in ("joint", "pair", "own") if getattr(ours, name) is not None] == parts.split()
+
+    def nll(x):
+        return F.cross_entropy(affine.apply(x, z), y)
+
+    def pair_nll(v):
+        w, b = v.split(k)
+        rows = torch.stack([w, b], 1) if diagonal else torch.cat([x[:, :-1] + torch.diag(w), b[:, None]], 1)
+        return nll(rows)
+
+    hessian = torch.autograd.functional.hessian
+    if ours.joint is not None:
+        torch.testing.assert_close(ours.joint, hessian(nll, x).view(x.numel(), -1), rtol=1e-9, atol=1e-12)
+    if ours.pair is not None and k < 100:
+        at = torch.cat([x[:, 0] if diagonal else torch.zeros(k), x[:, -1]]).double()
+        torch.testing.assert_close(ours.pair.double().triu(), hessian(pair_nll, at).triu(), rtol=1e-5, atol=1e-7)
+    if ours.own is not None:
+        for c in (0, k - 1):
+            own = hessian(lambda row, c=c: nll(torch.where(classes[:, None] == c, row, x)), x[c])
+            if (u := ours.directions) is not None:
+                torch.testing.assert_close(ours.strong[c].double(), u.T @ own @ u, rtol=1e-4, atol=1e-7)
+                rest = torch.eye(k + 1).double() - u @ u.T
+                own = (rest @ own @ rest).diagonal()
+            torch.testing.assert_close(ours.own[c].double(), own, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("k", "diagonal"), [(4, True), (4, False), (40, False), (170, False)])
+def test_coordinates_are_adjoint_and_close_to_newton(k, diagonal):
+    """``pull`` is the adjoint of ``step``; where all of the Hessian is there, ``step(pull(g))`` is its inverse."""
+    z, y = random_sample(60, k)
+    x = affine.scaled_identity(0.5, z, diagonal=diagonal)
+    ridge = Ridge(torch.full_like(x, 0.1), torch.zeros_like(x))
+    weights = torch.full((60,), 1 / 60, dtype=torch.float64)
+    curvature = curvature_at(NLL(), Sample(z, y), weights, x)
+    metric = coordinates(curvature, ridge, x)
+    g = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    v = torch.randn(metric.size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert float((metric.step(v) * g).sum()) == pytest.approx(float(v @ metric.pull(g)), rel=1e-4)
+    if k == 4:
+        h = curvature.pair.triu() + curvature.pair.triu(1).T if diagonal else curvature.joint
+        flat = (g.T if diagonal else g).flatten()
+        newton = torch.linalg.solve(h + 0.2 * torch.eye(len(h), dtype=h.dtype), flat)
+        step = metric.step(metric.pull(g))
+        torch.testing.assert_close((step.T if diagonal else step).flatten(), newton, rtol=1e-9, atol=1e-9)
+
+
+def test_own_coordinates_of_many_classes():
+    """``step(pull(g))`` is the inverse of what the coordinates were made for, by a dense solve. For log-probabilities,
+    whose level differs from row to row, that is closer to the Hessian than its diagonal alone.
+    """
+    k = 170
+    z, y = random_sample(400, k)
+    z = z.log_softmax(1) - 5 * torch.rand(400, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x, c = affine.scaled_identity(0.5, z, diagonal=False), 3
+    weights = torch.full((400,), 1 / 400, dtype=torch.float64)
+    curvature = curvature_at(NLL(), Sample(z, y), weights, x)
+    more = torch.full_like(x, 1e-4)
+    metric = _own(curvature, more, 0.0)
+    g = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ours = metric.step(metric.pull(g))[c]
+    u = curvature.directions
+    made_for = (curvature.own[c].double() + more[c]).diag() + u @ curvature.strong[c].double() @ u.T
+    torch.testing.assert_close(ours, torch.linalg.solve(made_for, g[c]), rtol=1e-6, atol=1e-9)
+
+    p = affine.apply(x, z).softmax(1)[:, c]
+    f = torch.cat([z, torch.ones(400, 1).double()], 1)
+    hessian = f.T @ (f * (p * (1 - p) / 400)[:, None]) + more[c].diag()
+
+    def largest(precondition):
+        return float(torch.linalg.eigvals(torch.linalg.solve(precondition, hessian)).real.max())
+
+    assert 5 * largest(made_for) < largest(hessian.diagonal().diag())
+
+
+def test_smoothing_and_weights():
+    """Smoothed targets leave the Hessian of the cross-entropy as it is, and weights scale its rows."""
+    z, y = random_sample(10, 3)
+    x, weights = affine.scaled_identity(0.5, z, diagonal=False), torch.arange(10.0, dtype=torch.float64)
+    ours = curvature_at(LabelSmoothing(0.1), Sample(z, y), weights, x).joint
+    rows = [curvature_at(NLL(), Sample(z[i : i + 1], y[i : i + 1]), weights[i : i + 1], x).joint for i in range(10)]
+    torch.testing.assert_close(ours, sum(rows), rtol=1e-12, atol=1e-14)
+
+
+def test_a_part_of_the_rows():
+    z, y = random_sample(30, 3)
+    x, weights, index = affine.scaled_identity(1.0, z, diagonal=True), torch.ones(10).double(), torch.arange(0, 30, 3)
+    part = curvature_at(NLL(), Sample(z, y[index], index), weights, x).pair.triu()
+    torch.testing.assert_close(part, curvature_at(NLL(), Sample(z[index], y[index]), weights, x).pair.triu())

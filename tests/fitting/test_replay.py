@@ -1,0 +1,155 @@
+"""``solver="sctl"`` against the public code's values, and against the authors' own log on their own logits."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from calibkit.calibrators import PTS, ClassTemperatureScaling, TemperatureScaling, calibrator
+from calibkit.fitting import replay
+from calibkit.metrics import ece
+from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+LOSS = json.loads((DATA / "class_loss_scaling_oracle.json").read_text())
+CASES = dict(np.load(DATA / "class_loss_scaling_oracle.npz"))
+
+
+@pytest.fixture
+def sample(overconfident):
+    return tuple(x[:600] for x in overconfident)
+
+
+@pytest.mark.parametrize("normalization", ["nd", "mm", "cm"])
+@pytest.mark.parametrize("case", ["A", "E"])
+def test_loss_remembers(case, normalization):
+    """Four evaluations in a row, in float64: the second chooses alpha and beta for the rest."""
+    pytest.importorskip("scipy", reason="SLSQP is scipy's")
+    z, y = torch.from_numpy(CASES[f"{case}_logits"]), torch.from_numpy(CASES[f"{case}_labels"])
+    loss = replay.training_loss(ClassLossScaling(normalization=normalization), y, z.shape[1])
+    for step in LOSS[f"{case}_{normalization}"]:
+        u = (z / step["scale"]).requires_grad_()
+        assert float(loss(u).detach()) == pytest.approx(step["value"], rel=1e-6)
+        shape = loss.objective.alpha, loss.objective.beta
+        assert shape == pytest.approx((step["alpha"], step["beta"]), abs=1e-6)
+
+
+def test_scales_are_held_fixed(sample):
+    z, y = sample[0].clone().requires_grad_(), sample[1]
+    objective = ClassLossScaling(alpha=1.0)
+    (gradient,) = torch.autograd.grad(replay.training_loss(objective, y, 5)(z), z)
+    ce = F.cross_entropy(z.detach(), y, reduction="none")
+    weights = objective.weights(ce, y, 5)
+    by_hand = weights[:, None] * (z.detach().softmax(1) - F.one_hot(y, 5))
+    assert torch.allclose(gradient, by_hand, atol=1e-12)
+
+
+def test_set_alpha_stays(sample):
+    loss = replay.training_loss(ClassLossScaling(alpha=0.3, beta=1.8), sample[1], 5)
+    for _ in range(3):
+        loss(sample[0])
+    assert (loss.objective.alpha, loss.objective.beta) == (0.3, 1.8)
+
+
+def test_absent_class_is_left_out(sample):
+    z, y = sample
+    wider = torch.cat([z, torch.full((len(z), 1), -30.0, dtype=z.dtype)], 1)
+    alpha = ClassLossScaling(alpha=1.0)
+    one, other = replay.training_loss(alpha, y, 5)(z), replay.training_loss(alpha, y, 6)(wider)
+    assert float(other) == pytest.approx(float(one), rel=1e-9)
+
+
+def test_focal_factor_is_held_fixed(sample):
+    z, y = sample[0].clone().requires_grad_(), sample[1]
+    (gradient,) = torch.autograd.grad(replay.training_loss(Focal(3.0), y, 5)(z), z)
+    p = z.detach().softmax(1)
+    factor = (1 - p.gather(1, y[:, None])) ** 3 / len(y)
+    assert torch.allclose(gradient, factor * (p - F.one_hot(y, 5)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("objective", "stages", "smoothing"),
+    [(NLL(), [(0.02, 1000)], 0.0), (LabelSmoothing(0.05), [(0.005, 200), (0.003, 400), (0.001, 400)], 0.05)],
+)
+def test_temperature_takes_the_same_steps(objective, stages, smoothing, sample):
+    """The same optimisers of torch, written out."""
+    sample = sample[0][:100], sample[1][:100]
+    z, y = sample[0].float(), sample[1]
+    t = torch.ones(1, requires_grad=True)
+    for rate, steps in stages:
+        optimizer = torch.optim.LBFGS([t], lr=rate, max_iter=steps)
+
+        def closure(optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(z / t, y, label_smoothing=smoothing)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    assert TemperatureScaling(objective, solver="sctl").fit(*sample).temperature == float(t.detach())
+    assert float(t.detach()) != pytest.approx(TemperatureScaling(objective).fit(*sample).temperature, rel=1e-6)
+
+
+def test_number_of_threads_does_not_matter(sample):
+    one = ClassTemperatureScaling("class_loss_scaling", solver="sctl").fit(*sample).temperatures
+    torch.set_num_threads(2)
+    try:
+        two = ClassTemperatureScaling("class_loss_scaling", solver="sctl").fit(*sample).temperatures
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert np.array_equal(one, two)
+
+
+def test_seed_of_the_caller_is_left_alone(sample):
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    PTS(solver="sctl", objective=LabelSmoothing(0.05)).fit(sample[0][:50], sample[1][:50])
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "lbfgs"}, "Expected `solver` to be one of exact, sctl, but got 'lbfgs'"),
+        ({"objective": "ece", "solver": "sctl"}, "Expected `objective` to be nll, label_smoothing, focal or cls"),
+    ],
+)
+@pytest.mark.parametrize("cls", [TemperatureScaling, ClassTemperatureScaling])
+def test_bad_options(cls, options, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**options)
+
+
+#: One of each calibrator and each loss; the whole table is in the chapter on class-wise loss scaling.
+ROWS = [
+    *(f"temperature_scaling solver=sctl:{loss}" for loss in ("nll", "label_smoothing", "focal", "class_loss_scaling")),
+    "class_temperature_scaling solver=sctl:nll",
+    "ets solver=sctl:nll",
+    "pts solver=sctl:nll",
+]
+
+
+@pytest.mark.parametrize("key", ROWS)
+def test_published_numbers(key, cifar10):
+    """Within 0.02 points of ECE of what the public code gives on a CPU, and 0.05 of the authors' log.
+
+    With class-wise loss scaling 0.1: the last bit of a sum, another one on another processor, moves where it stops.
+    """
+    test_logits, test_labels = cifar10.logits.test
+    fitted = calibrator(key).fit(*cifar10.logits.val)
+    percent = 100 * ece(fitted(test_logits), test_labels)
+    code, log = cifar10.oracle["sctl"][key]
+    near = 0.1 if key.endswith("class_loss_scaling") else 0.02
+    assert percent == pytest.approx(code, abs=near)
+    if log is not None:
+        assert percent == pytest.approx(log, abs=max(near, 0.05))
+    if key == "temperature_scaling solver=sctl:nll":
+        assert fitted.temperature == pytest.approx(2.8750, abs=1e-3)
+    if key == "pts solver=sctl:nll":
+        t = fitted.temperatures(torch.from_numpy(test_logits))
+        assert float(t.max() - t.min()) < 1e-5  # every unit is dead: one temperature

@@ -1,0 +1,73 @@
+"""Several methods on one test set, against the bootstrap of one and of two."""
+
+import numpy as np
+import pytest
+
+from calibkit.metrics import bootstrap, bootstrap_difference, evaluate
+from calibkit.metrics.comparison import Comparison, Estimate
+
+METRICS = ["accuracy", "ece", "nll"]
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    probs = {name: np.exp(t * z) / np.exp(t * z).sum(1, keepdims=True) for name, t in (("one", 1.0), ("three", 3.0))}
+    return probs, y
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("groups", [None, np.arange(400) // 5])
+def test_estimates_are_those_of_the_bootstrap(sample, metric, groups):
+    probs, y = sample
+    settings = {"n_bins": 10, "n_resamples": 200, "seed": 3, "groups": groups}
+    comparison = Comparison(y, METRICS, **settings)
+    for name, p in probs.items():
+        comparison.add(name, p)
+    assert list(comparison) == ["one", "three"] and "one" in comparison and "two" not in comparison
+    for name, p in probs.items():
+        value = evaluate(p, y, [metric], n_bins=10)[metric]
+        assert comparison.of(name, metric) == (value, *bootstrap(p, y, [metric], **settings)[metric])
+    between = comparison.difference("three", "one", metric)
+    assert between[1:] == bootstrap_difference(probs["one"], probs["three"], y, [metric], **settings)[metric]
+    values = [evaluate(p, y, [metric], n_bins=10)[metric] for p in probs.values()]
+    assert between.value == values[1] - values[0]
+    assert comparison.difference("one", "one", metric) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "below", "above", "within"),
+    [
+        (-2.0, -1.5, "holds", "does not hold", "does not hold"),
+        (-2.0, -0.5, "holds", "does not hold", "not decided"),
+        (-0.5, 0.5, "not decided", "not decided", "holds"),
+        (0.5, 2.0, "does not hold", "holds", "not decided"),
+        (-3.0, 3.0, "not decided", "not decided", "not decided"),
+        (0.0, 0.0, "not decided", "not decided", "holds"),
+    ],
+)
+def test_what_an_interval_decides(low, high, below, above, within):
+    estimate = Estimate((low + high) / 2, low, high)
+    assert (estimate.below(), estimate.above(), estimate.within(1.0)) == (below, above, within)
+
+
+def test_text_and_percent():
+    assert f"{Estimate(0.5, 0.25, 1.0).percent:+.1f}" == "+50.0 [+25.0, +100.0]"
+
+
+def test_bad_input_leaves_what_is_there(sample):
+    probs, y = sample
+    comparison = Comparison(y, ["ece"])
+    with pytest.raises(ValueError, match="Expected `name` to be one of none, as nothing was added, but got 'one'"):
+        comparison.of("one")
+    comparison.add("one", probs["one"])
+    before = comparison.of("one")
+    with pytest.raises(ValueError, match="Expected `probs`"):
+        comparison.add("one", 2 * probs["one"])
+    assert comparison.of("one") == before
+    with pytest.raises(ValueError, match="Expected `name` to be one of one, but got 'two'"):
+        comparison.difference("one", "two")
+    with pytest.raises(ValueError, match="Expected `metric` to be one of ece, but got 'nll'"):
+        comparison.of("one", "nll")

@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate, resampling
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.resampling import draws
+from calibkit.metrics.weighted import STATISTICS
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("n_bins", [1, 15, 400])
+def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
+    """Every weighted statistic against the metric itself on resamples made by copying rows."""
+    probs, labels = hard
+    counts = np.stack(list(draws(len(labels), 4, np.random.default_rng(3))))
+    rows = [np.repeat(np.arange(len(labels)), times) for times in counts]
+    weights = torch.from_numpy(counts.astype(float))
+    values = STATISTICS[name](Sample.of(probs, labels), n_bins)(weights)
+    want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
+    # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
+    assert values.tolist() == pytest.approx(want, abs=1e-7 if name == "debiased_ece" else 1e-12)
+
+
+def test_every_metric_has_a_statistic():
+    assert list(STATISTICS) == list(METRICS)
+
+
+def test_same_seed_same_interval_and_all_metrics_share_the_draws(mixed):
+    first = bootstrap(*mixed, n_resamples=20)
+    assert first == bootstrap(*mixed, n_resamples=20) != bootstrap(*mixed, n_resamples=20, seed=1)
+    assert list(first) == list(METRICS)
+    assert bootstrap(*mixed, ["ece", "nll"], n_resamples=20) == {name: first[name] for name in ("ece", "nll")}
+
+
+def test_blocks_do_not_change_the_draws(mixed, monkeypatch):
+    whole = bootstrap(*mixed, n_resamples=23)
+    monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 300 * 5)
+    for name, interval in bootstrap(*mixed, n_resamples=23).items():
+        assert interval == pytest.approx(whole[name], abs=1e-12)
+
+
+def test_own_function_is_called_on_each_resample(mixed):
+    own = {"ece": METRICS["ece"], "errors": lambda probs, labels: float((probs.argmax(1) != labels).sum())}
+    intervals = bootstrap(*mixed, own, n_resamples=50)
+    assert intervals["ece"] == pytest.approx(bootstrap(*mixed, ["ece"], n_resamples=50)["ece"], abs=1e-12)
+    low, high = bootstrap(*mixed, ["accuracy"], n_resamples=50)["accuracy"]
+    assert intervals["errors"] == pytest.approx((300 * (1 - high), 300 * (1 - low)))
+
+
+def test_interval_of_a_mean_is_the_normal_one():
+    """Accuracy of 0.8 over 400 rows: 1.96 * sqrt(0.16 / 400) = 0.039 to either side."""
+    probs, labels = np.tile([0.9, 0.1], (400, 1)), np.repeat([0, 1], [320, 80])
+    low, high = bootstrap(probs, labels, ["accuracy"], n_resamples=4000)["accuracy"]
+    assert low == pytest.approx(0.8 - 0.0392, abs=0.005) and high == pytest.approx(0.8 + 0.0392, abs=0.005)
+
+
+def test_coverage_of_the_nll():
+    """Of 200 samples, about 90 % of the 90 % intervals hold the true mean: 0.90 +- 4 * 0.021."""
+    rng = np.random.default_rng(0)
+    probs = np.array([[0.7, 0.3], [0.4, 0.6]])[rng.integers(0, 2, (200, 150))]
+    labels = (rng.random((200, 150)) < probs[..., 1]).astype(int)
+    true = -0.5 * (0.7 * np.log(0.7) + 0.3 * np.log(0.3) + 0.4 * np.log(0.4) + 0.6 * np.log(0.6))
+    found = [bootstrap(p, y, ["nll"], n_resamples=200, level=0.9)["nll"] for p, y in zip(probs, labels, strict=True)]
+    assert abs(np.mean([low <= true <= high for low, high in found]) - 0.9) < 4 * 0.021
+
+
+def test_coverage_of_the_ece():
+    """Confidence uniform on [0.5, 1], accuracy 0.02 below it: the true ECE is 0.02. Noise in eight bins of 125 makes an
+    ECE too large and its percentile interval too high; reflected, it nearly keeps its promise.
+    """
+    rng, held = np.random.default_rng(0), {"reflected": 0, "percentile": 0}
+    for _ in range(200):
+        top = rng.uniform(0.5, 1.0, 1000)
+        probs, labels = np.stack([top, 1 - top], 1), (rng.random(1000) > top - 0.02).astype(int)
+        low, high = bootstrap(probs, labels, ["ece"], n_resamples=200)["ece"]
+        value = METRICS["ece"](probs, labels)
+        held["reflected"] += low <= 0.02 <= high
+        held["percentile"] += 2 * value - high <= 0.02 <= 2 * value - low
+    assert held["reflected"] > 0.85 * 200
+    assert held["percentile"] < 0.4 * 200
+
+
+def test_higher_level_is_wider(mixed):
+    narrow, wide = (bootstrap(*mixed, n_resamples=100, level=level) for level in (0.5, 0.99))
+    assert all(wide[name][0] <= narrow[name][0] <= narrow[name][1] <= wide[name][1] for name in METRICS)
+
+
+def test_infinite_nll_of_some_resamples():
+    probs, labels = np.array([[1.0, 0.0]] * 3 + [[0.5, 0.5]] * 3), np.array([1, 0, 0, 0, 1, 0])
+    low, high = bootstrap(probs, labels, ["nll"], n_resamples=200)["nll"]
+    assert 0 < low < np.inf and high == np.inf
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"metrics": ["f1"]}, "Expected `metrics` to be one of accuracy, .*, but got 'f1'"),
+        ({"n_resamples": 0}, "Expected `n_resamples` to be an integer >= 1, but got 0"),
+        ({"level": 1.0}, "Expected `level` to be between 0 and 1, but got 1.0"),
+        ({"level": 95}, r"Expected `level` to be a number in \[0.0, 1.0\], but got 95"),
+        ({"seed": -1}, "Expected `seed` to be an integer >= 0, but got -1"),
+    ],
+)
+def test_bad_options_raise(mixed, options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(*mixed, **options)
+
+
+def test_groups_of_one_row_are_no_groups(mixed):
+    numbers = np.arange(300)[::-1] - 7  # any distinct integers; their order is that of the draws
+    plain = bootstrap(mixed[0][::-1].copy(), mixed[1][::-1].copy(), n_resamples=20)
+    grouped = bootstrap(*mixed, groups=numbers, n_resamples=20)
+    for name, ends in plain.items():
+        assert grouped[name] == pytest.approx(ends, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METRICS if name not in ("ace", "tace", "adaptive_ece", "debiased_ece")]
+)
+def test_copies_that_go_together_tell_nothing(name, mixed):
+    """Each row five times, the copies in one group: the intervals of the rows themselves. (Equal-mass bins and the
+    correction for a bin's count do see how many rows there are.)"""
+    probs, labels = (np.repeat(x, 5, axis=0) for x in mixed)
+    groups = np.repeat(np.arange(300), 5)
+    copied = bootstrap(probs, labels, [name], groups=groups, n_resamples=30)[name]
+    assert copied == pytest.approx(bootstrap(*mixed, [name], n_resamples=30)[name], abs=1e-9)
+    low, high = bootstrap(probs, labels, [name], n_resamples=30)[name]
+    assert high - low < copied[1] - copied[0]  # as if they were news
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_groups_against_a_loop_over_copied_rows(name, mixed):
+    """Groups of unequal size, so resamples of unequal size."""
+    groups = np.random.default_rng(5).integers(0, 40, 300)
+    rng, members = np.random.default_rng(2), [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    values = []
+    for _ in range(12):
+        rows = np.concatenate([members[g] for g in rng.integers(0, len(members), len(members))])
+        values.append(METRICS[name](mixed[0][rows], mixed[1][rows]))
+    got = bootstrap_values(*mixed, [name], groups=groups, n_resamples=12, seed=2)[name]
+    assert got.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
+    own = bootstrap_values(*mixed, {name: METRICS[name]}, groups=groups, n_resamples=12, seed=2)[name]
+    assert own.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(299, int), r"Expected `groups` to be of shape \(300,\), one a row, but got shape \(299,\)"),
+        (np.zeros(300), "Expected `groups` to be integers, but got dtype torch.float64"),
+    ],
+)
+def test_groups_that_are_none(groups, message, mixed):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(*mixed, groups=groups)

@@ -1,0 +1,114 @@
+"""Training that cannot be: recipes, options and losses that are refused, and what a kill leaves."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from digits_runs import RECIPE, digits_model
+from torch import nn
+
+from calibkit._files import remove_strays
+from calibkit.training import Recipe, assemble, fit
+
+
+def test_what_killed_writers_left_is_removed(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, alive = (tmp_path / f".x.npz.{pid}.tmp" for pid in (ended.pid, os.getpid()))
+    other = tmp_path / ".notes.tmp"
+    for path in (dead, alive, other):
+        path.touch()
+    remove_strays(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
+
+
+class Spoilt(nn.CrossEntropyLoss):
+    """Cross-entropy that ``spoil(value, logits, call)`` changes, ``call`` counting from 1."""
+
+    def __init__(self, spoil):
+        super().__init__()
+        self.spoil, self.calls = spoil, 0
+
+    def forward(self, logits, labels):
+        self.calls += 1
+        return self.spoil(super().forward(logits, labels), logits, self.calls)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_path):
+    """Two epochs that go well, then the loss is lost: the checkpoint is that of the second."""
+    for clip_norm in (None, 2.0):
+        folder = tmp_path / str(clip_norm)
+        loss = Spoilt(lambda value, logits, call: value * (1.0 if call <= 4 else torch.nan))
+        recipe = Recipe(4, batch_size=500, precision="64-true", clip_norm=clip_norm)
+        with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 3"):
+            fit(digits_model(), loss, "digits", recipe, folder=folder)
+        with np.load(folder / "checkpoint.npz") as checkpoint:
+            assert len(checkpoint["history"]) == 2
+            assert all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("model/"))
+
+
+def test_weights_that_the_last_step_lost_are_not_kept(tmp_path):
+    """The loss of the second epoch's last step is finite, its gradient is not: validation tells."""
+    loss = Spoilt(lambda value, logits, call: value + ((0 * logits.sum()).sqrt() if call == 4 else 0))
+    with pytest.raises(ValueError, match="Expected `loss` to be finite.*, but got nan in epoch 2"):
+        fit(digits_model(), loss, "digits", Recipe(4, batch_size=500, precision="64-true"), folder=tmp_path)
+    with np.load(tmp_path / "checkpoint.npz") as checkpoint:
+        assert len(checkpoint["history"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("devices", 0, "Expected `devices` to be an integer >= 1, but got 0"),
+        ("devices", "x", "Expected `devices` to be an integer"),
+        ("seed", 1.5, "Expected `seed` to be an integer"),
+        ("device", "gpu", "Expected `device` to be one of auto, cpu, cuda"),
+    ],
+)
+def test_bad_options(tmp_path, option, value, message):
+    with pytest.raises(ValueError, match=message):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
+
+
+def test_no_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
+
+
+def test_the_default_dtype_is_not_that_of_the_network():
+    torch.set_default_dtype(torch.float64)
+    try:
+        network, *_ = assemble("cifar10", "resnet20", "focal", "reduced")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {p.dtype for p in network.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
+        ("lr", float("nan"), "Expected `lr` to be a number"),
+        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
+        ("precision", "16", "Expected `precision` to be one of"),
+        ("augment", True, "Expected `augment` to be one of"),
+        ("keep", "first", "Expected `keep` to be one of"),
+        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
+        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
+        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
+        ("milestones", ("a",), "Expected `milestones` to be a number"),
+        ("warmup", 2.0, "Expected `warmup` to be a number in"),
+    ],
+)
+def test_bad_recipes(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(**{"epochs": 1, option: value})
+
+
+def test_bad_data_name(tmp_path):
+    with pytest.raises(ValueError, match="Expected `data` to be one of digits"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digit", RECIPE, folder=tmp_path)

@@ -1,0 +1,225 @@
+"""Training: recipes, resuming after SIGKILL, augmentation, prediction."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from digits_runs import RECIPE, digits_model
+from torch import nn
+
+from calibkit import data
+from calibkit._folders import cache
+from calibkit.logits import Logits
+from calibkit.losses import LOSSES
+from calibkit.models import build, load_weights
+from calibkit.training import Recipe, fit, predict
+from calibkit.training.batches import crop_and_flip
+
+RUN = """
+import sys, torch
+from torch import nn
+from calibkit.models import build
+from calibkit.training import Recipe, fit
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = build("small_cnn", 10, channels=1).double()
+recipe = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true", keep="best")
+fit(model, nn.CrossEntropyLoss(), "digits", recipe, folder=sys.argv[1])
+"""
+
+
+def changed(path):
+    """When a file last changed; None while it is absent."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole")
+    subprocess.run([sys.executable, "-c", RUN, folder], check=True, capture_output=True)
+    return Logits.load(folder / "logits.npz")
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.1])
+def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
+    """SIGKILL ``wait`` seconds after the first checkpoint, and once more after the next; then let it end."""
+    checkpoint = tmp_path / "checkpoint.npz"
+    for _ in range(2):
+        before = changed(checkpoint)
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, tmp_path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and changed(checkpoint) in (None, before):
+            time.sleep(0.002)
+        time.sleep(wait)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    subprocess.run([sys.executable, "-c", RUN, tmp_path], check=True, capture_output=True)
+    resumed = Logits.load(tmp_path / "logits.npz")
+    np.testing.assert_array_equal(resumed.test_logits, whole.test_logits)
+    np.testing.assert_array_equal(resumed.val_logits, whole.val_logits)
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_finished_run_is_returned_with_its_weights(tmp_path):
+    first = fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
+    stamp = changed(tmp_path / "logits.npz")
+    model = digits_model()
+    again = fit(model, nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
+    assert changed(tmp_path / "logits.npz") == stamp
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "logits.npz", "weights.npz"]
+    np.testing.assert_array_equal(first.test_logits, again.test_logits)
+    np.testing.assert_array_equal(predict(model, data.load_split("digits", "test").inputs, "digits"), first.test_logits)
+    assert first.meta["accuracy"] > 0.8
+    assert first.meta["split"] == "1000/300/497"
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert rows[0].startswith("epoch,lr,") and len(rows) == 1 + RECIPE.epochs
+
+
+def test_a_run_older_than_a_field_of_the_recipe_is_still_that_run(tmp_path):
+    """Its file names fewer fields; those it lacks had their defaults."""
+    recipe = Recipe(1, batch_size=500, precision="64-true")
+    logits = fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path)
+    del logits.meta["recipe"]["cutmix"]
+    logits.save(tmp_path / "logits.npz")
+    again = fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path)
+    np.testing.assert_array_equal(again.test_logits, logits.test_logits)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", replace(recipe, cutmix=0.5), folder=tmp_path)
+
+
+def test_a_compiled_network_trains_to_the_same_logits(tmp_path, monkeypatch):
+    """Through torch's tracer, with a backend that needs no compiler; masks of MC dropout among what is traced."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    recipe = Recipe(2, batch_size=300, lr=0.05, augment="none", precision="64-true", dropout=0.2)
+    one, two = (
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path / str(c), device="cpu", compile=c)
+        for c in (False, True)
+    )
+    np.testing.assert_allclose(two.test_logits, one.test_logits, rtol=1e-10, atol=1e-10)
+
+
+def test_another_recipe_does_not_take_over_a_folder(tmp_path):
+    fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(2, precision="64-true"), folder=tmp_path)
+    once = partial(fit, digits_model(), data="digits", recipe=Recipe(1, precision="64-true"), folder=tmp_path)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
+        once(nn.CrossEntropyLoss(), seed=1)
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with loss MbLS, but got CrossEntropyLoss"):
+        once(LOSSES["mbls"]())
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with pretrained True, but got False"):
+        once(nn.CrossEntropyLoss(), meta={"pretrained": True})
+
+
+def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
+    """A loss that destroys the network in its fourth epoch: "best" ends above "last"."""
+    recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "milestones": (), "precision": "64-true"}
+
+    class Spoiled(nn.CrossEntropyLoss):
+        steps = 0
+
+        def forward(self, logits, labels):
+            self.steps += 1
+            return super().forward(logits, labels) * (1.0 if self.steps <= 60 else -0.05)
+
+    last = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe), folder=tmp_path / "last")
+    best = fit(digits_model(), Spoiled(), "digits", Recipe(**recipe, keep="best"), folder=tmp_path / "best")
+    assert best.meta["accuracy"] > last.meta["accuracy"] + 0.3
+
+
+def test_learning_rates_by_hand():
+    steps = Recipe(100, lr=0.1, milestones=(0.5, 0.75), warmup=5)
+    assert [steps.lr_at(e) for e in (0, 2.5, 5, 49.9, 50, 75)] == pytest.approx([0, 0.05, 0.1, 0.1, 0.01, 0.001])
+    cosine = Recipe(10, lr=0.2, schedule="cosine")
+    assert [cosine.lr_at(e) for e in (0, 5, 10)] == pytest.approx([0.2, 0.1, 0.0])
+
+
+def testcrop_and_flip_against_a_loop():
+    images = torch.randint(0, 256, (6, 5, 7, 3), dtype=torch.uint8)
+    crops = torch.tensor([[0, 0], [4, 4], [8, 8], [0, 8], [3, 5], [4, 4]])
+    flips = torch.tensor([False, False, False, True, True, True])
+    got = crop_and_flip(images, crops, flips)
+    for i in range(6):
+        padded = np.pad(images[i].numpy(), ((4, 4), (4, 4), (0, 0)))
+        top, left = crops[i].tolist()
+        window = padded[top : top + 5, left : left + 7]
+        np.testing.assert_array_equal(got[i].numpy(), window[:, ::-1] if flips[i] else window)
+    np.testing.assert_array_equal(got[1], images[1])  # offset (4, 4) is the image itself
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.9173), ("resnet56", 0.9339)])
+def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
+    """Public checkpoints, normalised as their authors did: 91.73 % and 93.39 % on the CIFAR-10 test images."""
+    weights = cache() / "weights" / f"cifar10_{name}.npz"
+    if not weights.exists() or not data.available("cifar10"):
+        pytest.skip(f"needs {weights.name} and CIFAR-10 in $CALIBKIT_DATA")
+    spec = data.DATASETS["cifar10"]
+    changed = {**vars(spec), "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    monkeypatch.setitem(data.DATASETS, "cifar10", type(spec)(**changed))
+    images, labels = data.load_split("cifar10", "test")
+    model = load_weights(build(name, 10), weights)
+    assert (predict(model, images, "cifar10").argmax(1) == labels).mean() == pytest.approx(accuracy, abs=1e-9)
+
+
+def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
+    """CRL counts the correct predictions of each image; a run cut after one epoch goes on with its counts."""
+    from calibkit.losses import CRL
+
+    recipe = {"batch_size": 64, "lr": 0.05, "precision": "64-true", "milestones": ()}
+    whole = CRL(n_samples=1000)
+    first = fit(digits_model(), whole, "digits", Recipe(2, **recipe), folder=tmp_path / "whole")
+    assert int(whole.epochs) == 2 and 0 < int(whole.counts.max()) <= 2
+    assert int(whole.counts.sum()) > 1000 * 0.2
+
+    crl = {"loss": "crl"}
+
+    class Stop(CRL):
+        def end_epoch(self):
+            super().end_epoch()
+            if int(self.epochs) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(digits_model(), Stop(n_samples=1000), "digits", Recipe(2, **recipe), folder=tmp_path / "cut", meta=crl)
+    again = CRL(n_samples=1000)
+    second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut", meta=crl)
+    np.testing.assert_array_equal(first.test_logits, second.test_logits)
+    assert torch.equal(again.counts, whole.counts)
+
+
+def test_the_recipe_is_that_of_the_losss_own_paper():
+    from calibkit.training.recipes import RECIPES, recipe_of
+
+    assert recipe_of("cifar10", "paper", "acls").keep == "best"
+    assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
+    assert recipe_of("cifar100", "paper", "mbls") is RECIPES["class_temperature_scaling", "cifar100"]
+    assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
+    with pytest.raises(ValueError, match="Expected `budget` to be one with a recipe: .*, but got reduced/imagenet"):
+        recipe_of("imagenet", "reduced", "acls")
+
+
+def test_the_command_line_trains_with_a_loss_key(tmp_path, capsys):
+    """The option of the key reaches the loss, and the file says so; what the loss does not have is an error."""
+    from calibkit.__main__ import main
+
+    call = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--out", str(tmp_path)]
+    assert main([*call, "--loss", "mbls,margin=2 weight=0.5"]) == 0
+    meta = Logits.load(tmp_path / "logits.npz").meta
+    assert meta["loss"] == "mbls margin=2 weight=0.5"
+    assert meta["loss_options"] == {"margin": 2, "weight": 0.5}
+    assert main([*call, "--loss", "mbls margins=2"]) == 1
+    assert "Expected `loss` to be with options among margin, weight" in capsys.readouterr().err
+    assert main([*call, "--loss", "mbls:nll"]) == 1
