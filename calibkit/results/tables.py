@@ -9,7 +9,7 @@ from calibkit._checks import expected
 #: Beside a number of ours in a wide table; a printed number without ours stands alone.
 MARKS = {"reproduced": "=", "partly": "~", "not reproduced": "x", "not run": ""}
 _NAMES = ("paper", "table", "dataset", "model", "loss", "method", "metric", "n_bins", "unit")
-_RUN = ("n_seeds", "budget", "source")
+_RUN = ("n_seeds", "budget", "source", "stand_in")
 
 
 def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
@@ -19,7 +19,7 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         compared: rows of ``compare``, or some of them.
         wide: a column (``"method"``, ``"loss"``, ``"metric"``) whose values become columns; a cell is then
             ``printed / ours`` and a mark, ``=`` reproduced, ``~`` partly, ``x`` not reproduced, that stays on the line
-            of ours. None: one row a number.
+            of ours; the number of a stand-in is in parentheses. None: one row a number.
 
     Returns:
         DataFrame: of text. Columns in which all rows are the same are left out.
@@ -62,5 +62,5 @@ def _ours(row: pd.Series) -> str:
 def _cell(row: pd.Series) -> str:
     if pd.isna(row["ours"]):
         return row["printed"]
-    mark = MARKS[row["verdict"]]
-    return f"{row['printed']} / {row['ours']:.{_decimals(row)}f}" + (f"\N{NO-BREAK SPACE}{mark}" if mark else "")
+    ours, mark = f"{row['ours']:.{_decimals(row)}f}", MARKS[row["verdict"]]
+    return f"{row['printed']} / {f'({ours})' if row['stand_in'] else ours}" + (mark and f"\N{NO-BREAK SPACE}{mark}")
