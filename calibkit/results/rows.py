@@ -33,6 +33,7 @@ NLL), ``temperature_scaling:ece``, ``class_temperature_scaling`` (by ECE), ``cla
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import inspect
 import os
@@ -86,11 +87,13 @@ def read(path: Path, which: str = "ours") -> pd.DataFrame:
         FileNotFoundError: no such file.
     """
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-        if not isinstance(frame.index, pd.RangeIndex) or frame.isna().any(axis=None):
-            raise expected("rows", f"of {len(COLUMNS)} cells", "one with more or fewer")
-        return _typed(frame, which)
-    except ValueError as error:
+        with open(path, encoding="utf-8", newline="") as stream:
+            lines = list(csv.reader(stream, strict=True))
+        for number, line in enumerate(lines, 1):
+            if len(line) != len(COLUMNS):
+                raise expected("rows", f"of {len(COLUMNS)} cells", f"{len(line)} in line {number}")
+        return _typed(pd.DataFrame(lines[1:], columns=lines[0] if lines else [], dtype=str), which)
+    except (ValueError, csv.Error) as error:
         raise expected("path", "a file of results", f"{str(path)!r}: {error}") from None
 
 

@@ -25,7 +25,7 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         DataFrame: of text. Columns in which all rows are the same are left out.
 
     Raises:
-        ValueError: ``compared`` is empty, or ``wide`` is not one of its columns.
+        ValueError: ``compared`` is empty, ``wide`` is not one of its columns, or two rows fall into one cell.
     """
     if compared.empty:
         raise expected("compared", "rows of compare()", "none")
@@ -43,7 +43,9 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
     for key, column, cell in zip(
         text[names].itertuples(index=False), text[wide], compared.apply(_cell, axis=1), strict=True
     ):
-        rows.setdefault(tuple(key), {})[column] = cell
+        if column in rows.setdefault(tuple(key), {}):
+            raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
+        rows[tuple(key)][column] = cell
     index = pd.MultiIndex.from_tuples(rows, names=names) if names else None
     return pd.DataFrame(list(rows.values()), index=index).fillna("")
 
