@@ -44,6 +44,7 @@ def to_tensor(name: str, x: object) -> Tensor:
         return x.detach()
     if np.ma.is_masked(x):
         raise expected(name, "without masked entries", f"{int(np.ma.getmaskarray(x).sum())} of them; leave them out")
+    array = None
     try:
         array = np.asarray(x)
         if array.dtype == object:
@@ -56,7 +57,9 @@ def to_tensor(name: str, x: object) -> Tensor:
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
             return torch.from_numpy(array)
     except (TypeError, ValueError, OverflowError):
-        got = f"an array of dtype {x.dtype}" if hasattr(x, "dtype") else type(x).__name__
+        got = type(x).__name__
+        if array is not None and hasattr(x, "__array__"):
+            got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
         raise expected(name, "a numpy array, a torch tensor or nested numbers", got) from None
 
 

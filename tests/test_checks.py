@@ -55,7 +55,7 @@ def test_what_holds_no_plain_values_is_refused():
     z = torch.zeros(3, 2)
     for bad, message in (
         (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 1]), "without masked entries, but got 2 of them; leave them out"),
-        (np.array([1, "a"], object), "nested numbers, but got an array of dtype object"),
+        (np.array([1, "a"], object), "nested numbers, but got an array of dtype object; cast it to numbers"),
         (np.zeros(3, np.longdouble), f"nested numbers, but got an array of dtype {np.dtype(np.longdouble)}"),
         (z.to_sparse(), "a dense tensor, but got one of layout torch.sparse_coo"),
         (z.to("meta"), "a tensor that holds values, but got one on the device meta"),
