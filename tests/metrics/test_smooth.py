@@ -82,7 +82,7 @@ def test_relplot_agrees():
         assert smooth_ece(probs, labels) == pytest.approx(theirs, abs=1.5e-3)
 
 
-def series(position, residual, points=8001):
+def series(position, residual, points):
     """The reflected Gaussian in its eigenfunctions, cos(m pi t) with the factors exp(-(m pi sigma)^2 / 2)."""
     t = np.linspace(0, 1, points)
 
@@ -103,11 +103,11 @@ def series(position, residual, points=8001):
 
 
 @pytest.mark.parametrize("start", [0.6123, 0.99])
-@pytest.mark.parametrize("apart", [0.0005, 0.001, 0.0015])
+@pytest.mark.parametrize("apart", [0.0005, 0.001])
 def test_grid_and_narrowest_kernel(start, apart):
     """Gaps that cancel within the narrowest kernel, whose error depends on its width and on the cells."""
     position, residual = np.array([start, start + apart]), np.array([0.0009, -0.0009])
-    want = series(position, residual)
+    want = series(position, residual, 20001)
     assert want < 1e-3
     assert smooth_error(torch.from_numpy(position), torch.from_numpy(residual)) == pytest.approx(want, rel=2e-3)
 
@@ -118,5 +118,5 @@ def test_grid_and_narrowest_kernel(start, apart):
 )
 def test_the_width_that_is_its_own_error(position, residual):
     position, residual = np.array(position), np.array(residual)
-    want = series(position, residual)
+    want = series(position, residual, 4001)
     assert smooth_error(torch.from_numpy(position), torch.from_numpy(residual)) == pytest.approx(want, abs=1e-6)
