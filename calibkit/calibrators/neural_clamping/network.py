@@ -57,4 +57,4 @@ def forward(model: nn.Module, images: Tensor, delta: Tensor | float = 0.0, batch
         logits = torch.cat([model(batch.to(*where) + delta) for batch in images.split(batch_size)])
     if logits.shape[:1] != images.shape[:1]:
         raise expected("model", "a classifier that gives logits of shape (N, K)", f"shape {tuple(logits.shape)}")
-    return check_logits(logits)[0]
+    return check_logits(logits)
