@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.greedy import greedy_search
 from calibkit.fitting.grid import TEMPERATURES, check_grid, ece_of_temperatures
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature, temperature_bounds
 from calibkit.objectives import Objective, get
@@ -111,12 +113,12 @@ class ClassTemperatureScaling(Calibrator):
 def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor) -> Tensor:
     """(K,) temperatures at the optimum (or fixed point) of a smooth objective: L-BFGS on log T, from the single best T.
 
-    The log-temperatures stay within the bounds of ``temperature_bounds``; a RuntimeWarning names the classes that end
-    there, as one without a label may.
+    The log-temperatures stay within the bounds of ``temperature_bounds``, widened to hold the single best T; a
+    RuntimeWarning names the classes that end at one, as a class without a label may.
     """
-    low, high = (float(np.log(t)) for t in temperature_bounds(logits))
-    start = torch.full((logits.shape[1],), fit_temperature(objective, logits, labels), dtype=torch.float64)
-    start = start.log().clamp(low, high).to(logits.device)
+    single, (coldest, hottest) = fit_temperature(objective, logits, labels), temperature_bounds(logits)
+    low, high = math.log(min(coldest, single)), math.log(max(hottest, single))
+    start = logits.new_full((logits.shape[1],), math.log(single), dtype=torch.float64)
 
     def forward(x: Tensor, z: Tensor) -> Tensor:
         return z * torch.exp(-x.clamp(low, high))
@@ -126,6 +128,7 @@ def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor)
         grad -= (g.mul_(z).sum(0) * torch.exp(-x)).where(inside, 0.0)
 
     x = fit_smooth(objective, logits, labels, start, forward, backward, curvature=_curvature(logits, start))
+    x = no_worse(objective, logits, labels, x, start, forward)
     at_bound = ((x <= low) | (x >= high)).nonzero()[:, 0].tolist()
     if at_bound:
         warnings.warn(f"the temperatures of classes {at_bound} are at a bound", RuntimeWarning, stacklevel=4)

@@ -14,6 +14,7 @@ from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, get
 
@@ -69,6 +70,7 @@ class AffineCalibrator(Calibrator):
             x, strengths = start, (math.inf,) * len(given)
         else:
             x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
+            x = no_worse(objective, z, labels, x, start, affine.apply)
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
         columns = x.T.cpu().numpy()
