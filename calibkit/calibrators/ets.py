@@ -9,10 +9,11 @@ from torch import Tensor
 
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, SmoothName, get
 
 
 class ETS(Calibrator):
@@ -60,7 +61,7 @@ class ETS(Calibrator):
 
     state = ("temperature", "weights")
 
-    def __init__(self, objective: str | Objective = "nll", *, solver: str = "exact") -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
         super().__init__()
         self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
 

@@ -11,10 +11,11 @@ from torch import Tensor
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, SmoothName, get
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
@@ -76,13 +77,13 @@ class PTS(Calibrator):
 
     def __init__(
         self,
-        objective: str | Objective = "nll",
+        objective: SmoothName | Objective = "nll",
         *,
         top_k: int = 10,
         hidden: Sequence[int] = (5, 5),
         weight_decay: float = 10.0,
         seed: int = 0,
-        solver: str = "exact",
+        solver: Solver = "exact",
     ) -> None:
         super().__init__()
         if not isinstance(hidden, list | tuple) or not hidden:

@@ -16,7 +16,7 @@ from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, SmoothName, get
 
 
 class AffineCalibrator(Calibrator):
@@ -30,7 +30,7 @@ class AffineCalibrator(Calibrator):
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
     diagonal: ClassVar[bool] = False
 
-    def __init__(self, objective: str | Objective, n_folds: int, **penalties: float | None) -> None:
+    def __init__(self, objective: SmoothName | Objective, n_folds: int, **penalties: float | None) -> None:
         super().__init__()
         self.objective, self.n_folds = objective, check_int("n_folds", n_folds, 2)
         for name, value in penalties.items():

@@ -130,8 +130,8 @@ class _Search:
     def accuracy(self, grid: Tensor) -> Tensor:
         """(G,) correct samples under each temperature of ``grid``, less a constant.
 
-        With few samples by a look at each. Else a sample is won by class i on a part of the grid that begins at its cold end (z > 0) or at its hot end (z < 0);
-        a binary search finds how long the part is.
+        With few samples by a look at each. Else by a binary search: a sample is won by class i on a part of the grid
+        that begins at its cold end (z > 0) or at its hot end (z < 0), and the search finds how long the part is.
         """
         n_grid = len(grid)
         if n_grid * len(self.z) <= FEW:
@@ -200,13 +200,13 @@ class _Search:
     def set(self, t: Tensor | float) -> None:
         """Give class i the temperature t (a tensor, so that a GPU divides by it) and bring the samples up to date."""
         old, new = self.z / self.temperatures[self.i], self.z / t
-        afresh = (self.top_class == self.i) | (self.second_class == self.i) | (new >= self.top)
+        stale = (self.top_class == self.i) | (self.second_class == self.i) | (new >= self.top)
         self.total += (new - self.top).exp_() - (old - self.top).exp_()
         rises = _wins(new, self.second, self.i < self.second_class)
         self.second = torch.where(rises, new, self.second)
         self.second_class = self.second_class.masked_fill(rises, self.i)
         self.temperatures[self.i] = t
-        self.scan(afresh.nonzero()[:, 0])
+        self.scan(stale.nonzero()[:, 0])
 
 
 def _wins(u: Tensor, rival: Tensor, first: Tensor) -> Tensor:

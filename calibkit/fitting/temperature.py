@@ -44,8 +44,8 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         if stride == coarse and (objective.adaptive or not objective.convex):
             x = _scan(objective, some, some_labels, x, bounds)
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
-            near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
-            x = x if near in bounds else near
+            rough = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+            x = x if rough in bounds else rough
     x = _root(objective, logits, labels, x, bounds, tolerance=TOLERANCE)
     if x in bounds:
         x = _beyond(objective, logits, labels, x, bounds)
@@ -138,11 +138,11 @@ def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds
 def _beyond(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
     """The optimum past the bound x, if the slope turns far from it; else the bound."""
     colder = x == bounds[1]
-    far = x + math.log(FAR) if colder else x - math.log(FAR)
-    _, slope, _ = _evaluate(objective, logits, labels, far)
+    limit = x + math.log(FAR) if colder else x - math.log(FAR)
+    _, slope, _ = _evaluate(objective, logits, labels, limit)
     if (slope <= 0) if colder else (slope >= 0):
         return x
-    return _root(objective, logits, labels, x, (min(x, far), max(x, far)), TOLERANCE, torch.float64)
+    return _root(objective, logits, labels, x, (min(x, limit), max(x, limit)), TOLERANCE, torch.float64)
 
 
 def _no_worse_than_at_one(
@@ -209,10 +209,10 @@ def _root(
             error = abs(jump * step) if objective.adaptive else jump * step * jump * step
         old_slope, old_curvature = slope, curvature
 
-        inside = low <= x + jump <= high
-        if dtype == torch.float64 and inside and (error <= tolerance or jump == 0):
+        is_bracketed = low <= x + jump <= high
+        if dtype == torch.float64 and is_bracketed and (error <= tolerance or jump == 0):
             return x + jump
-        if inside and abs(jump) <= 0.75 * abs(step):
+        if is_bracketed and abs(jump) <= 0.75 * abs(step):
             new = x + jump
         else:
             end = high if slope < 0 else low
