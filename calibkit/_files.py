@@ -10,6 +10,8 @@ from typing import IO
 
 import numpy as np
 
+from calibkit._checks import expected
+
 
 def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], *, sync: bool = True) -> Path:
     """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new.
@@ -54,3 +56,14 @@ def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All arrays of an npz; an object array raises ValueError, for no pickle is ever loaded."""
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
+
+
+def read_folder(folder: str | os.PathLike) -> dict[str, np.ndarray]:
+    """The arrays of a folder's ``<name>.npy`` files by name; an object array raises ValueError."""
+    arrays = {}
+    for path in sorted(Path(folder).glob("*.npy")):
+        try:
+            arrays[path.stem] = np.load(path, allow_pickle=False)
+        except (EOFError, ValueError) as error:
+            raise expected("path", "an array of numbers that numpy.save wrote", repr(str(path))) from error
+    return arrays

@@ -127,8 +127,39 @@ def test_separable_data_warn_and_return_the_bound(objective, scale):
     fitted = TemperatureScaling(objective)
     with pytest.warns(RuntimeWarning, match="the objective decreases up to the bound .* one-hot probabilities"):
         fitted.fit(scale * z, z.argmax(1))
-    coldest = 0.01 * float((z - z.mean(1, keepdim=True)).square().mean().sqrt())
-    assert fitted.temperature == pytest.approx(scale * coldest, rel=0.01)  # of some 512 rows
+    coldest = 0.01 * scale * float(z[::2].std(1, correction=0).median())  # of some 512 rows
+    assert fitted.temperature == pytest.approx(min(coldest, 1.0), rel=1e-12)  # T = 1 is no worse than what is found
+
+
+@pytest.fixture
+def with_outlier():
+    """50 rows whose best temperature is near 1, the first of them right; and the same scaled 1,000 times."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 10, 50)
+    z = rng.normal(size=(50, 10)) * 2 + 4 * np.eye(10)[y]
+    i = np.flatnonzero(z.argmax(1) == y)[0]
+    z[[0, i]], y[[0, i]] = z[[i, 0]], y[[i, 0]]
+    return torch.from_numpy(z), torch.from_numpy(y)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e3, 1e9, 1e150])
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 30)], ids=["one row", "most rows"])
+def test_rows_unlike_the_others_do_not_hide_the_optimum(with_outlier, factor, rows):
+    z, y = with_outlier
+    z[rows] *= factor
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-160, 1e3)
+    assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-7)
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e9])
+def test_an_optimum_far_beyond_the_bounds(with_outlier, factor):
+    """The labels of the rows of the typical size are separated, and one row a million times as large is wrong."""
+    z, y = with_outlier
+    y = z.argmax(1)
+    z[0], y[0] = factor * z[0], z[0].topk(2).indices[1]
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-15, 1e3)
+    assert known > 100
+    assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-7)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
