@@ -1,4 +1,4 @@
-# Two commands: `make book` reads as the book, `make test` checks everything. `make help` lists the rest.
+# Two commands: `make book` builds the book to read, `make test` checks everything. `make help` lists the rest.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
@@ -11,6 +11,8 @@ TORCH_INDEX ?=
 BIN := $(VENV)/bin
 EXTRAS := train,book,test,run
 TORCH := "torch>=2.4,<2.14" "torchvision>=0.19,<0.29"
+STAGE := _build/source
+CONSTRAINTS ?= -c requirements.lock
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
 LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
@@ -19,7 +21,7 @@ SOURCES := calibkit tests tools benchmarks notebooks
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html test lint unit nbval portable lowest newest gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -28,14 +30,20 @@ help:  ## List the targets
 install: $(VENV)/.ready  ## Create .venv and install the package with everything that the book and the tests need
 
 $(VENV)/.ready: pyproject.toml requirements.lock
+	@echo "installing into $(VENV): some minutes, the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(if $(TORCH_INDEX),$(BIN)/pip install -q --index-url https://download.pytorch.org/whl/$(TORCH_INDEX) $(TORCH))
-	$(BIN)/pip install -q -c requirements.lock -e ".[$(EXTRAS)]"
+	$(BIN)/pip install -q $(CONSTRAINTS) -e ".[$(EXTRAS)]"
 	touch $@
 
-book: notebooks html  ## Execute every notebook at the smoke budget, then render the book to _build/html
+book: install  ## Execute every notebook at the smoke budget and render them to _build/html; no tracked file changes
+	mkdir -p $(STAGE)
+	cp -R _config.yml _toc.yml book tools $(STAGE)
+	$(BIN)/python tools/nbtool.py run --jobs $(JOBS) --into $(STAGE)/notebooks
+	rm -rf _build/.doctrees
+	$(BIN)/jupyter-book build $(STAGE) --path-output . --all -W -n --keep-going -q
 
-notebooks: install  ## Execute every notebook at the smoke budget and store its outputs
+notebooks: install  ## Execute every notebook at the smoke budget and store its outputs in the checkout
 	$(BIN)/python tools/nbtool.py run --jobs $(JOBS)
 
 html: install  ## Render the book from the stored outputs; any warning is an error
@@ -56,8 +64,23 @@ nbval: install  ## Run every notebook and compare the outputs marked NBVAL_CHECK
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
 		tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope $(NOTEBOOKS))
 
-gpu: install  ## Run the tests that need a GPU
-	$(BIN)/python -m pytest tests -m gpu
+portable:  ## Tests and stored outputs as other processors compute them, with 1 and 2 threads; lowest and newest versions
+	set -e; for capability in default avx2; do for threads in 1 2; do \
+		echo "portable: $$capability, $$threads threads"; \
+		ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads $(MAKE) unit nbval JOBS=$$((2 / threads)); \
+	done; done
+	$(MAKE) lowest newest
+
+lowest:  ## Unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
+	mkdir -p _build
+	$(PYTHON) tools/lowest.py > _build/lowest.txt
+	$(MAKE) unit VENV=.venv-lowest CONSTRAINTS="-c _build/lowest.txt"
+
+newest:  ## Unit tests with the newest versions that pyproject.toml allows, in .venv-newest
+	$(MAKE) unit VENV=.venv-newest CONSTRAINTS=
+
+gpu: install  ## Run the tests that need a GPU; without one, say which were skipped and why
+	$(BIN)/python -m pytest tests -m gpu -rs
 
 results: install  ## Fit every calibrator on every stored network and record the numbers in book/results/ours.csv
 	$(BIN)/python -m calibkit calibrate --all --record

@@ -2,32 +2,33 @@
 #
 #   snakemake --cores 2 --resources gpu=1 --config budget=reduced "datasets=[cifar10]" "models=[resnet20]" "seeds=[0,1]"
 #
-# What exists is not made again; a killed run goes on where it was (`snakemake --unlock` first). A training resumes from
-# its own checkpoint, so a killed job loses at most one epoch. On a cluster: --executor slurm, kubernetes, ...
+# What exists is not made again. A training resumes from its own checkpoint, so a killed job loses at most one epoch; the
+# running page of the book says how to go on after a kill, and how to run it on a cluster.
 
 import sys
 from itertools import product
 from pathlib import Path
 
-from calibkit.logits import load, zoo
+from calibkit._checks import check_choice
+from calibkit.networks import BUDGETS, Network
 
 PYTHON = sys.executable  # the interpreter of the environment that snakemake is installed in
 PAPERMILL = Path(PYTHON).with_name("papermill")
 
-BUDGET = config.get("budget", "reduced")
-PAPER = f"--paper {config['paper']}" if "paper" in config else ""  # else that of the loss
+BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS)
+DEVICE = check_choice("device", config.get("device", "auto"), ("auto", "cpu", "cuda"))
+PAPER = ["--paper", str(config["paper"])] if "paper" in config and BUDGET == "paper" else []  # else that of the loss
 DATASETS = config.get("datasets", ["cifar10", "cifar100"])
 MODELS = config.get("models", ["resnet110"] if BUDGET == "paper" else ["resnet20"])
 LOSSES = config.get("losses", ["cross_entropy"])
 SEEDS = config.get("seeds", [0])
-DEVICE = config.get("device", "auto")
-NOTEBOOKS = sorted(path.stem for path in Path("notebooks").glob("*.ipynb"))
-RUNS = f"runs/{BUDGET}"
+NOTEBOOKS = config.get("notebooks", sorted(path.stem for path in Path("notebooks").glob("*.ipynb")))
+RUNS = Network("a", "b").folder(BUDGET).parents[1]
 
-# A network in book/results/logits that was trained at this budget is not trained again; `make results` records it.
-STORED = {name for name, path in zoo().items() if load(path).meta.get("budget") == BUDGET}
-NETWORKS = [f"{d}/{m}-{l}-s{s}" for d, m, l, s in product(DATASETS, MODELS, LOSSES, SEEDS)]
-MISSING = [name for name in NETWORKS if name not in STORED]
+# What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
+# stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.
+NETWORKS = [Network(d, m, l, int(s)) for d, m, l, s in product(DATASETS, MODELS, LOSSES, SEEDS)]
+MISSING = [network for network in NETWORKS if network.find(BUDGET) in (None, network.folder(BUDGET) / "logits.npz")]
 
 
 wildcard_constraints:
@@ -35,6 +36,7 @@ wildcard_constraints:
     model="[a-z0-9_]+",
     loss="[A-Za-z0-9_,=.-]+",
     seed="[0-9]+",
+    notebook="[a-z0-9_]+",
 
 
 rule all:
@@ -45,34 +47,43 @@ rule all:
 
 rule train:
     output:
-        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/logits.npz",
+        touch(f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/trained"),
     log:
         f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/train.txt",
+    params:
+        loss=lambda wildcards: wildcards.loss.replace(",", " "),
+    threads: 1
     resources:
         gpu=1,
+        mem_mb=lambda wildcards, attempt: 8000 * attempt,
+        runtime=lambda wildcards, attempt: 1440 * attempt,
     retries: 1
     shell:
-        "{PYTHON:q} -m calibkit train --dataset {wildcards.dataset} --model {wildcards.model} --loss {wildcards.loss}"
-        " --seed {wildcards.seed} --budget {BUDGET} {PAPER} --device {DEVICE} --out $(dirname {output})"
-        " > {log} 2>&1"
+        "{PYTHON:q} -m calibkit train --dataset {wildcards.dataset} --model {wildcards.model} --loss {params.loss:q}"
+        " --seed {wildcards.seed} --budget {BUDGET:q} {PAPER:q} --device {DEVICE:q} > {log:q} 2>&1"
 
 
 rule calibrate:
     input:
-        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/logits.npz",
+        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/trained",
     output:
         touch(f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/recorded"),
     log:
         f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/calibrate.txt",
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 120 * attempt,
     shell:
-        "{PYTHON:q} -m calibkit calibrate {input} --record > {log} 2>&1"
+        "{PYTHON:q} -m calibkit calibrate $(dirname {input:q})/logits.npz --record > {log:q} 2>&1"
 
 
 rule recorded:
     input:
-        [f"{RUNS}/{name}/recorded" for name in MISSING],
+        [f"{network.folder(BUDGET)}/recorded" for network in MISSING],
     output:
         touch(f"{RUNS}/recorded"),
+    localrule: True
 
 
 rule notebook:
@@ -83,6 +94,11 @@ rule notebook:
         f"{RUNS}/notebooks/{{notebook}}.ipynb",
     log:
         f"{RUNS}/notebooks/{{notebook}}.txt",
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=lambda wildcards, attempt: 8000 * attempt,
+        runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:
-        "{PAPERMILL:q} {input.notebook} {output} -k python3 --cwd notebooks --no-progress-bar -p budget {BUDGET}"
-        " > {log} 2>&1"
+        "{PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
+        " -p budget {BUDGET:q} -p device {DEVICE:q} > {log:q} 2>&1"

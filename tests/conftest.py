@@ -17,7 +17,7 @@ from calibkit.logits import Logits
 from calibkit.networks import published as published_files
 
 ensure_importable()  # before any test imports torchmetrics
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 @pytest.fixture

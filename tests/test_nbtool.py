@@ -3,6 +3,7 @@
 import base64
 import importlib.util
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_run_stores_outputs_and_nothing_volatile(executed):
 
 def test_second_run_gives_the_same_bytes(executed):
     before = (executed / "page.ipynb").read_bytes()
-    nbtool.execute(executed / "page.py")
+    nbtool.execute(executed / "page.py", executed / "page.ipynb")
     assert (executed / "page.ipynb").read_bytes() == before
     assert {path.name for path in executed.iterdir()} == {"page.py", "page.ipynb"}
 
@@ -275,3 +276,17 @@ def test_figures_shrink_to_a_palette_and_look_the_same():
     assert len(after) < 0.6 * len(before) and nbtool.shrink(after) == after == nbtool.shrink(before)
     a, b = (np.asarray(Image.open(io.BytesIO(base64.b64decode(p))).convert("RGB"), int) for p in (before, after))
     assert a.shape == b.shape and np.abs(a - b).mean() < 1 and np.abs(a - b).max() < 16
+
+
+def test_run_into_a_folder_leaves_the_sources_alone_and_what_is_unchanged_out(executed, tmp_path):
+    """What `make book` does: no file of the checkout changes, and a second call executes nothing."""
+    write(tmp_path)
+    into = tmp_path / "built"
+
+    done = tool("run", "--folder", tmp_path, "--into", into)
+    assert done.returncode == 0 and re.match(r"page +\d+\.\d s\n$", done.stdout), done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "page.py"]
+    assert (into / "page.ipynb").read_bytes() == (executed / "page.ipynb").read_bytes()
+    assert re.match(r"page +as before\n$", tool("run", "--folder", tmp_path, "--into", into).stdout)
+    write(tmp_path, SOURCE.replace("range(3)", "range(4)"))
+    assert re.match(r"page +\d+\.\d s\n$", tool("run", "--folder", tmp_path, "--into", into).stdout)

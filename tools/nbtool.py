@@ -1,6 +1,7 @@
 """Notebooks: execute them, and check that what is stored is what their source would give.
 
     python tools/nbtool.py run [NAME ...] [--jobs N]    execute notebooks/NAME.py, store notebooks/NAME.ipynb
+    python tools/nbtool.py run --into FOLDER            store them there, and leave out what has not changed since
     python tools/nbtool.py check                        pairs are equal, executed, clean and small
 
 ``notebooks/NAME.py`` (py:percent) is the source. ``run`` executes it through papermill with its default parameters and
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import base64
+import hashlib
 import io
 import multiprocessing
 import os
 import re
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import zip_longest
 from pathlib import Path
 
@@ -73,8 +75,8 @@ def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
-def execute(source: Path) -> float:
-    """Execute one source and store its notebook beside it; returns the seconds it took. A failing cell raises."""
+def execute(source: Path, target: Path) -> float:
+    """Execute one source and store its notebook at ``target``; returns the seconds it took. A failing cell raises."""
     start = time.perf_counter()
     executed = papermill.execute_notebook(
         jupytext.read(source),
@@ -85,22 +87,49 @@ def execute(source: Path) -> float:
         execution_timeout=CELL_TIMEOUT,
     )
     text = nbformat.writes(strip(executed)) + "\n"
-    write_atomic(source.with_suffix(".ipynb"), lambda stream: stream.write(text.encode()))
+    write_atomic(target, lambda stream: stream.write(text.encode()))
     return time.perf_counter() - start
 
 
-def run(sources: list[Path], jobs: int) -> int:
-    """Execute all sources, ``jobs`` at a time; one line each; returns the number of failures."""
+def stamp(source: Path) -> str:
+    """A checksum of what decides the outputs of a source: its text, the package, the stored results, where data lie."""
+    digest = hashlib.sha256(os.environ.get("CALIBKIT_DATA", "").encode())
+    parts = [source, *sorted((ROOT / "calibkit").rglob("*.py")), *sorted((ROOT / "book" / "results").rglob("*.*"))]
+    for path in parts:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
+    """Execute all sources, ``jobs`` at a time; a line each as it ends; returns the number of failures.
+
+    Args:
+        sources: the ``.py`` files.
+        jobs: kernels at a time.
+        into: folder of the notebooks, beside each of which its stamp is kept; None: that of the sources.
+    """
     findfont("DejaVu Sans")  # builds matplotlib's font cache once, before each kernel would report that it does so
-    failures = 0
+    failures, targets, stamps = 0, {}, {}
+    if into:
+        into.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        targets[source] = (into or source.parent) / f"{source.stem}.ipynb"
+        stamps[source] = targets[source].with_suffix(".stamp")
+        if into and stamps[source].exists() and stamps[source].read_text() == stamp(source):
+            print(f"{source.stem:32s} as before", flush=True)
+            del targets[source]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {source: pool.submit(execute, source) for source in sources}
-        for source, future in futures.items():
+        futures = {pool.submit(execute, source, target): source for source, target in targets.items()}
+        for future in as_completed(futures):
+            source = futures[future]
             try:
                 print(f"{source.stem:32s} {future.result():6.1f} s", flush=True)
             except Exception as error:
                 failures += 1
                 print(f"{source.stem:32s} FAILED\n{error}", file=sys.stderr, flush=True)
+            else:
+                if into:
+                    stamps[source].write_text(stamp(source))
     return failures
 
 
@@ -160,6 +189,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", choices=("run", "check"))
     parser.add_argument("names", nargs="*", help="notebooks without suffix; default: all")
     parser.add_argument("--jobs", type=int, default=1, help="notebooks at a time")
+    parser.add_argument("--into", type=Path, help="folder of the executed notebooks (default: beside their sources)")
     parser.add_argument("--folder", type=Path, default=ROOT / "notebooks", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.command == "check":
@@ -169,7 +199,7 @@ def main(argv: list[str] | None = None) -> int:
         if not source.exists():
             parser.error(f"there is no {source}")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that share the cores; and sums in one order
-    return int(run(sources, args.jobs) > 0)
+    return int(run(sources, args.jobs, args.into) > 0)
 
 
 if __name__ == "__main__":

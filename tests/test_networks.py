@@ -1,0 +1,158 @@
+"""Who a network is, where it lies, and at which budget it was trained."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibkit import _folders
+from calibkit.logits import Logits
+from calibkit.metrics import accuracy, ece
+from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
+from calibkit.results import load
+
+DIGITS = Network("digits", "small_cnn")
+MARGIN_0 = Network("cifar10", "resnet20", "mbls margin=0 weight=0.05", 12)
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A zoo and folders of trainings of their own; gives a function that puts a network there."""
+    monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "zoo")
+    monkeypatch.setattr(_folders, "runs", lambda budget: tmp_path / "runs" / budget)
+
+    def put(network, budget, in_zoo=False):
+        z, y = np.random.default_rng(0).normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+        path = tmp_path / "zoo" / "logits" / f"{network}.npz" if in_zoo else network.folder(budget) / "logits.npz"
+        return Logits(z, y, z, y, {"budget": budget}).save(path)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        ("cifar10/resnet20-mbls-s0", Network("cifar10", "resnet20", "mbls", 0)),
+        ("cifar10/resnet20-mbls,margin=0,weight=0.05-s12", MARGIN_0),
+        ("20newsgroups/gpool_cnn-crl,weight=1e-3-s1", Network("20newsgroups", "gpool_cnn", "crl weight=0.001", 1)),
+    ],
+)  # fmt: skip
+def test_a_name_is_one_network(name, network):
+    assert Network.parse(name) == network
+    assert Network.parse(str(network)) == network
+    assert "/" in str(network) and " " not in str(network)
+
+
+@pytest.mark.parametrize(
+    "bad", ["nonsense", "cifar10/resnet20", "a/b-c-s", "a/b-c-s-1", "a/b/c-d-s0", "../x/b-c-s0", "a/b-c-s0/", "", None]
+)
+def test_what_is_no_name(bad):
+    with pytest.raises(ValueError, match="Expected `network` to be <dataset>/<model>-<loss>-s<seed>, but got"):
+        Network.parse(bad)
+
+
+def test_commas_and_spaces_name_one_loss():
+    assert Network("a", "b", "mbls,margin=0") == Network("a", "b", "mbls margin=0")
+    with pytest.raises(ValueError, match="Expected `seed`"):
+        Network("a", "b", seed=-1)
+
+
+def test_a_lower_budget_is_not_taken_for_a_higher(house):
+    assert [DIGITS.find(budget) for budget in ("smoke", "reduced", "paper")] == [None] * 3
+    stored = house(DIGITS, "reduced", in_zoo=True)
+    assert [DIGITS.find(budget) for budget in ("smoke", "reduced", "paper")] == [stored, stored, None]
+    dear = house(DIGITS, "paper")
+    assert [DIGITS.find(budget) for budget in ("smoke", "reduced", "paper")] == [stored, dear, dear]
+    own = house(DIGITS, "reduced")  # one's own training of just that budget comes first
+    assert [DIGITS.find(budget) for budget in ("smoke", "reduced", "paper")] == [stored, own, dear]
+    with pytest.raises(ValueError, match="Expected `budget` to be one of smoke, reduced, paper"):
+        DIGITS.find("cheap")
+
+
+def test_weights_and_maps_lie_beside(house, tmp_path):
+    assert DIGITS.weights() is None
+    house(DIGITS, "reduced", in_zoo=True)
+    beside = tmp_path / "zoo" / "weights" / f"{DIGITS}.npz"
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    assert (DIGITS.weights(), DIGITS.weights("reduced"), DIGITS.maps()) == (beside, beside, None)
+    house(DIGITS, "paper")
+    (DIGITS.folder("paper") / "weights.npz").touch()
+    assert DIGITS.weights("paper") == DIGITS.folder("paper") / "weights.npz"
+
+
+def test_what_is_trained_above_smoke_is_found_and_not_trained_again(house):
+    """A real training at the reduced budget, then the same question again."""
+    with pytest.raises(ValueError, match="Expected `network` to be one of .*, or trained at a higher budget"):
+        DIGITS.logits()
+    first = DIGITS.logits("reduced", device="cpu")
+    assert first.meta["budget"] == "reduced" and first.meta["accuracy"] > 0.85
+    path = DIGITS.find("reduced")
+    assert path == DIGITS.folder("reduced") / "logits.npz"
+    stamp = path.stat().st_mtime_ns
+    again = DIGITS.logits("reduced", device="cpu")
+    np.testing.assert_array_equal(first.test_logits, again.test_logits)
+    assert path.stat().st_mtime_ns == stamp
+    assert DIGITS.weights("reduced") == path.with_name("weights.npz")
+    with pytest.raises(ValueError, match="Expected `budget` to be one with a recipe"):
+        DIGITS.logits("paper", device="cpu")  # what is there is of a lower budget, and no paper trains on digits
+
+
+def test_a_name_that_no_training_can_give():
+    with pytest.raises(ValueError, match="Expected `dataset` to be one of digits"):
+        Network("mnist", "resnet20").train("reduced")
+
+
+def test_every_file_of_the_zoo_is_the_network_of_its_name():
+    for name, path in zoo().items():
+        network, meta = Network.parse(name), Logits.load(path).meta
+        assert str(network) == name and network.find() == path
+        assert (meta["dataset"], meta["model"], meta["seed"]) == (network.dataset, network.model, network.seed)
+        assert meta["loss"] == network.loss
+
+
+def test_published_networks_are_cells_of_the_papers():
+    """Each maps to the data set, model and loss of printed numbers of its own paper."""
+    printed = load("paper")
+    papers = {"cts": "class_temperature_scaling", "sctl": "class_loss_scaling"}
+    assert len(PUBLISHED) == len(set(PUBLISHED.values())) == 12
+    for name, (dataset, model, loss) in PUBLISHED.items():
+        rows = printed[(printed["paper"] == papers[name.partition("-")[0]]) & (printed["dataset"] == dataset)]
+        assert ((rows["model"] == model) & (rows["loss"] == loss)).any(), name
+        assert name.split("-")[1] == dataset.replace("_", "") and name.split("-")[2] == model
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_networks_have_the_printed_error(name):
+    """Accuracy and ECE of the row without calibration, as the paper prints them: the file is of that network."""
+    if name not in published():
+        pytest.skip(f"needs logits/{name}.npz in $CALIBKIT_DATA")
+    dataset, model, loss = PUBLISHED[name]
+    printed = load("paper").query(
+        "dataset == @dataset and model == @model and loss == @loss and method == 'identity' and source == 'printed'"
+    )
+    paper = {"cts": "class_temperature_scaling", "sctl": "class_loss_scaling"}[name.partition("-")[0]]
+    printed = printed[(printed["paper"] == paper) & (printed["n_bins"].isin(["15", ""]))]
+    z, y = load_logits(name).test
+    p = np.exp(z - z.max(1, keepdims=True).astype(float))
+    p /= p.sum(1, keepdims=True)
+    found = {"accuracy": 100 * accuracy(p, y), "ece": 100 * ece(p, y)}
+    rows = printed[printed["metric"].isin(found)]
+    assert "ece" in set(rows["metric"])
+    for row in rows.itertuples():
+        assert found[row.metric] == pytest.approx(row.value, abs=0.006), row.metric
+
+
+def test_load_logits_takes_names_and_paths(tmp_path):
+    name = "cifar10/resnet20-cross_entropy-s0"
+    np.testing.assert_array_equal(load_logits(name).test_logits, load_logits(zoo()[name]).test_logits)
+    for unknown in ("cifar10/resnet20-hinge-s0", tmp_path):
+        with pytest.raises(ValueError, match="Expected `logits` to be a path that ends in .npz, or a name"):
+            load_logits(unknown)
+    with pytest.raises(FileNotFoundError):
+        load_logits(tmp_path / "absent.npz")
+
+
+def test_meta_is_json():
+    for path in list(zoo().values())[:3]:
+        json.dumps(Logits.load(path).meta)
