@@ -134,7 +134,9 @@ class Network:
         """
         found = self.find(budget)
         if found is None and budget == "smoke":
-            raise _absent("network", "one that `calibkit networks` lists, or trained at a higher budget", str(self))
+            raise _absent(
+                "network", "one of those that `calibkit networks` lists, or trained at a higher budget", str(self)
+            )
         return self.train(budget, **training) if found is None else Logits.load(found)
 
     def train(
@@ -209,9 +211,10 @@ def load_logits(name: str | Path) -> Logits:
     """
     name = str(name)
     known = {**zoo(), **published()}
-    if name in known or name.endswith(".npz") or Path(name).is_dir():
+    if name in known or name.endswith(".npz") or (Path(name) / "val_logits.npy").exists():
         return Logits.load(known.get(name, name))
-    raise _absent("logits", "a path that ends in .npz, a folder, or a name that `calibkit networks` lists", name)
+    names = "a name that `calibkit networks` lists"
+    raise _absent("logits", f"a path that ends in .npz, or {names}, or a folder with val_logits.npy and so on", name)
 
 
 def _absent(what: str, want: str, name: str) -> ValueError:

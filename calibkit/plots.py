@@ -15,6 +15,7 @@ from calibkit.metrics import ReliabilityBins, ece, reliability_bins
 
 with needs("plots"):
     import matplotlib as mpl
+    from matplotlib import pyplot
     from matplotlib.axes import Axes
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
@@ -52,11 +53,7 @@ def use_style() -> None:
 
 def _axes(ax: Axes | None) -> Axes:
     """``ax``, or that of a new figure, which a notebook shows by itself."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot
-
-    return pyplot.subplots()[1]
+    return pyplot.subplots()[1] if ax is None else ax
 
 
 def reliability_diagram(
