@@ -134,9 +134,8 @@ class Network:
         """
         found = self.find(budget)
         if found is None and budget == "smoke":
-            raise _absent(
-                "network", "one of those that `calibkit networks` lists, or trained at a higher budget", str(self)
-            )
+            want = "one of those that `calibkit networks` lists, or trained at a higher budget"
+            raise _absent("network", want, str(self))
         return self.train(budget, **training) if found is None else Logits.load(found)
 
     def train(
@@ -219,6 +218,6 @@ def load_logits(name: str | Path) -> Logits:
 
 def _absent(what: str, want: str, name: str) -> ValueError:
     """The error for a network whose Logits are not here."""
-    if name in index():
+    if _folders.checkout() is None and name in index():
         want = "one whose logits are here (an installed package only lists it: take a checkout, or train it)"
     return expected(what, want, repr(name))
