@@ -1,13 +1,20 @@
-"""``calibkit train | calibrate | evaluate | data | append``: from images to honest probabilities."""
+"""``calibkit train | calibrate | evaluate | networks | data | append``: from images to honest probabilities."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calibkit import __version__
 from calibkit._checks import check_choice, expected
+from calibkit._extras import needs
+
+if TYPE_CHECKING:
+    from calibkit.metrics.comparison import Estimate
+
+_LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -15,7 +22,12 @@ def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
         args.run(args)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        text = expected("path", "one that can be used", f"{str(error.filename)!r}: {error.strerror}")
+        print(text if named else error, file=sys.stderr)
+        return 1
+    except (ImportError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -43,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", nargs="?", help="a Logits file (.npz) or a name of the zoo")
+    calibrate.add_argument("logits", nargs="?", help=_LOGITS)
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
     calibrate.add_argument("--record", action="store_true", help="every method; numbers into book/results/ours.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
@@ -53,8 +65,11 @@ def parser() -> argparse.ArgumentParser:
     calibrate.set_defaults(run=_calibrate)
 
     evaluate = commands.add_parser("evaluate", help="metrics of the uncalibrated test logits, with intervals")
-    evaluate.add_argument("logits", help="a Logits file (.npz) or a name of the zoo")
+    evaluate.add_argument("logits", help=_LOGITS)
     evaluate.set_defaults(run=_evaluate)
+
+    networks = commands.add_parser("networks", help="the networks whose logits go by a name")
+    networks.set_defaults(run=_networks)
 
     data = commands.add_parser("data", help="data sets: list them, prepare one")
     of_data = data.add_subparsers(dest="what", required=True)
@@ -89,6 +104,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     if args.all != (args.logits is None):
         raise expected("logits", "one network, or --all", "both" if args.all else "neither")
     if args.record or args.all:
+        _in_checkout("--record")
         from calibkit.results.record import record, record_all
 
         if args.all:
@@ -102,22 +118,31 @@ def _calibrate(args: argparse.Namespace) -> None:
     from calibkit.metrics.comparison import Comparison
     from calibkit.networks import load_logits
 
-    data = load_logits(args.logits)
     key = f"{args.calibrator}:{args.objective}" if args.objective else args.calibrator
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     check_choice("calibrator", Key.parse(key).name, on_logits)
-    fits = {"before": Identity().fit(*data.val), "after": calibrator(key).fit(*data.val)}
+    method, data = calibrator(key), load_logits(args.logits)
+    _tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
+    fits = {"before": Identity().fit(*data.val), "after": method.fit(*data.val)}
+    _tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison.on(data.test, fits, REPORTED)
     print(fits["after"])
     print(
         f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(data.test_labels)} test samples"
     )
-    for name in REPORTED:
+    changes = {name: methods.difference("after", "before", name) for name in REPORTED}
+    for name, change in changes.items():
         before, after = (methods.values[which][name] for which in ("before", "after"))
-        change = methods.difference("after", "before", name)
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
+    if worse := [name for name, change in changes.items() if _worse(name, change)]:
+        print(f"worse than before, beyond chance: {', '.join(worse)}")
     if args.out:
         print(f"saved {fits['after'].save(args.out)}")
+
+
+def _worse(metric: str, change: Estimate) -> bool:
+    """Whether a change is for the worse, beyond chance; entropy is neither good nor bad."""
+    return metric != "entropy" and (change.below() if metric == "accuracy" else change.above()) == "holds"
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -128,12 +153,32 @@ def _evaluate(args: argparse.Namespace) -> None:
     from calibkit.networks import load_logits
 
     test = load_logits(args.logits).test
+    _tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", torch.from_numpy(test.logits).double().softmax(1))
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
+    beside = ""
     for name in REPORTED:
         value, low, high = methods.of("test", name)
-        print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]")
+        mark = "" if low <= value <= high else " *"
+        beside += mark
+        print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]{mark}")
+    if beside:
+        print(
+            "* A binned error counts the noise in its bins as error. The interval allows for that, the value does not:"
+            "\n  the true one is likely in the interval, and cannot be told from 0 where the interval holds 0."
+        )
+
+
+def _networks(args: argparse.Namespace) -> None:
+    from calibkit.networks import index, published, zoo
+
+    stored = zoo()
+    print(f"{'name':56} {'budget':8} accuracy   logits")
+    for name, (budget, accuracy) in index().items():
+        print(f"{name:56} {budget:8} {100 * accuracy:6.2f} %   {'here' if name in stored else 'in a checkout'}")
+    for name in published():
+        print(f"{name:56} {'paper':8} {'':8}   $CALIBKIT_DATA/logits")
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -152,12 +197,27 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _append(args: argparse.Namespace) -> None:
-    from calibkit.results import COLUMNS, append
-    from calibkit.results.rows import read
+    with needs("results"):
+        from calibkit.results import COLUMNS, append
+        from calibkit.results.rows import read
 
     for path in args.files:
         rows = read(path)[list(COLUMNS)].to_dict("records")
         print(f"{path}: {append(rows)} of {len(rows)} rows are new")
+
+
+def _in_checkout(what: str) -> None:
+    """Refuse to write into an installed package."""
+    from calibkit._folders import checkout
+
+    if checkout() is None:
+        raise expected(what, "used in a checkout, where book/results/ours.csv is", "an installed package")
+
+
+def _tell(text: str) -> None:
+    """What takes its time now, where a person watches."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

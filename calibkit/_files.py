@@ -95,9 +95,16 @@ def remove_strays(folder: str | os.PathLike) -> None:
 
 
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: bool = False) -> Path:
-    """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk."""
+    """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk.
+
+    Raises:
+        ValueError: an array of objects, which only pickle could write.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise expected(name, "an array of numbers or text", "one of objects")
     save = np.savez if fast else np.savez_compressed
-    return write_atomic(path, lambda stream: save(stream, allow_pickle=False, **arrays), sync=not fast)
+    return write_atomic(path, lambda stream: save(stream, **arrays), sync=not fast)
 
 
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
@@ -150,3 +157,14 @@ def read_json(path: str | os.PathLike, text: object, object_hook: Callable[[dict
     if not isinstance(found, dict):
         raise expected("path", "a file with facts as a JSON object", f"{type(found).__name__} in {str(path)!r}")
     return found
+
+
+def read_folder(folder: str | os.PathLike, names: Collection[str]) -> dict[str, np.ndarray]:
+    """The arrays of ``<name>.npy`` in a folder, of those ``names`` that it has; an object array raises ValueError."""
+    arrays = {}
+    for path in [path for name in names if (path := Path(folder) / f"{name}.npy").is_file()]:
+        try:
+            arrays[path.stem] = np.load(path, allow_pickle=False)
+        except (EOFError, ValueError) as error:
+            raise expected("path", "an array of numbers that numpy.save wrote", repr(str(path))) from error
+    return arrays

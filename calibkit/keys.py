@@ -96,5 +96,5 @@ def make(cls: Callable[..., Made], what: str, options: Mapping[str, Any]) -> Mad
     takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not takes_more:
-            raise expected(what, f"with options among {', '.join(known)}", option)
+            raise expected(what, f"with options among {', '.join(known)}" if known else "without options", option)
     return cls(**options)

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from calibkit._checks import check_held_out, check_integers, expected
-from calibkit._files import read_json, read_npz, write_npz
+from calibkit._files import read_folder, read_json, read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
@@ -102,16 +102,17 @@ class Logits:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
-        """Read a Logits file; other people's files may lack ``meta``.
+        """Read a Logits file, or a folder with ``val_logits.npy`` and so on; other people's files may lack ``meta``.
 
         Raises:
             ValueError: a damaged file; an array is missing, or any of them is not what Logits wants.
             FileNotFoundError: no such file.
         """
-        arrays = read_npz(path, (*ARRAYS, "test_groups", "meta"))
+        names = (*ARRAYS, "test_groups", "meta")
+        arrays = read_folder(path, names) if os.path.isdir(path) else read_npz(path, names)
         missing = [name for name in ARRAYS if name not in arrays]
         if missing:
-            text = f"a Logits file with {', '.join(ARRAYS)}"
+            text = f"a Logits file or a folder of .npy files, with {', '.join(ARRAYS)}"
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
         meta = read_json(path, arrays.get("meta", "{}"))
         return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))

@@ -7,6 +7,7 @@ own, which ``PUBLISHED`` explains.
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +134,8 @@ class Network:
         """
         found = self.find(budget)
         if found is None and budget == "smoke":
-            raise expected("network", f"one of {', '.join(zoo())}, or trained at a higher budget", repr(str(self)))
+            want = "one of those that `calibkit networks` lists, or trained at a higher budget"
+            raise _absent("network", want, str(self))
         return self.train(budget, **training) if found is None else Logits.load(found)
 
     def train(
@@ -176,22 +178,46 @@ def zoo() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.glob("*/*.npz"))}
 
 
+def index() -> dict[str, tuple[str, float]]:
+    """The networks of the zoo by name, with the budget of their training and their test accuracy.
+
+    An installed package has this list, but not the Logits: ``zoo()`` is empty there.
+
+    Example:
+        >>> budget, accuracy = index()["cifar10/resnet20-cross_entropy-s0"]
+        >>> budget, round(accuracy, 2)
+        ('reduced', 0.87)
+    """
+    path = _folders.stored() / "networks.csv"
+    if path.exists():
+        with open(path, newline="", encoding="utf-8") as stream:
+            return {row["name"]: (row["budget"], float(row["accuracy"])) for row in csv.DictReader(stream)}
+    facts = {name: Logits.load(path).meta for name, path in zoo().items()}
+    return {name: (meta["budget"], meta["accuracy"]) for name, meta in facts.items()}
+
+
 def published() -> dict[str, Path]:
     """Logits files of other people's networks, ``$CALIBKIT_DATA/logits/*.npz``, by name."""
     return {path.stem: path for path in sorted((_folders.cache() / "logits").glob("*.npz"))}
 
 
 def load_logits(name: str | Path) -> Logits:
-    """The Logits of a network of the zoo, of a published one, or of a path to an npz.
+    """The Logits of a network of the zoo, of a published one, or at a path: what :meth:`Logits.load` reads.
 
     Raises:
         ValueError: none of the three.
         FileNotFoundError: no such file.
     """
     name = str(name)
-    if name.endswith(".npz"):
-        return Logits.load(name)
     known = {**zoo(), **published()}
-    if name not in known:
-        raise expected("logits", "a path that ends in .npz, or a name that `calibkit networks` lists", repr(name))
-    return Logits.load(known[name])
+    if name in known or name.endswith(".npz") or (Path(name) / "val_logits.npy").exists():
+        return Logits.load(known.get(name, name))
+    names = "a name that `calibkit networks` lists"
+    raise _absent("logits", f"a path that ends in .npz, or {names}, or a folder with val_logits.npy and so on", name)
+
+
+def _absent(what: str, want: str, name: str) -> ValueError:
+    """The error for a network whose Logits are not here."""
+    if _folders.checkout() is None and name in index():
+        want = "one whose logits are here (an installed package only lists it: take a checkout, or train it)"
+    return expected(what, want, repr(name))

@@ -1,4 +1,4 @@
-"""Figures of the book: each function draws into an Axes and returns it.
+"""Figures: each function draws into an Axes, a new one where none is given, and returns it.
 
 Colours are those of Okabe and Ito, told apart by every kind of colour vision and in print.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 
 from calibkit._checks import Array, check_int, expected, scan_probs, to_tensor
+from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, ece, reliability_bins
+
+with needs("plots"):
+    import matplotlib as mpl
+    from matplotlib import pyplot
+    from matplotlib.axes import Axes
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#000000 #E69F00 #56B4E9 #009E73 #F0E442 #0072B2 #D55E00 #CC79A7".split()
@@ -47,11 +51,16 @@ def use_style() -> None:
     mpl.rcParams.update(STYLE)
 
 
+def _axes(ax: Axes | None) -> Axes:
+    """``ax``, or that of a new figure, which a notebook shows by itself."""
+    return pyplot.subplots()[1] if ax is None else ax
+
+
 def reliability_diagram(
-    ax: Axes,
     probs: Array,
     labels: Array,
     *,
+    ax: Axes | None = None,
     n_bins: int = 15,
     interval: bool = True,
     n_resamples: int = 200,
@@ -65,9 +74,9 @@ def reliability_diagram(
     (Bröcker & Smith 2007): a gap inside it is no evidence of miscalibration.
 
     Args:
-        ax: Axes to draw into.
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
+        ax: Axes to draw into; a new one if None.
         n_bins: equal-width bins; 15 as in Guo et al.
         interval: whether to draw the consistency bars.
         n_resamples: resamples behind them.
@@ -78,7 +87,7 @@ def reliability_diagram(
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
-    full = bins.counts > 0
+    ax, full = _axes(ax), bins.counts > 0
     lower, width = bins.edges[:-1], np.diff(bins.edges)
     ax.bar(lower[full], bins.accuracy[full], width[full], align="edge", color=BLUE, alpha=0.35, edgecolor="white")
     if interval:
@@ -118,16 +127,22 @@ def consistency_interval(
     return low, high
 
 
-def confidence_histogram(ax: Axes, probs: Array, labels: Array, *, n_bins: int = 15) -> Axes:
+def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None, n_bins: int = 15) -> Axes:
     """Share of samples by confidence, with the mean confidence and the accuracy as lines.
 
     Where the line of confidence lies right of that of accuracy, the network is over-confident on average.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        ax: Axes to draw into; a new one if None.
+        n_bins: equal-width bins of confidence.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
-    share = bins.counts / bins.counts.sum()
+    ax, share = _axes(ax), bins.counts / bins.counts.sum()
     ax.bar(bins.edges[:-1], share, np.diff(bins.edges), align="edge", color=BLUE, alpha=0.35, edgecolor="white")
     for name, value, color in (("mean confidence", bins.confidence, RED), ("accuracy", bins.accuracy, BLACK)):
         mean = float(np.nansum(share * value))
@@ -138,10 +153,10 @@ def confidence_histogram(ax: Axes, probs: Array, labels: Array, *, n_bins: int =
 
 
 def class_scatter(
-    ax: Axes,
     class_accuracy: Array,
     values: Array,
     *,
+    ax: Axes | None = None,
     names: Sequence[str] | None = None,
     reference: float | None = None,
     color: str = BLUE,
@@ -150,9 +165,9 @@ def class_scatter(
     """One point a class: a value (class-wise ECE, temperature) against the accuracy of the class.
 
     Args:
-        ax: Axes to draw into.
         class_accuracy: (K,) accuracy of each class, a fraction.
         values: (K,) the value of each class.
+        ax: Axes to draw into; a new one if None.
         names: (K,) class names to write beside the points.
         reference: a horizontal line, such as the one temperature of all classes.
         color: of the points.
@@ -166,6 +181,7 @@ def class_scatter(
         raise expected("values", f"of shape {x.shape} like `class_accuracy`, one value a class", f"shape {y.shape}")
     if names is not None and len(names) != len(x):
         raise expected("names", f"{len(x)} names, one a class", len(names))
+    ax = _axes(ax)
     if reference is not None:
         ax.axhline(reference, color=BLACK, linewidth=0.8, linestyle="--")
     ax.plot(x, y, "o", color=color, alpha=0.75, label=label)

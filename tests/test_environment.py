@@ -1,15 +1,22 @@
-"""One list of requirements: pyproject.toml, environment.yml, requirements.lock and the Makefile say the same."""
+"""One list of requirements: pyproject.toml, environment.yml, requirements.lock and the Makefile say the same; and what
+works where only the core of it is installed."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+
+from calibkit.calibrators import CALIBRATORS
+from calibkit.logits import Logits
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -20,7 +27,11 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    return [Requirement(text) for text in PROJECT["dependencies"] + [r for extra in extras for r in EXTRAS[extra]]]
+    """Of the core and of extras; one that asks for others, ``calibkit[plots]``, with theirs."""
+    found = [Requirement(text) for text in PROJECT["dependencies"]]
+    for requirement in (Requirement(text) for extra in extras for text in EXTRAS[extra]):
+        found += requirements(*requirement.extras) if requirement.name == "calibkit" else [requirement]
+    return found
 
 
 def lock() -> dict[str, str]:
@@ -60,19 +71,105 @@ def test_lock_leaves_torch_free_and_holds_everything_else():
             assert pinned[name] in requirement.specifier, requirement
 
 
-@pytest.mark.parametrize("extra", ["train", "book", "test", "run", "peers"])
-def test_extra_exists(extra):
-    assert EXTRAS[extra]
-
-
 def test_core_dependencies_are_two():
     assert {r.name for r in requirements()} == {"numpy", "torch"}
 
 
-def test_import_needs_core_dependencies_only():
-    """Logits can be calibrated and measured where neither pandas nor matplotlib nor scipy is installed."""
-    modules = "calibkit.metrics, calibkit.calibrators, calibkit.losses, calibkit.objectives, calibkit.logits"
-    heavy = "{'pandas', 'matplotlib', 'sklearn', 'scipy', 'torchvision', 'torchmetrics', 'lightning_fabric'}"
-    code = f"import sys, {modules}; print(*sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.split() == []
+def third_party(tree: ast.AST, *, extra: str | None = None) -> Iterator[tuple[str | None, str]]:
+    """(extra, module) of each import, the extra being that of the ``with needs(...)`` around it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((extra, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield extra, node.module
+        inside = extra
+        if isinstance(node, ast.With) and getattr(node.items[0].context_expr, "func", None) is not None:
+            call = node.items[0].context_expr
+            inside = call.args[0].value if getattr(call.func, "id", "") == "needs" else extra
+        yield from third_party(node, extra=inside)
+
+
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "lightning_fabric": "lightning-fabric"}
+
+
+def test_every_import_of_an_extra_names_the_extra_that_has_it():
+    """Of ``results`` the package's first lines do, before any of its modules is read."""
+    found = set()
+    for path in sorted((ROOT / "calibkit").rglob("*.py")):
+        default = "results" if path.parent.name == "results" else None
+        for extra, module in third_party(ast.parse(path.read_text()), extra=default):
+            name = module.partition(".")[0]
+            if name not in sys.stdlib_module_names | {"calibkit", "numpy", "torch"}:
+                found.add((name, extra))
+                assert extra is not None, f"{path.name} imports {name} outside of needs(...)"
+                assert DISTRIBUTIONS.get(name, name) in {r.name for r in requirements(extra)}, (path.name, name, extra)
+    assert {extra for _, extra in found} == {"plots", "results", "sklearn", "streaming", "train"}
+
+
+#: Python where nothing but the core dependencies can be found.
+CORE = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in %r else self.finder.find_spec(name, path, target)
+
+sys.meta_path = [Without(finder) for finder in sys.meta_path]
+"""
+BLOCKED = (
+    "pandas matplotlib sklearn scipy torchvision torchmetrics lightning_fabric tqdm PIL seaborn hypothesis".split()
+)
+
+
+def in_core(code: str, *arguments: object) -> subprocess.CompletedProcess:
+    """Run code where only the core dependencies can be imported."""
+    command = [sys.executable, "-c", CORE % BLOCKED + code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def logits(tmp_path_factory) -> Path:
+    rng = np.random.default_rng(0)
+    z = 3 * rng.normal(size=(200, 3))
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
+    return Logits(z, y, z, y).save(tmp_path_factory.mktemp("core") / "mine.npz")
+
+
+def test_core_install_calibrates_and_evaluates(logits):
+    """By the command line, with every method on logits but isotonic regression and three that take seconds."""
+    methods = sorted(set(CALIBRATORS) - {"isotonic", "neural_clamping", "ms_odir", "dir_odir", "pts"})
+    code = "from calibkit.__main__ import main; sys.exit(main(['evaluate', sys.argv[1]])"
+    code += " or sum(main(['calibrate', sys.argv[1], '--calibrator', name]) for name in sys.argv[2:]))"
+    done = in_core(code, logits, *methods)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(re.findall("^ece ", done.stdout, re.M)) == 1 + len(methods)
+
+
+@pytest.mark.parametrize(
+    ("code", "module", "extra"),
+    [
+        ("from calibkit import plots", "matplotlib", "plots"),
+        ("import calibkit.metrics.streaming", "torchmetrics", "streaming"),
+        ("from calibkit import results", "pandas", "results"),
+        ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),
+        ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "train"),
+        ("from calibkit import models; models.build('resnet50', 10)", "torchvision", "train"),
+    ],
+)
+def test_missing_extra_is_named(code, module, extra):
+    done = in_core(code)
+    last = done.stderr.splitlines()[-1]
+    text = f"ModuleNotFoundError: {module} is not installed, and this needs it: pip install 'calibkit[{extra}]'"
+    assert last == text
+
+
+def test_command_line_says_what_to_install():
+    code = "from calibkit.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    done = in_core(code, "train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke")
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "lightning_fabric is not installed, and this needs it: pip install 'calibkit[train]'"
+    ]

@@ -1,4 +1,4 @@
-"""Figures draw the numbers that the metrics give, into the Axes they were handed."""
+"""Figures draw the numbers that the metrics give, into the Axes they were handed, or into new ones."""
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ def test_style_is_ours_and_lasts_only_where_it_is_wanted():
 
 
 def test_reliability_diagram_draws_the_bins(ax, sample):
-    assert plots.reliability_diagram(ax, *sample, n_bins=10) is ax
+    assert plots.reliability_diagram(*sample, ax=ax, n_bins=10) is ax
     bins = reliability_bins(*sample, n_bins=10)
     full = bins.counts > 0
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[full])
@@ -42,7 +42,7 @@ def test_reliability_diagram_draws_the_bins(ax, sample):
 
 def test_reliability_diagram_without_interval_and_with_numpy(ax, sample):
     probs, labels = (x.numpy() for x in sample)
-    plots.reliability_diagram(ax, probs, labels, interval=False)
+    plots.reliability_diagram(probs, labels, ax=ax, interval=False)
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["gap", "accuracy"]
 
 
@@ -77,7 +77,7 @@ def test_same_seed_same_interval(sample):
 
 def test_confidence_histogram_shows_shares_and_means(ax, sample):
     probs, labels = sample
-    assert plots.confidence_histogram(ax, probs, labels) is ax
+    assert plots.confidence_histogram(probs, labels, ax=ax) is ax
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1.0)
     confidence, accuracy = (line.get_xdata()[0] for line in ax.lines)
     assert confidence == pytest.approx(probs.max(1).values.mean().item())
@@ -85,7 +85,7 @@ def test_confidence_histogram_shows_shares_and_means(ax, sample):
 
 
 def test_class_scatter(ax):
-    assert plots.class_scatter(ax, [0.1, 0.9], [2.0, 1.0], names=["cat", "dog"], reference=1.5) is ax
+    assert plots.class_scatter([0.1, 0.9], [2.0, 1.0], ax=ax, names=["cat", "dog"], reference=1.5) is ax
     line, points = ax.lines
     assert line.get_ydata()[0] == 1.5
     np.testing.assert_array_equal(points.get_xydata(), [[0.1, 2.0], [0.9, 1.0]])
@@ -100,15 +100,39 @@ def test_class_scatter(ax):
         (([0.1], [1.0], ["a", "b"]), "Expected `names` to be 1 names, one a class, but got 2"),
     ],
 )
-def test_class_scatter_refuses(ax, arguments, message):
+def test_class_scatter_refuses(arguments, message):
     x, y, *names = arguments
     with pytest.raises(ValueError, match=message):
-        plots.class_scatter(ax, x, y, names=names[0] if names else None)
+        plots.class_scatter(x, y, names=names[0] if names else None)
 
 
 @pytest.mark.parametrize("draw", [plots.reliability_diagram, plots.confidence_histogram])
-def test_bad_probs_and_bins_are_refused(ax, draw, sample):
+def test_bad_probs_and_bins_are_refused(draw, sample):
+    """Before a figure is made: none is left behind."""
     with pytest.raises(ValueError, match="Expected `probs` to be"):
-        draw(ax, sample[0] * 2, sample[1])
+        draw(sample[0] * 2, sample[1])
     with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1"):
-        draw(ax, *sample, n_bins=0)
+        draw(*sample, n_bins=0)
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    ("draw", "data"),
+    [
+        (plots.reliability_diagram, ([[0.8, 0.2], [0.3, 0.7]], [0, 1])),
+        (plots.confidence_histogram, ([[0.8, 0.2], [0.3, 0.7]], [0, 1])),
+        (plots.class_scatter, ([0.5, 0.9], [1.0, 2.0])),
+    ],
+)
+def test_axes_are_made_where_none_are_given(ax, draw, data):
+    """A new figure each time, with what is drawn into given Axes, which is not touched."""
+    made = [draw(*data), draw(*data)]
+    try:
+        assert len({ax.figure, *(one.figure for one in made)}) == 3 and not ax.has_data()
+        draw(*data, ax=ax)
+        for one in made:
+            assert (one.get_xlabel(), one.get_xlim()) == (ax.get_xlabel(), ax.get_xlim())
+            assert [len(one.lines), len(one.patches)] == [len(ax.lines), len(ax.patches)]
+    finally:
+        for one in made:
+            plt.close(one.figure)

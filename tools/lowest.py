@@ -30,6 +30,6 @@ def lowest(requirements: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    texts = project["dependencies"] + [text for name in ("train", "book", "test", "run") for text in extras[name]]
+    extras = {name: texts for name, texts in project["optional-dependencies"].items() if name != "peers"}
+    texts = project["dependencies"] + [text for texts in extras.values() for text in texts]
     print("\n".join(lowest(texts)))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
+from calibkit._extras import needs
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.scores import interpolate, normalize
 
@@ -25,7 +26,7 @@ class Isotonic(Calibrator):
 
     Raises:
         ValueError: bad input.
-        ImportError: ``fit`` without scikit-learn.
+        ImportError: ``fit`` without scikit-learn (``pip install "calibkit[sklearn]"``).
         RuntimeError: called before ``fit``.
 
     Paper: Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates";
@@ -44,10 +45,8 @@ class Isotonic(Calibrator):
     state = ("nodes", "values")
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        try:
+        with needs("sklearn"):
             from sklearn.isotonic import IsotonicRegression
-        except ImportError:
-            raise ImportError("Isotonic needs scikit-learn: pip install scikit-learn") from None
         totals = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
         for rows in row_blocks(logits):
             totals[rows] = logits[rows].double().logsumexp(1)

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from calibkit._checks import check_choice, check_int, expected
+from calibkit._extras import needs
 from calibkit._folders import cache
 from calibkit.data import newsgroups
 from calibkit.data.newsgroups import word_vectors
@@ -222,7 +223,8 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
 
 def _digits(split: str, seed: int) -> Split:
     """scikit-learn's 1,797 scans of handwritten digits: 1,000 / 300 / 497."""
-    from sklearn.datasets import load_digits
+    with needs("train"):
+        from sklearn.datasets import load_digits
 
     bunch = load_digits()
     images = np.round(bunch.images * (255 / 16)).astype(np.uint8)[..., None]

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from calibkit._checks import expected
+from calibkit._extras import needs
 
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 
@@ -95,14 +96,16 @@ class Archive:
 
 def image_of(raw: bytes):
     """The encoded image ``raw`` as a PIL image in RGB."""
-    from PIL import Image
+    with needs("train"):
+        from PIL import Image
 
     return Image.open(io.BytesIO(raw)).convert("RGB")
 
 
 def crop_of(image, size: tuple[int, int], crop: int) -> np.ndarray:
     """``image`` resized to ``size`` (width, height), bilinear with antialiasing, and its central square."""
-    from PIL import Image
+    with needs("train"):
+        from PIL import Image
 
     left, top = (round((side - crop) / 2) for side in size)
     return np.asarray(image.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + crop, top + crop)))

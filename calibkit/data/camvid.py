@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit._checks import expected
+from calibkit._extras import needs
 from calibkit.data._archive import Archive, File, image_of
 
 _COMMIT = "fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5"
@@ -35,7 +36,8 @@ def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarr
 
 
 def _images(path: Path, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    from PIL import Image
+    with needs("train"):
+        from PIL import Image
 
     with Archive(path) as archive:
         root = archive.names[0].split("/")[0]

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit._checks import expected
+from calibkit._extras import needs
 from calibkit.data._archive import Archive, File, crop_of, image_of
 
 FILES = (
@@ -35,7 +36,8 @@ def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarr
 
 def _classes(path: Path) -> tuple[dict[str, int], list[int]]:
     """The class of each WordNet id, and that of each validation image."""
-    from scipy.io import loadmat
+    with needs("train"):
+        from scipy.io import loadmat
 
     with Archive(path) as archive:
         table = loadmat(io.BytesIO(archive.read(f"{DATA}/meta.mat")), squeeze_me=True)["synsets"]

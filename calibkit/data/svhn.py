@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit._checks import expected
+from calibkit._extras import needs
 from calibkit.data._archive import File
 
 _URL = "http://ufldl.stanford.edu/housenumbers/"
@@ -27,7 +28,8 @@ def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarr
 
 
 def _images(path: Path) -> Iterator[tuple[np.ndarray, int]]:
-    from scipy.io import loadmat
+    with needs("train"):
+        from scipy.io import loadmat
 
     try:
         content = loadmat(path, variable_names=("X", "y"))

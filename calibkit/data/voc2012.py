@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit._checks import expected
+from calibkit._extras import needs
 from calibkit.data._archive import Archive, File, image_of
 
 FILES = (
@@ -37,7 +38,8 @@ def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarr
 
 
 def _images(path: Path, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    from PIL import Image
+    with needs("train"):
+        from PIL import Image
 
     with Archive(path) as archive:
         for number in archive.lines(f"{ROOT}/ImageSets/Segmentation/{split}.txt"):

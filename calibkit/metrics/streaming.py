@@ -5,7 +5,7 @@ does not grow with the data (a torchmetrics ECE keeps 8 bytes a sample), adds up
 "sum"``, no gather), and gives the value of the function on all the data at once, up to the order of float64 sums.
 
 Only metrics of fixed bins are here: equal-mass bins, ``smooth_ece`` and ``ks_error`` need all confidences at once.
-This module needs torchmetrics (``pip install "calibkit[test]"``); ``calibkit.metrics`` does not.
+This module needs torchmetrics (``pip install "calibkit[streaming]"``); ``calibkit.metrics`` does not.
 
 Example:
     >>> import torch
@@ -25,13 +25,15 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_int, check_label, expected
+from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 from calibkit.metrics import calibration, classwise, proper
 from calibkit.metrics._sample import Sample
 
 ensure_importable()  # torchmetrics imports torchvision if it finds one
 
-from torchmetrics import Metric  # noqa: E402
+with needs("streaming"):
+    from torchmetrics import Metric
 
 
 class StreamingMetric(Metric):

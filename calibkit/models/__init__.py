@@ -26,7 +26,7 @@ from calibkit.models.resnet import ResNet
 from calibkit.models.small_cnn import SmallCNN
 from calibkit.models.wide_resnet import WideResNet
 
-__all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for"]
+__all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
@@ -64,6 +64,18 @@ def build(name: str, n_classes: int, **options) -> nn.Module:
         ValueError: an unknown name, or an option that the network does not have; the message lists those there are.
     """
     return make(MODELS[check_choice("model", name, MODELS)], "model", {"n_classes": n_classes, **options})
+
+
+def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
+    """The networks for inputs of ``shape`` and a class a sequence, a pixel or an image: "text", "dense", "image".
+
+    Example:
+        >>> suited("text", (1000,)), suited("image", (8, 8, 1))
+        (['gpool_cnn'], ['small_cnn'])
+    """
+    of_text, of_pixels = ["gpool_cnn"], [name for name in MODELS if name.startswith("deeplabv3")]
+    of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)] if shape[-1] == 3 else ["small_cnn"]
+    return {"text": of_text, "dense": of_pixels, "image": of_images}[kind]
 
 
 def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit._checks import check_choice, check_int
+from calibkit._extras import needs
 from calibkit.models.vision import plain
 
 
@@ -56,7 +57,8 @@ class DeepLabV3(nn.Module):
         n_classes = check_int("n_classes", n_classes, 2)
         check_choice("backbone", backbone, ("resnet34", "resnet50"))
         net = plain(backbone, 1000, weights)
-        from torchvision.models.segmentation.deeplabv3 import DeepLabHead
+        with needs("train"):
+            from torchvision.models.segmentation.deeplabv3 import DeepLabHead
 
         channels = net.fc.in_features
         del net.avgpool, net.fc

@@ -26,6 +26,7 @@ from collections import OrderedDict
 from torch import nn
 
 from calibkit._checks import check_choice, check_int, check_real, expected
+from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 
 STEMS = ("cifar", "tiny", "imagenet")
@@ -52,7 +53,8 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options) -> n
     """
     n_classes = check_int("n_classes", n_classes, 2)
     ensure_importable()
-    from torchvision import models
+    with needs("train"):
+        from torchvision import models
 
     if weights is None:
         return models.get_model(name, num_classes=n_classes, **options)
@@ -155,7 +157,8 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
     dropout = check_real("dropout", dropout, 0.0, 1.0)
     if weights is not None:
         ensure_importable()
-        from torchvision.models import ViT_B_16_Weights
+        with needs("train"):
+            from torchvision.models import ViT_B_16_Weights
 
         known = ViT_B_16_Weights.__members__
         side = known[check_choice("weights", weights, known)].meta["min_size"][0]

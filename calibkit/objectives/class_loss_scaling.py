@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real, expected
+from calibkit._extras import needs
 from calibkit.objectives.contract import Objective
 
 Normalization = Literal["nd", "mm", "cm"]
@@ -114,7 +115,8 @@ class ClassLossScaling(Objective):
         Raises:
             ValueError: losses of unequal shape, or not finite.
         """
-        from scipy.optimize import minimize
+        with needs("train"):
+            from scipy.optimize import minimize
 
         if before.ndim != 1 or before.shape != after.shape or not (before.isfinite() & after.isfinite()).all():
             raise expected("before", "(K,) finite class losses, and `after` of the same shape", (before, after))

@@ -3,13 +3,16 @@
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
 ``summary`` counts the verdicts, ``table`` prints any of it.
-Needs pandas (``pip install calibkit[book]``).
+Needs pandas (``pip install "calibkit[results]"``).
 """
 
-from calibkit.results.rows import COLUMNS, KEY, append, load, measure
-from calibkit.results.stand_ins import STAND_INS
-from calibkit.results.tables import table
-from calibkit.results.verdicts import VERDICTS, compare, summary
+from calibkit._extras import needs
+
+with needs("results"):
+    from calibkit.results.rows import COLUMNS, KEY, append, load, measure
+    from calibkit.results.stand_ins import STAND_INS
+    from calibkit.results.tables import table
+    from calibkit.results.verdicts import VERDICTS, compare, summary
 
 __all__ = [
     "COLUMNS",

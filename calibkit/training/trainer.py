@@ -23,13 +23,14 @@ from torch import Tensor, nn
 
 from calibkit import data as datasets
 from calibkit._checks import check_choice, check_int, expected
+from calibkit._extras import needs
 from calibkit._files import write_npz
 from calibkit._folders import commit
 from calibkit.data import IGNORE
 from calibkit.keys import Key, make
 from calibkit.logits import Logits
 from calibkit.losses import LOSSES
-from calibkit.models import build, load_weights, mc_dropout, options_for
+from calibkit.models import build, load_weights, mc_dropout, options_for, suited
 from calibkit.training import distributed
 from calibkit.training.batches import Feed, shuffled
 from calibkit.training.held_out import logits_of, maps_of, pixels_of
@@ -83,8 +84,9 @@ def fit(
             no image or for a loss that keeps a history of images; one with dropout for a network without a last linear
             layer.
     """
-    from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
+    with needs("train"):
+        from lightning_fabric import Fabric
+        from lightning_fabric.strategies import DDPStrategy
 
     spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     check_choice("device", device, ("auto", "cpu", "cuda"))
@@ -195,7 +197,8 @@ def assemble(
         pretrained: start from torchvision's ImageNet weights.
 
     Raises:
-        ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe.
+        ValueError: something is unknown: the data set, the loss, one of its options, or the recipe; a network that is
+            unknown or not for such data.
 
     Example:
         >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")
@@ -213,6 +216,7 @@ def assemble(
     if name in VARIANTS:
         recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)
         name, options = "cross_entropy", {}
+    check_choice("model", model, suited(spec.kind, spec.shape))
     cls = LOSSES[name]
     options = LOSS_OPTIONS.get((name, dataset), {}) | options
     facts = {"model": model, "loss": str(key), "loss_options": options, "budget": budget, "pretrained": pretrained}
@@ -289,6 +293,7 @@ def progress(steps: Iterable, n: int, text: str) -> Iterable:
     """``n`` steps behind a progress bar where a person watches (a terminal), else as they are."""
     if not sys.stderr.isatty():
         return steps
-    from tqdm import tqdm
+    with needs("train"):
+        from tqdm import tqdm
 
     return tqdm(steps, desc=text, total=n, leave=False)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from calibkit.metrics import smooth_ece
@@ -19,7 +20,7 @@ def direct(probs, labels, points=20001):
     def error(sigma):
         images = [m + sign * position for m in range(-6, 7, 2) for sign in (1, -1)]
         residual = sum(norm.pdf(t, image, sigma) for image in images) @ gap
-        return np.trapezoid(np.abs(residual), t[:, 0])
+        return trapezoid(np.abs(residual), t[:, 0])
 
     low, high = 1e-3, 1.0
     if error(low) <= low:
@@ -90,7 +91,7 @@ def series(position, residual, points):
         m = np.arange(1, int(9 / (np.pi * sigma)) + 2)
         weights = 2 * np.exp(-0.5 * (m * np.pi * sigma) ** 2) * (np.cos(np.pi * np.outer(m, position)) @ residual)
         blocks = [np.cos(np.pi * np.outer(part, m)) @ weights for part in np.array_split(t, 20)]
-        return np.trapezoid(np.abs(residual.sum() + np.concatenate(blocks)), t)
+        return trapezoid(np.abs(residual.sum() + np.concatenate(blocks)), t)
 
     low, high = 1e-3, 1.0
     at_low = error(low)
