@@ -44,10 +44,10 @@ def remove_strays(folder: str | os.PathLike) -> None:
             pass
 
 
-def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: bool = False) -> Path:
-    """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk."""
-    save = np.savez if fast else np.savez_compressed
-    return write_atomic(path, lambda stream: save(stream, allow_pickle=False, **arrays), sync=not fast)
+def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
+    """An npz, atomically; returns the path."""
+    save = np.savez_compressed if compress else np.savez
+    return write_atomic(path, lambda stream: save(stream, allow_pickle=False, **arrays))
 
 
 def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
