@@ -165,6 +165,39 @@ def mean_band(x: Array, draws: Array, *, errors: float = 2.0, **style) -> Axes:
     return band(x, mean, mean - half, mean + half, **style)
 
 
+def boxes(
+    samples: Mapping[str, Array], *, ax: Axes | None = None, colors: Sequence[str] = (plots.BLUE, plots.GREEN)
+) -> Axes:
+    """A box plot of each sample: median, quartiles, whiskers to the last point within 1.5 times their distance.
+
+    Args:
+        samples: name -> (N,).
+        ax: Axes to draw into; default: those of a new figure.
+        colors: one a sample.
+
+    Raises:
+        ValueError: more samples than colours.
+
+    Example:
+        >>> ax = boxes({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
+        >>> [text.get_text() for text in ax.get_xticklabels()]
+        ['random', 'fixed']
+    """
+    if len(colors) < len(samples):
+        raise expected("colors", f"at least {len(samples)} colours", len(colors))
+    ax = _axes(ax)
+    drawn = ax.boxplot(
+        [np.asarray(values) for values in samples.values()],
+        widths=0.5,
+        patch_artist=True,
+        medianprops={"color": plots.BLACK},
+    )
+    for box, color in zip(drawn["boxes"], colors, strict=False):
+        box.set(facecolor=color, alpha=0.4)
+    ax.set_xticks(range(1, len(samples) + 1), list(samples))
+    return ax
+
+
 def image(
     pixels: Array,
     *,

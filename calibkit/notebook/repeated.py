@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from calibkit import _folders, results
 from calibkit._checks import Array, expected
 from calibkit.metrics import bootstrap_values, evaluate
 from calibkit.metrics.comparison import Estimate
@@ -107,3 +108,38 @@ def difference(
         means.append((np.mean(values), np.mean(draws, axis=0)))
     (value, of_draws), (base, of_base) = means
     return Estimate(float(value - base), *interval(value - base, of_draws - of_base, 0.95))
+
+
+def rows(
+    fits: Mapping[str, tuple[Sequence[Array], str]],
+    changes: Mapping[str, tuple[Estimate, int, str]],
+    labels: Array,
+    metrics: Sequence[str],
+    *,
+    n_bins: int = 15,
+    **cell: str,
+) -> list[dict]:
+    """What was measured, as rows for :func:`calibkit.results.append`.
+
+    Args:
+        fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
+        changes: key of a method -> its difference in ECE (:func:`difference`), the number of fits, and a note.
+        labels: (N,).
+        metrics: names of ``METRICS``.
+        n_bins: of the binned metrics.
+        cell: dataset, model, loss, budget and source.
+
+    Example:
+        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> made = rows({"identity": ([probs], "gamma=1")}, {}, labels, ["ece"], budget="reduced")
+        >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
+        [('ece', 0.1, 1, 'gamma=1')]
+    """
+    made = []
+    for key, (of_key, note) in fits.items():
+        samples = [(probs, labels) for probs in of_key]
+        made += results.measure(samples, metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
+    stamp = {"metric": "ece_change", "unit": "fraction", "n_bins": n_bins, "commit": _folders.commit(), **cell}
+    for key, (change, n_fits, note) in changes.items():
+        made.append(stamp | {"method": key, **change._asdict(), "n_seeds": n_fits, "note": note})
+    return made
