@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibkit.losses import CRL, MDCA, CrossEntropy
 
@@ -64,7 +64,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         difference: the largest, without sign.
-        verdict: "equal"; "+2 times"; "WRONG SIGN"; "WRONG: not zero", where zero is printed; "WRONG: ratio from 0.5 to 2".
+        verdict: "equal"; "+2 times"; "WRONG SIGN"; "WRONG: not zero", of a printed zero; "WRONG: ratio from 0.5 to 2".
     """
 
     difference: float
@@ -93,3 +93,15 @@ def agreement(printed: Tensor, computed: Tensor) -> Agreement:
     if highest - lowest >= 1e-6:
         return Agreement(difference, f"WRONG: ratio from {lowest:.2f} to {highest:.2f}")
     return Agreement(difference, f"{float(factors.mean()):+.0f} times" if lowest > 0 else "WRONG SIGN")
+
+
+def watch_silence(loss: nn.Module, shares: list[float]) -> nn.Module:
+    """``loss`` itself, which from now on notes the share of samples without a gradient of its penalty, step by step."""
+
+    def look(module: nn.Module, arguments: tuple, _: Tensor) -> None:
+        z = arguments[0].detach().requires_grad_()
+        slope = torch.autograd.grad(module.penalty(z, *arguments[1:]), z)[0]
+        shares.append(float((slope == 0).all(1).double().mean()))
+
+    loss.register_forward_hook(look)
+    return loss

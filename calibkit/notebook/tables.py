@@ -1,14 +1,16 @@
-"""The tables of a paper as the chapters show them: printed and ours, how many agree, and how to train what is absent."""
+"""The tables of a paper as chapters show them: printed and ours, how many agree, and what trains what is absent."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
 import pandas as pd
+from torch import Tensor
 
 from calibkit import results
 from calibkit._checks import expected
 from calibkit.data import DATASETS
+from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
 from calibkit.models import MODELS
 from calibkit.networks import Network
@@ -156,3 +158,34 @@ def absent_networks(
             how = f"no command: {dataset} with {model} is not in this package"
         lines.append(f"not run here: {dataset}, {model}\n  {how}")
     return "\n".join(lines)
+
+
+def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:
+    """What trainings came to, a row each: accuracy, mean confidence and ECE in percent, and where the logits are.
+
+    Args:
+        trained: name -> test logits (N, K) and labels (N,); None, or logits beyond a million: it diverged.
+        n_bins: of the ECE.
+
+    Returns:
+        DataFrame: of text; ``distance`` is the median of largest less smallest logit, ``mean logit`` that of all.
+
+    Example:
+        >>> import torch
+        >>> z, y = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 1])
+        >>> print(logit_summary({"one": (z, y), "other": None}).to_string())
+               accuracy confidence       ECE  distance mean logit
+        one       100.0       88.1      11.9       2.0        1.0
+        other  diverged   diverged  diverged  diverged   diverged
+    """
+    columns, rows = ["accuracy", "confidence", "ECE", "distance", "mean logit"], {}
+    for name, out in trained.items():
+        if out is None or float(out[0].abs().max()) > 1e6:
+            rows[name] = ["diverged"] * len(columns)
+            continue
+        z, y = out
+        probs = z.softmax(1)
+        fractions = accuracy(probs, y), float(probs.amax(1).mean()), ece(probs, y, n_bins=n_bins)
+        where = float((z.amax(1) - z.amin(1)).median()), float(z.mean())
+        rows[name] = [f"{round(value, 1) + 0:.1f}" for value in (*(100 * x for x in fractions), *where)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
