@@ -1,7 +1,17 @@
 """What the chapters share: checked parameters, and the tables, pictures and claims that more than one of them shows."""
 
 from calibkit.networks import BUDGETS
-from calibkit.notebook.comparisons import by_loss, differences, facts, logits_of, method_key, number, side_by_side
+from calibkit.notebook.comparisons import (
+    by_loss,
+    differences,
+    errors_of,
+    facts,
+    logits_of,
+    method_key,
+    number,
+    rank_correlation,
+    side_by_side,
+)
 from calibkit.notebook.parameter_cell import Real, parameters
 
 __all__ = [
@@ -9,10 +19,12 @@ __all__ = [
     "Real",
     "by_loss",
     "differences",
+    "errors_of",
     "facts",
     "logits_of",
     "method_key",
     "number",
     "parameters",
+    "rank_correlation",
     "side_by_side",
 ]

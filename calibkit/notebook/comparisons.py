@@ -81,7 +81,7 @@ def side_by_side(
 
     Args:
         networks: name -> its Logits.
-        methods: what is put behind the name -> key of a calibrator: ``{"": "identity", " + TS": "temperature_scaling"}``.
+        methods: what is put behind the name -> key of a calibrator, as ``{"": "identity", " + TS": "ets"}``.
         metrics: as in :class:`Comparison`.
         options: n_bins, n_resamples, seed, as there.
 
@@ -112,11 +112,32 @@ def side_by_side(
     return comparison, fits
 
 
-def differences(
-    comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece"
-) -> dict[str, Estimate]:
+def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece") -> dict[str, Estimate]:
     """A metric of the first of each pair less that of the second, in points: ``{"CTS minus TS": ...}``."""
     return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
+    """Spearman's correlation of two values a class, with the 95 % percentile interval of a bootstrap over classes.
+
+    Args:
+        x: (K,).
+        y: (K,).
+        n_resamples: resamples.
+        seed: of the draws.
+
+    Example:
+        >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
+        1.0
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    rng = np.random.default_rng(seed)
+
+    def spearman(i: np.ndarray) -> float:
+        return float(np.corrcoef(pd.Series(x[i]).rank(), pd.Series(y[i]).rank())[0, 1])
+
+    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(n_resamples)]
+    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(draws, [2.5, 97.5])))
 
 
 # ---------------------------------------------------------------------------------------- rows of the result files
@@ -131,8 +152,30 @@ def method_key(calibrator: str, objective: str, **options: object) -> str:
     return str(Key(calibrator, options, None if objective == default else Key.parse(objective)))
 
 
+def errors_of(rows: pd.DataFrame, methods: Mapping[str, str], **where: object) -> dict[str, str]:
+    """The recorded ECE of each method with its interval, and their accuracies in turn: cells of a table, in percent.
+
+    Args:
+        rows: of ``results.load("ours")``.
+        methods: column of the table -> key.
+        where: column=value, which network; as in :func:`number`.
+
+    Example:
+        >>> from calibkit import results
+        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "author-logits"}
+        >>> errors_of(results.load("ours"), {"before": "identity", "after": "ets"}, **network)["accuracy"].split()
+        ['92.42', '92.42']
+    """
+    cells = {name: f"{number(rows, method=key, metric='ece', **where):.2f}" for name, key in methods.items()}
+    hits = (f"{number(rows, method=key, metric='accuracy', **where).value:.2f}" for key in methods.values())
+    cells["accuracy"] = "  ".join(hits)
+    return {name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in cells.items()}
+
+
 def number(rows: pd.DataFrame, **where: object) -> Estimate:
-    """The number of the one row that ``where`` names, with its interval: in percent, or in nats.
+    """The number that ``where`` names, with its interval: in percent, or in nats.
+
+    Rows that print the same number in several tables are one.
 
     Args:
         rows: of ``results.load``.
@@ -142,7 +185,7 @@ def number(rows: pd.DataFrame, **where: object) -> Estimate:
         Estimate: NaN where there is no such row; printed numbers have no interval.
 
     Raises:
-        ValueError: several rows fit.
+        ValueError: rows of different numbers fit.
 
     Example:
         >>> from calibkit import results
@@ -152,11 +195,12 @@ def number(rows: pd.DataFrame, **where: object) -> Estimate:
         >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
         0.96
     """
-    chosen = np.logical_and.reduce([rows[column] == value for column, value in where.items()])
-    if (n_rows := int(chosen.sum())) > 1:
-        raise expected("where", "one row", f"{n_rows} rows of {where}")
-    if not n_rows:
+    fitting = rows[np.logical_and.reduce([rows[column] == value for column, value in where.items()])]
+    numbers = fitting[["value", "low", "high", "unit"]].drop_duplicates()
+    if len(numbers) > 1:
+        raise expected("where", "the name of one number", f"{len(numbers)} numbers of {where}")
+    if numbers.empty:
         return Estimate(np.nan, np.nan, np.nan)
-    row = rows[chosen].iloc[0]
-    estimate = Estimate(*(float(row[name]) for name in Estimate._fields))
-    return estimate.percent if row["unit"] == "fraction" else estimate
+    *numbers, unit = numbers.iloc[0]
+    estimate = Estimate(*map(float, numbers))
+    return estimate.percent if unit == "fraction" else estimate

@@ -69,8 +69,9 @@ def recorded(
 
 def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float) -> None:
     """The first number that is not the stored one raises."""
-    if [*measured.index] != [*stored.index] or [*measured.columns] != [*stored.columns]:
-        raise expected(name, f"a table of {[*stored.index]} by {[*stored.columns]}", [*measured.index, *measured.columns])
+    want, got = ([*table.index, *table.columns] for table in (stored, measured))
+    if want != got:
+        raise expected(name, f"a table of {want}, as it is stored", got)
     rounding = np.abs(stored) * 10.0 ** (1 - DIGITS)
     for row, column in np.argwhere((np.abs(measured - stored) > tolerance + rounding).to_numpy()):
         cell = f"{name}, {stored.index[row]}, {stored.columns[column]}"
@@ -94,10 +95,8 @@ def _read(path: Path, table: str) -> pd.DataFrame | None:
 
 def _write(path: Path, table: str, measured: pd.DataFrame) -> None:
     """Add a table to the file of a chapter."""
-    lines = [",".join(COLUMNS)] if not path.exists() else path.read_text().splitlines()
-    for row, column in ((row, column) for row in measured.index for column in measured.columns):
-        for text in (row, column):
-            if not isinstance(text, str) or set(text) & set(',"\n'):
-                raise expected("compute", "a table whose names are text without commas and quotes", repr(text))
-        lines.append(f"{table},{row},{column},{measured.loc[row, column]:.{DIGITS}g}")
-    write_atomic(path, lambda stream: stream.write(("\n".join(lines) + "\n").encode()))
+    cells = [(table, row, column, measured.loc[row, column]) for row in measured.index for column in measured.columns]
+    text = "" if path.exists() else ",".join(COLUMNS) + "\n"
+    text += pd.DataFrame(cells).to_csv(index=False, header=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+    before = path.read_bytes() if path.exists() else b""
+    write_atomic(path, lambda stream: stream.write(before + text.encode()))
