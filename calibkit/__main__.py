@@ -190,13 +190,12 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _append(args: argparse.Namespace) -> None:
-    _in_checkout("append")
     with needs("results"):
-        import pandas as pd
-    from calibkit.results import append
+        from calibkit.results import COLUMNS, append
+        from calibkit.results.rows import read
 
     for path in args.files:
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+        rows = read(path)[list(COLUMNS)].to_dict("records")
         print(f"{path}: {append(rows)} of {len(rows)} rows are new")
 
 

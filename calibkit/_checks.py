@@ -1,11 +1,12 @@
 """The one border: arrays come in as numpy or torch, and are checked here once.
 
 Kernels behind this border are pure functions on tensors and check nothing. Every message has one wording:
-``Expected `x` to be ..., but got ...``.
+``Expected `x` to be ..., but got ...``, then the cure where the mistake is a common one.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from numbers import Integral, Real
 
@@ -21,6 +22,12 @@ Array = np.ndarray | Tensor
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
 SUM_TOLERANCE = 1e-4
 
+#: Rows in [0, 1] that sum to 1 within this are probabilities, where logits are wanted.
+PROBS_TOLERANCE = 1e-2
+
+#: Rows that are off by no more were likely rounded: to four digits over 1,000 classes.
+ROUNDED = 0.05
+
 
 def expected(name: str, want: str, got: object) -> ValueError:
     """The one error, to be raised: `expected("n_bins", "an integer larger than 0", n_bins)`."""
@@ -30,7 +37,14 @@ def expected(name: str, want: str, got: object) -> ValueError:
 def to_tensor(name: str, x: object) -> Tensor:
     """numpy, torch or a nested list as a tensor, without a copy where memory can be shared."""
     if isinstance(x, Tensor):
+        if x.layout != torch.strided or x.is_nested:
+            raise expected(name, "a dense tensor", f"one of layout {x.layout}{' that is nested' * x.is_nested}")
+        if x.device.type == "meta":
+            raise expected(name, "a tensor that holds values", "one on the device meta")
         return x.detach()
+    if np.ma.is_masked(x):
+        raise expected(name, "without masked entries", f"{int(np.ma.getmaskarray(x).sum())} of them; leave them out")
+    array = None
     try:
         array = np.asarray(x)
         if array.dtype == object:
@@ -42,8 +56,11 @@ def to_tensor(name: str, x: object) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
             return torch.from_numpy(array)
-    except (TypeError, ValueError):
-        raise expected(name, "a numpy array, a torch tensor or nested numbers", type(x).__name__) from None
+    except (TypeError, ValueError, OverflowError):
+        got = type(x).__name__
+        if array is not None and hasattr(x, "__array__"):
+            got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
+        raise expected(name, "a numpy array, a torch tensor or nested numbers", got) from None
 
 
 def like(x: Tensor, template: object) -> Array:
@@ -53,12 +70,29 @@ def like(x: Tensor, template: object) -> Array:
 
 def check_integers(name: str, x: object, n_rows: int) -> Tensor:
     """(N,) integers, one a row, of whatever integer type."""
-    y = to_tensor(name, x)
+    try:
+        y = to_tensor(name, x)
+    except ValueError:
+        if not _are_strings(x):
+            raise
+        cure = f"np.unique({name}, return_inverse=True)[1] numbers them by the alphabet"
+        raise expected(name, "integers", f"strings; {cure}") from None
     if y.ndim != 1 or len(y) != n_rows:
-        raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}")
+        cure = "; flatten the column" if y.shape[1:] == (1,) else "; one-hot rows become integers by argmax(1)"
+        raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        raise expected(name, "integers", f"dtype {y.dtype}")
+        whole = y.is_floating_point() and bool((y == y.round()).all())
+        raise expected(name, "integers", f"dtype {y.dtype}{'; they are whole numbers: cast them to int' * whole}")
     return y
+
+
+def _are_strings(x: object) -> bool:
+    """Whether what is no tensor, nor becomes one, is an array, a list or a column of strings."""
+    try:
+        first = np.asarray(x).reshape(-1)[:1].tolist()
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return isinstance(first[0] if first else None, (str, bytes))
 
 
 def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
@@ -66,7 +100,8 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
     y = check_integers(name, labels, n_rows).to(device, torch.int64)
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= n_classes:
-        raise expected(name, f"in [0, {n_classes})", low if low < 0 else high)
+        cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else ""
+        raise expected(name, f"in [0, {n_classes})", f"{low if low < 0 else high}{cure}")
     return y
 
 
@@ -80,13 +115,34 @@ def _check_matrix(name: str, z: Tensor) -> Tensor:
     return z if z.dtype in (torch.float32, torch.float64) else z.float()
 
 
-def check_logits(logits: object, labels: object | None = None) -> tuple[Tensor, Tensor | None]:
-    """(N, K) finite logits, float32 or float64 as given (half precision becomes float32), and their labels."""
-    z = _check_matrix("logits", to_tensor("logits", logits))
+def check_logits(logits: object, name: str = "logits") -> Tensor:
+    """(N, K) finite logits, float32 or float64 as given (half precision becomes float32), and not probabilities."""
+    z = _check_matrix(name, to_tensor(name, logits))
+    total = float(z.sum())
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
-    if not torch.isfinite(z.sum()) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
-        raise expected("logits", "finite", "NaN or infinity")
-    return z, None if labels is None else check_labels(labels, *z.shape, z.device)
+    if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
+        raise expected(name, "finite", "NaN or infinity")
+    if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and _are_probs(z):
+        cure = "the logarithm of probabilities, clipped above 0, gives logits"
+        raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
+    return z
+
+
+def _are_probs(z: Tensor) -> bool:
+    """Whether rows, two or more and not all of them one-hot, look like a softmax: no network's logits do.
+
+    Logits that do so by chance are told apart by a constant added to each row, which changes nothing else.
+    """
+    inside = len(z) > 1 and bool(((z >= 0) & (z <= 1)).all()) and not bool(((z == 0) | (z == 1)).all())
+    return inside and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
+
+
+def check_held_out(
+    logits: object, labels: object, names: tuple[str, str] = ("logits", "labels")
+) -> tuple[Tensor, Tensor]:
+    """(N, K) logits and their (N,) labels; ``names`` are those by which the caller knows them."""
+    z = check_logits(logits, names[0])
+    return z, check_labels(labels, *z.shape, z.device, names[1])
 
 
 def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
@@ -105,15 +161,12 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
     if not (low.min().item() >= 0.0 and error <= tolerance):  # NaN fails too
         ends = float(low.min()), float(high.max())
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
-            raise expected("probs", "in [0, 1]", "NaN" if ends[0] != ends[0] else (ends[0] if ends[0] < 0 else ends[1]))
-        raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}")
+            worst = ends[0] if ends[0] < 0 else ends[1]
+            got = "NaN" if ends[0] != ends[0] else f"{worst}; logits become probabilities by the softmax"
+            raise expected("probs", "in [0, 1]", got)
+        cure = "; divide rounded rows by their sums" if error <= ROUNDED else ""
+        raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}{cure}")
     return p, high
-
-
-def check_probs(probs: object, labels: object | None = None) -> tuple[Tensor, Tensor | None]:
-    """(N, K) probabilities: in [0, 1], rows that sum to 1; and their labels."""
-    p, _ = scan_probs(probs)
-    return p, None if labels is None else check_labels(labels, *p.shape, p.device)
 
 
 def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
@@ -128,18 +181,30 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
     return int(value)
 
 
+def check_label(name: str, value: object) -> int:
+    """An integer that an int64 label can equal."""
+    return check_int(name, value, -(2**63), 2**63)
+
+
 def check_real(
     name: str, value: object, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high] if ``open_low``."""
-    ok = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value) and low <= value <= high
-    if not ok or (open_low and value == low):
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an integer or a fraction beyond any float
+        number = math.inf
+    if not (math.isfinite(number) and low <= number <= high) or (open_low and number == low):
         raise expected(name, f"a number in {'(' if open_low else '['}{low}, {high}]", repr(value))
-    return float(value)
+    return number
 
 
 def check_choice(name: str, value: object, choices) -> object:
     """One of ``choices``."""
-    if value not in tuple(choices):  # a tuple, so that what cannot be hashed is told apart too
+    try:
+        known = value in frozenset(choices)
+    except TypeError:  # what cannot be hashed, a list or an array, is none of them
+        known = False
+    if not known:
         raise expected(name, f"one of {', '.join(map(str, choices))}", repr(value))
     return value

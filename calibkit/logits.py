@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import check_integers, check_logits, expected
-from calibkit._files import read_folder, read_npz, write_npz
+from calibkit._checks import check_held_out, check_integers, expected
+from calibkit._files import read_folder, read_json, read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
@@ -54,7 +54,7 @@ class Logits:
             resampled together. None: each by itself.
 
     Raises:
-        ValueError: shapes that do not fit, NaN, labels out of range.
+        ValueError: shapes that do not fit, NaN, labels out of range, probabilities in place of logits.
 
     Example:
         >>> z = np.array([[2.0, 0.0], [0.0, 1.0]])
@@ -71,8 +71,8 @@ class Logits:
 
     def __post_init__(self) -> None:
         """Check the arrays."""
-        check_logits(self.val_logits, self.val_labels)
-        check_logits(self.test_logits, self.test_labels)
+        for names in (ARRAYS[:2], ARRAYS[2:]):
+            check_held_out(getattr(self, names[0]), getattr(self, names[1]), names)
         if self.val_logits.shape[1] != self.test_logits.shape[1]:
             raise expected("test_logits", f"of shape (M, {self.n_classes})", f"shape {self.test_logits.shape}")
         if self.test_groups is not None:
@@ -105,13 +105,14 @@ class Logits:
         """Read a Logits file, or a folder with ``val_logits.npy`` and so on; other people's files may lack ``meta``.
 
         Raises:
-            ValueError: an array is missing, or any of them is not what Logits wants.
+            ValueError: a damaged file; an array is missing, or any of them is not what Logits wants.
             FileNotFoundError: no such file.
         """
-        arrays = read_folder(path) if os.path.isdir(path) else read_npz(path)
+        names = (*ARRAYS, "test_groups", "meta")
+        arrays = read_folder(path, names) if os.path.isdir(path) else read_npz(path, names)
         missing = [name for name in ARRAYS if name not in arrays]
         if missing:
             text = f"a Logits file or a folder of .npy files, with {', '.join(ARRAYS)}"
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
-        meta = json.loads(str(arrays.get("meta", "{}")))
+        meta = read_json(path, arrays.get("meta", "{}"))
         return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))

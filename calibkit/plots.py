@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit._checks import Array, check_int, check_probs, expected, to_tensor
+from calibkit._checks import Array, check_int, expected, scan_probs, to_tensor
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, ece, reliability_bins
 
@@ -111,8 +111,8 @@ def consistency_interval(
 
     The confidences are kept and the correctness of each sample drawn with its confidence as probability.
     """
-    check_int("n_resamples", n_resamples, 1)
-    confidence = check_probs(probs)[0].amax(1).cpu().numpy()
+    n_resamples = check_int("n_resamples", n_resamples, 1)
+    confidence = scan_probs(probs)[1].cpu().numpy()
     n_bins = len(bins.counts)
     index = np.searchsorted(bins.edges[1:-1], confidence, side="left")
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """The border: what comes in, and the one error wording."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import torch
 from calibkit._checks import (
     blocks,
     check_choice,
+    check_held_out,
     check_int,
+    check_label,
     check_labels,
     check_logits,
-    check_probs,
     check_real,
     expected,
     like,
@@ -49,6 +51,21 @@ def test_to_tensor_refuses_what_is_no_array(bad):
         to_tensor("x", bad)
 
 
+def test_what_holds_no_plain_values_is_refused():
+    z = torch.zeros(3, 2)
+    for bad, message in (
+        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 1]), "without masked entries, but got 2 of them; leave them out"),
+        (np.array([1, "a"], object), "nested numbers, but got an array of dtype object; cast it to numbers"),
+        (np.zeros(3, np.longdouble), f"nested numbers, but got an array of dtype {np.dtype(np.longdouble)}"),
+        (z.to_sparse(), "a dense tensor, but got one of layout torch.sparse_coo"),
+        (z.to("meta"), "a tensor that holds values, but got one on the device meta"),
+        ([10**30], "nested numbers, but got list"),
+    ):
+        with pytest.raises(ValueError, match=f"Expected `x` to be .*{re.escape(message)}"):
+            to_tensor("x", bad)
+    assert to_tensor("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # nothing is masked
+
+
 def test_like_gives_back_the_container():
     assert isinstance(like(torch.zeros(2), np.zeros(2)), np.ndarray)
     assert isinstance(like(torch.zeros(2), torch.zeros(2)), torch.Tensor)
@@ -63,11 +80,10 @@ def test_labels_of_every_integer_type_become_int64():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_logits_and_probs_are_float32_or_float64(dtype):
     logits = torch.randn(50, 20, generator=torch.Generator().manual_seed(0)).to(dtype)
-    z, y = check_logits(logits)
-    assert z.dtype == (torch.float64 if dtype == torch.float64 else torch.float32) and y is None
-    p, y = check_probs(logits.softmax(1), torch.zeros(50, dtype=torch.int32))
-    assert p.dtype == z.dtype and y.dtype == torch.int64
-    assert (scan_probs(logits.softmax(1))[1] == p.amax(1)).all()
+    z, y = check_held_out(logits, torch.zeros(50, dtype=torch.int32))
+    assert z.dtype == (torch.float64 if dtype == torch.float64 else torch.float32) and y.dtype == torch.int64
+    p, high = scan_probs(logits.softmax(1))
+    assert p.dtype == z.dtype and (high == p.amax(1)).all()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
@@ -79,17 +95,17 @@ def test_logits_must_be_finite(bad):
 
 
 def test_finite_logits_whose_sum_overflows_are_finite():
-    assert check_logits(torch.full((10, 3), 3e38))[0].shape == (10, 3)
+    assert check_logits(torch.full((10, 3), 3e38)).shape == (10, 3)
 
 
 def test_row_sums_may_be_off_by_rounding_only():
     p = torch.tensor([[0.5, 0.5], [0.5, 0.50009]])
-    check_probs(p)
+    scan_probs(p)
     with pytest.raises(
         ValueError, match="Expected `probs` to be rows that sum to 1, but got a row that is off by 0.00029"
     ):
-        check_probs(p + torch.tensor([0.0, 2e-4]))
-    check_probs((p + torch.tensor([0.0, 2e-4])).half())  # float16 itself rounds by up to 5e-4
+        scan_probs(p + torch.tensor([0.0, 2e-4]))
+    scan_probs((p + torch.tensor([0.0, 2e-4])).half())  # float16 itself rounds by up to 5e-4
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, np.float64(1)])
@@ -105,7 +121,7 @@ def test_check_int_takes_numpy_integers_and_a_range():
         check_int("n", 3, 0, 3)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), -0.1, 1.1])
+@pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), -0.1, 1.1, Fraction(3, 2), 10**400])
 def test_check_real_refuses(value):
     with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be a number in [0, 1], but got {value!r}")):
         check_real("x", value, 0, 1)
@@ -113,11 +129,85 @@ def test_check_real_refuses(value):
 
 def test_check_real_open_end():
     assert check_real("x", np.float32(0.5), 0, 1, open_low=True) == 0.5
+    assert type(check_real("x", Fraction(1, 4))) is float
     with pytest.raises(ValueError, match=re.escape("Expected `x` to be a number in (0, 1], but got 0")):
         check_real("x", 0, 0, 1, open_low=True)
 
 
-@pytest.mark.parametrize("value", ["c", None, ["a"], {"a"}])
+@pytest.mark.parametrize("value", ["c", None, ["a"], {"a"}, np.array(["a", "b"]), np.array("a"), torch.zeros(2)])
 def test_check_choice_refuses(value):
     with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be one of a, b, but got {value!r}")):
         check_choice("x", value, {"a": 1, "b": 2})
+
+
+def test_a_label_fits_an_int64():
+    assert check_label("ignore_index", -(2**63)) == -(2**63) and check_label("ignore_index", np.uint8(255)) == 255
+    with pytest.raises(ValueError, match="Expected `ignore_index` to be an integer in"):
+        check_label("ignore_index", 10**30)
+
+
+CURES = {
+    "strings": (["a", "b", "a"], "integers, but got strings; np.unique(y, return_inverse=True)[1] numbers them"),
+    "an object column of strings": (np.array(["a", "b", "a"], object), "integers, but got strings; np.unique(y,"),
+    "one-hot": (np.eye(2)[[0, 1, 0]], "one a row, but got shape (3, 2); one-hot rows become integers by argmax(1)"),
+    "a column": (np.zeros((3, 1), int), "one a row, but got shape (3, 1); flatten the column"),
+    "from 1": ([1, 2, 1], "in [0, 2), but got 2; number the classes from 0: y - 1"),
+    "whole numbers": (np.array([0.0, 1.0, 0.0]), "dtype torch.float64; they are whole numbers: cast them to int"),
+}
+
+
+@pytest.mark.parametrize("case", CURES)
+def test_messages_name_the_cure(case):
+    labels, message = CURES[case]
+    with pytest.raises(ValueError, match=f"Expected `y` to be .*{re.escape(message)}"):
+        check_labels(labels, 3, 2, CPU, "y")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 0.5, 1], "integers, but got dtype torch.float64"),
+        ([0, 3, 1], "in [0, 2), but got 3"),
+        ([0, 1, 2], "in [0, 2), but got 2"),
+        ([-1, 0, 2], "in [0, 2), but got -1"),
+        (None, "a numpy array, a torch tensor or nested numbers, but got NoneType"),
+    ],
+)
+def test_a_cure_is_named_only_where_it_would_help(labels, message):
+    with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
+        check_labels(labels, 3, 2, CPU)
+
+
+def test_labels_are_not_left_out():
+    with pytest.raises(ValueError, match="Expected `labels` to be a numpy array, .*, but got NoneType"):
+        check_held_out(np.zeros((2, 2)), None)
+
+
+def test_rounded_rows_and_logits_are_told_what_to_do():
+    rounded = np.array([[0.3333, 0.3333, 0.3333], [0.2, 0.3, 0.4998]])
+    with pytest.raises(ValueError, match="off by 0.0002; divide rounded rows by their sums"):
+        scan_probs(rounded)
+    scan_probs(rounded / rounded.sum(1, keepdims=True))
+    with pytest.raises(ValueError, match="off by 0.5$"):
+        scan_probs(rounded / 2)
+    with pytest.raises(ValueError, match="but got -2.0; logits become probabilities by the softmax"):
+        scan_probs(np.array([[3.0, -2.0]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("n", "k"), [(2, 2), (200, 10), (20, 1000)])
+def test_probabilities_are_no_logits(n, k, dtype):
+    probs = torch.randn(n, k, generator=torch.Generator().manual_seed(0)).softmax(1).to(dtype)
+    with pytest.raises(ValueError, match="Expected `z` to be logits, from before the softmax, but got rows in"):
+        check_logits(probs, "z")
+    check_logits(probs.float().clip(1e-12).log())  # the cure
+    check_logits(probs + 1)  # and the way for logits that look so by chance
+
+
+def test_logits_that_are_nearly_probabilities():
+    """One row proves nothing, one-hot rows are a toy, and a single row outside is enough to be logits."""
+    check_logits(np.array([[0.25, 0.75]]))
+    check_logits(np.eye(3))
+    check_logits(np.array([[0.25, 0.75], [0.5, 0.5], [0.3, 0.72]]))
+    check_logits(np.array([[0.25, 0.75], [1.2, -0.2]]))
+    check_logits(np.array([[0.25, 0.5], [0.75, 0.5]]))  # the sums are right on average

@@ -1,6 +1,7 @@
 """Data: splits that never overlap, the long-tailed profile, the real files where present."""
 
 import io
+import socket
 
 import numpy as np
 import pytest
@@ -28,10 +29,17 @@ def test_download_leaves_nothing_when_it_fails(cache):
 def test_a_connection_that_ends_early_leaves_nothing(cache, monkeypatch):
     response = io.BytesIO(b"half")
     response.headers, response.url = {"Content-Length": "8"}, "https://example.org/x"
-    monkeypatch.setattr(prepare.urllib.request, "urlopen", lambda url: response)
+    monkeypatch.setattr(prepare.urllib.request, "urlopen", lambda url, timeout: response)
     with pytest.raises(OSError, match="ended after 4 of 8 bytes"):
         prepare.download("https://example.org/x", cache / "archives" / "x")
     assert not list((cache / "archives").iterdir())
+
+
+def test_a_silent_server_is_given_up(cache, monkeypatch):
+    monkeypatch.setattr(prepare, "TIMEOUT", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(TimeoutError):
+        prepare.download(f"http://127.0.0.1:{server.getsockname()[1]}/x", cache / "archives" / "x")
+    assert not (cache / "archives").exists()
 
 
 def test_a_source_behind_a_registration_says_so(cache):
@@ -66,6 +74,16 @@ def test_digits_are_real_and_split_without_overlap():
     train = splits[0].inputs / 255
     assert train.mean() == pytest.approx(DATASETS["digits"].mean[0], abs=5e-3)
     assert train.std() == pytest.approx(DATASETS["digits"].std[0], abs=5e-3)
+
+
+@pytest.mark.parametrize("seed", [None, -1, 0.5, True, np.random.default_rng(0)])
+def test_a_split_has_a_number(seed):
+    """None would draw another split at every call, and train and val would overlap."""
+    for call in (lambda: load_split("digits", "val", seed=seed), lambda: data.vocabulary("20newsgroups", seed=seed)):
+        with pytest.raises(ValueError, match="Expected `seed` to be an integer >= 0, but got"):
+            call()
+    same = (load_split("digits", "val", seed=s).inputs for s in (3, np.int64(3)))
+    np.testing.assert_array_equal(*same)
 
 
 def test_missing_files_say_the_command(cache):

@@ -6,6 +6,7 @@ from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.keys import ALIASES, Key, make
 from calibkit.losses import LOSSES
 from calibkit.objectives import OBJECTIVES
+from calibkit.training import assemble
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,12 @@ def test_build_knows_names_and_options():
         calibrator("platt")
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):
         calibrator("cts:hinge")
+
+
+def test_an_option_that_the_data_decide_is_refused():
+    for key in ("crl n_samples=5", "acls indicator=ranking n_samples=5"):
+        with pytest.raises(ValueError, match=f"Expected `loss` to be without n_samples, .*, but got '{key}'"):
+            assemble("digits", "small_cnn", key, "smoke")
 
 
 def test_what_takes_any_option_is_given_it():

@@ -37,33 +37,41 @@ def test_files_without_meta_and_bad_files(tmp_path):
     np.savez(tmp_path / "half.npz", val_logits=Z, val_labels=Y)
     with pytest.raises(ValueError, match="without test_logits, test_labels"):
         Logits.load(tmp_path / "half.npz")
-    np.savez(tmp_path / "pickle.npz", **{**arrays, "meta": np.array({"a": 1}, dtype=object)})
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        Logits.load(tmp_path / "pickle.npz")
+    for name, meta, message in (
+        (
+            "pickle",
+            np.array({"a": 1}, dtype=object),
+            "objects, which only pickle could read, as meta.npy in '.*pickle.npz'",
+        ),
+        ("text", np.array("{'a': 1}"), "a file with facts in JSON, but got .* in '.*text.npz'"),
+        ("deep", np.array("[" * 10**5), "a file with facts in JSON, but got .*recursion.* in '.*deep.npz'"),
+        ("list", np.array("[1]"), "a file with facts as a JSON object, but got list in '.*list.npz'"),
+    ):
+        np.savez(tmp_path / f"{name}.npz", **{**arrays, "meta": meta})
+        with pytest.raises(ValueError, match=f"Expected `path` to be .*{message}"):
+            Logits.load(tmp_path / f"{name}.npz")
     with pytest.raises(FileNotFoundError):
         Logits.load(tmp_path / "absent.npz")
+
+
+P = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ((Z, Y, Z[:, :2], Y), r"Expected `labels` to be in \[0, 2\), but got 2"),
+        ((Z, Y, Z[:, :2], Y), r"Expected `test_labels` to be in \[0, 2\), but got 2"),
         ((Z, Y, Z[:, :2], np.array([0, 1])), r"Expected `test_logits` to be of shape \(M, 3\)"),
-        ((np.where(Z > 2, np.nan, Z), Y, Z, Y), "Expected `logits` to be finite"),
-        ((Z[0], Y, Z, Y), r"Expected `logits` to be of shape \(N, K\)"),
-        ((Z, Y[:1], Z, Y), r"Expected `labels` to be of shape \(2,\)"),
+        ((np.where(Z > 2, np.nan, Z), Y, Z, Y), "Expected `val_logits` to be finite"),
+        ((Z[0], Y, Z, Y), r"Expected `val_logits` to be of shape \(N, K\)"),
+        ((Z, Y[:1], Z, Y), r"Expected `val_labels` to be of shape \(2,\)"),
+        ((Z, Y + 1, Z, Y), r"Expected `val_labels` to be in .* but got 3; number the classes from 0: val_labels - 1"),
+        ((Z, None, Z, Y), "Expected `val_labels` to be a numpy array, .*, but got NoneType"),
+        ((Z, Y, Z, None), "Expected `test_labels` to be a numpy array, .*, but got NoneType"),
+        ((P, Y, Z, Y), "Expected `val_logits` to be logits, from before the softmax, but got rows in"),
+        ((Z, Y, P, Y), "Expected `test_logits` to be logits, from before the softmax, but got rows in"),
     ],
 )
 def test_bad_arrays(arrays, message):
     with pytest.raises(ValueError, match=message):
         Logits(*arrays)
-
-
-def test_find_lists_what_it_knows(tmp_path):
-    with pytest.raises(ValueError, match="Expected `logits` to be one of"):
-        module.find("cifar10/absent")
-    path = Logits(Z, Y, Z, Y).save(tmp_path / "mine.npz")
-    assert module.find(str(path)).n_classes == 3
-    assert list(module.zoo(tmp_path)) == []
-    Logits(Z, Y, Z, Y).save(tmp_path / "toy" / "net-s0.npz")
-    assert list(module.zoo(tmp_path)) == ["toy/net-s0"]

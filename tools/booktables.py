@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from calibkit import results
+from calibkit.keys import Key
 
 SHORT = {
     "neural_clamping": "NC",
@@ -29,8 +30,9 @@ SHORT = {
 
 def verdicts(pages: Container[str]) -> list[str]:
     """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one."""
-    lines = ["| | table | printed | " + " | ".join(results.VERDICTS) + " |", "|---|---" + "|--:" * 5 + "|"]
-    for (paper, table), counts in results.summary().iterrows():
+    summary = results.summary()
+    lines = ["| | table | " + " | ".join(summary.columns) + " |", "|---|---" + "|--:" * len(summary.columns) + "|"]
+    for (paper, table), counts in summary.iterrows():
         name = f"[{SHORT[paper]}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else SHORT[paper]
         lines.append(f"| {name} | {table} | " + " | ".join(map(str, counts)) + " |")
     return lines
@@ -55,7 +57,8 @@ def number(text: str) -> str:
     """
     metric, dataset, model, rest = text.split(maxsplit=3)
     loss, _, method = rest.rpartition(" | ")
-    wanted = {"metric": metric, "dataset": dataset, "model": model, "method": method, "loss": loss or "cross_entropy"}
+    keys = {"method": str(Key.parse(method)), "loss": str(Key.parse(loss or "cross_entropy"))}
+    wanted = {"metric": metric, "dataset": dataset, "model": model, **keys}
     rows = results.load("ours")
     for column, value in wanted.items():
         rows = rows[rows[column] == value]
@@ -101,7 +104,7 @@ class Registry(Computed):
 
 
 def setup(app: Sphinx) -> dict:
-    """Register both directives."""
+    """Register the role and both directives."""
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
     app.add_directive("registry", Registry)

@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-from zipfile import BadZipFile
 
 from calibkit._checks import expected
-from calibkit._files import read_npz
+from calibkit._files import read_json, read_npz
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.dir_odir import DirODIR
 from calibkit.calibrators.ets import ETS
@@ -77,12 +75,12 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
         FileNotFoundError: no such file.
     """
     try:
-        arrays = read_npz(path)
-        header = json.loads(str(arrays.pop("header")), object_hook=_objective_from_json)
+        header = read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
         cls = CALIBRATORS[ALIASES.get(header["calibrator"], header["calibrator"])]
-        return cls(**header["options"]).load_state_dict(arrays)
-    except (KeyError, TypeError, ValueError, BadZipFile) as error:
-        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}") from error
+        result = cls(**header["options"])
+        return result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {error}") from error
 
 
 def _objective_from_json(entry: dict[str, object]) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -14,10 +15,12 @@ from calibkit._checks import check_int, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.greedy import greedy_search
-from calibkit.fitting.grid import TEMPERATURES, check_grid, ece_of_temperatures
+from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
+from calibkit.fitting.replay import Solver
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature, temperature_bounds
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, ObjectiveName, get
 
 
 class ClassTemperatureScaling(Calibrator):
@@ -28,13 +31,17 @@ class ClassTemperatureScaling(Calibrator):
     among those that do not lower the accuracy on the held-out data. The ECE falls monotonically; the search ends when a
     round over all classes changes nothing. The argmax may change, so accuracy is kept on the held-out data alone.
 
-    With a smooth objective (``"nll"``, ``"cls"``, ...) the K log-temperatures at its optimum, by gradients, with no
-    constraint on accuracy: what the class-loss paper (Jung et al. 2023) calls CTS is ``objective="nll"`` or ``"cls"``.
+    With a smooth objective (``"nll"``, ``"class_loss_scaling"``, ...) the K log-temperatures at its optimum, by
+    gradients, with no constraint on accuracy: what the class-loss paper (Jung et al. 2023) calls CTS is
+    ``objective="nll"`` or ``"class_loss_scaling"``.
+
+    No fit is worse than the logits as they are by its own objective; where the weights of the objective depend on the
+    losses, by the sum with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object.
-        grid: temperatures searched for ``"ece"``, rising; 0.1, 0.2, ..., 10.0 (section III says 0 to 10 in steps of
-            0.1, of which 0 is no temperature).
+        grid: temperatures searched for ``"ece"``, rising; None (default) is 0.1, 0.2, ..., 10.0 (section III says 0 to
+            10 in steps of 0.1, of which 0 is no temperature). With 1 among them the ECE is no higher than before.
         n_bins: bins of ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III).
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
         accuracy_constraint: False is the paper's U-CTS, which takes the lowest ECE at any accuracy.
@@ -56,7 +63,7 @@ class ClassTemperatureScaling(Calibrator):
 
     Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay
     equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
-    and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K) (``_greedy``).
+    and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K).
 
     Example:
         >>> import numpy as np
@@ -74,13 +81,13 @@ class ClassTemperatureScaling(Calibrator):
 
     def __init__(
         self,
-        objective: str | Objective = "ece",
+        objective: ObjectiveName | Objective = "ece",
         *,
-        grid: Sequence[float] = TEMPERATURES,
+        grid: Sequence[float] | None = None,
         n_bins: int = 15,
         max_sweeps: int = 5,
         accuracy_constraint: bool = True,
-        solver: str = "exact",
+        solver: Solver = "exact",
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
@@ -96,8 +103,9 @@ class ClassTemperatureScaling(Calibrator):
         elif objective.smooth:
             temperatures, history = fit_class_temperatures(objective, logits, labels), []
         else:
-            grid = torch.tensor(self.grid, dtype=torch.float64, device=logits.device)
-            start = self.grid[int(ece_of_temperatures(logits, labels, grid, objective.n_bins).argmin())]
+            grid = self.grid or TEMPERATURES
+            start = lowest_ece(logits, labels, grid, objective.n_bins)
+            grid = torch.tensor(grid, dtype=torch.float64, device=logits.device)
             temperatures, history = greedy_search(
                 logits, labels, start, grid, objective.n_bins, self.max_sweeps, self.accuracy_constraint
             )
@@ -111,21 +119,22 @@ class ClassTemperatureScaling(Calibrator):
 def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor) -> Tensor:
     """(K,) temperatures at the optimum (or fixed point) of a smooth objective: L-BFGS on log T, from the single best T.
 
-    The log-temperatures stay within the bounds of ``temperature_bounds``; a RuntimeWarning names the classes that end
-    there, as one without a label may.
+    The log-temperatures stay within the bounds of ``temperature_bounds``, widened to hold the single best T; a
+    RuntimeWarning names the classes that end at one, as a class without a label may.
     """
-    low, high = (float(np.log(t)) for t in temperature_bounds(logits))
-    start = torch.full((logits.shape[1],), fit_temperature(objective, logits, labels), dtype=torch.float64)
-    start = start.log().clamp(low, high).to(logits.device)
+    single, (coldest, hottest) = fit_temperature(objective, logits, labels), temperature_bounds(logits)
+    low, high = math.log(min(coldest, single)), math.log(max(hottest, single))
+    start = logits.new_full((logits.shape[1],), math.log(single), dtype=torch.float64)
 
     def forward(x: Tensor, z: Tensor) -> Tensor:
         return z * torch.exp(-x.clamp(low, high))
 
     def backward(x: Tensor, z: Tensor, g: Tensor, grad: Tensor) -> None:
-        inside = (x > low) & (x < high)
-        grad -= (g.mul_(z).sum(0) * torch.exp(-x)).where(inside, 0.0)
+        free = (x > low) & (x < high)
+        grad -= (g.mul_(z).sum(0) * torch.exp(-x)).where(free, 0.0)
 
     x = fit_smooth(objective, logits, labels, start, forward, backward, curvature=_curvature(logits, start))
+    x = no_worse(objective, logits, labels, x, start, forward)
     at_bound = ((x <= low) | (x >= high)).nonzero()[:, 0].tolist()
     if at_bound:
         warnings.warn(f"the temperatures of classes {at_bound} are at a bound", RuntimeWarning, stacklevel=4)

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.replay import Solver
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get, losses
+from calibkit.objectives import Objective, SmoothName, get
 
 
 class ETS(Calibrator):
@@ -59,7 +61,7 @@ class ETS(Calibrator):
 
     state = ("temperature", "weights")
 
-    def __init__(self, objective: str | Objective = "nll", *, solver: str = "exact") -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
         super().__init__()
         self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
 
@@ -102,14 +104,7 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
     x = logits.new_tensor([0.98, 0.01, 0.01], dtype=torch.float64).sqrt()
     x = fit_smooth(objective, logits, labels, x, forward, backward)
     scaled = x.new_tensor([1.0, 0.0, 0.0])
-    if not objective.adaptive:
-
-        def value(x: Tensor) -> Tensor:
-            ce = losses(logits, labels, x, forward, objective.smoothing)
-            return objective.weights(ce, labels, logits.shape[1]) @ objective.transform(ce)[0]
-
-        x = min(x, scaled, key=lambda x: float(value(x)))
-    return _simplex(x)
+    return _simplex(no_worse(objective, logits, labels, x, scaled, forward))
 
 
 def _simplex(x: Tensor) -> Tensor:

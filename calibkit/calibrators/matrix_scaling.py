@@ -7,7 +7,7 @@ from torch import Tensor
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator, ridge_to_temperature
 from calibkit.fitting.cross_validation import Strengths
-from calibkit.objectives import Objective
+from calibkit.objectives import Objective, SmoothName
 
 
 class MatrixScaling(AffineCalibrator):
@@ -53,7 +53,7 @@ class MatrixScaling(AffineCalibrator):
         [[0.75, 0.25], [0.2, 0.8]]
     """
 
-    def __init__(self, objective: str | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
         super().__init__(objective, n_folds, lam=lam)
 
     def _strongest(self, n_classes: int) -> Strengths:

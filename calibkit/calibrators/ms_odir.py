@@ -8,7 +8,7 @@ from torch import Tensor
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator
 from calibkit.fitting.cross_validation import Strengths
-from calibkit.objectives import Objective
+from calibkit.objectives import Objective, SmoothName
 
 
 class MSODIR(AffineCalibrator):
@@ -65,7 +65,7 @@ class MSODIR(AffineCalibrator):
 
     def __init__(
         self,
-        objective: str | Objective = "nll",
+        objective: SmoothName | Objective = "nll",
         *,
         lam: float | None = None,
         mu: float | None = None,

@@ -11,9 +11,11 @@ from torch import Tensor
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.replay import Solver
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get, losses
+from calibkit.objectives import Objective, SmoothName, get
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
@@ -75,13 +77,13 @@ class PTS(Calibrator):
 
     def __init__(
         self,
-        objective: str | Objective = "nll",
+        objective: SmoothName | Objective = "nll",
         *,
         top_k: int = 10,
         hidden: Sequence[int] = (5, 5),
         weight_decay: float = 10.0,
         seed: int = 0,
-        solver: str = "exact",
+        solver: Solver = "exact",
     ) -> None:
         super().__init__()
         if not isinstance(hidden, list | tuple) or not hidden:
@@ -139,15 +141,10 @@ class PTS(Calibrator):
         def penalty(x: Tensor) -> tuple[float, Tensor]:
             return float((decay * x) @ x), 2 * decay * x
 
-        def value(x: Tensor) -> float:
-            ce = losses(logits, labels, x, forward, objective.smoothing)
-            return float(objective.weights(ce, labels, logits.shape[1]) @ objective.transform(ce)[0])
-
         best = fit_smooth(
             objective, logits, labels, x, forward, backward, penalty=penalty, tolerance=1e-10, max_iter=3000
         )
-        if not objective.adaptive:
-            best = min(best, x, key=value)
+        best = no_worse(objective, logits, labels, best, x, forward)
         weight, bias = layers(best, sizes)[0]  # views: the inputs' scale goes into the first layer
         weight /= std
         bias -= weight @ mean

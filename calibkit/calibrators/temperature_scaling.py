@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from calibkit._checks import check_int
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator
-from calibkit.fitting.grid import TEMPERATURES, check_grid, ece_of_temperatures
+from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
+from calibkit.fitting.replay import Solver
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, ObjectiveName, get
 
 
 class TemperatureScaling(Calibrator):
@@ -22,19 +22,23 @@ class TemperatureScaling(Calibrator):
     convex in 1/T. It is found by Newton's method on blocked float64 passes (two over all rows, after a warm start on
     a part of them); float32 logits give the same T as their float64 copies to about 1e-8.
 
+    No fit is worse than T = 1 by its own objective; where the weights of the objective depend on the losses, by the sum
+    with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.
+
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object. ``"nll"`` (default) is Guo et al.;
-            ``"ece"`` searches ``grid`` for the lowest ECE, and the smallest T wins ties; ``"cls"`` finds the fixed
-            point of class-wise loss scaling.
-        grid: temperatures searched for ``"ece"``, rising; 0.1, 0.2, ..., 10.0 as in Mukhoti et al. 2020.
+            ``"ece"`` searches ``grid`` for the lowest ECE, and the smallest T wins ties; ``"class_loss_scaling"``
+            finds its fixed point.
+        grid: temperatures searched for ``"ece"``, rising; None (default) is 0.1, 0.2, ..., 10.0, as in Mukhoti et al.
+            2020. With 1 among them the ECE is no higher than before.
         n_bins: bins of ``"ece"``; 15 as in Guo et al.
         solver: ``"exact"``, or ``"sctl"`` for the fit of Jung et al. 2023 as their code runs it: float32, L-BFGS from
             T = 1 without a line search, which often stops before the optimum. Only for reproducing their tables.
 
     Attributes:
         temperature: T > 0; None before ``fit``. A RuntimeWarning tells where it is a bound of the search, 0.01 or
-            1,000 times the spread of the logits within a row: on separable data (every label has the largest logit)
-            the best T is 0, and on logits that tell nothing it is infinite.
+            1,000 times the typical spread of the logits within a row, or 1 where that lies outside: on separable data
+            (every label has the largest logit) the best T is 0, and on logits that tell nothing it is infinite.
 
     Raises:
         ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1,
@@ -58,11 +62,11 @@ class TemperatureScaling(Calibrator):
 
     def __init__(
         self,
-        objective: str | Objective = "nll",
+        objective: ObjectiveName | Objective = "nll",
         *,
-        grid: Sequence[float] = TEMPERATURES,
+        grid: Sequence[float] | None = None,
         n_bins: int = 15,
-        solver: str = "exact",
+        solver: Solver = "exact",
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
@@ -75,8 +79,7 @@ class TemperatureScaling(Calibrator):
         elif objective.smooth:
             self.temperature = fit_temperature(objective, logits, labels)
         else:
-            grid = torch.tensor(self.grid, dtype=torch.float64)
-            self.temperature = self.grid[int(ece_of_temperatures(logits, labels, grid, objective.n_bins).argmin())]
+            self.temperature = lowest_ece(logits, labels, self.grid or TEMPERATURES, objective.n_bins)
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).softmax(1)

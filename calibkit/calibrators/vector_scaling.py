@@ -7,7 +7,7 @@ from torch import Tensor
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator, ridge_to_temperature
 from calibkit.fitting.cross_validation import Strengths
-from calibkit.objectives import Objective
+from calibkit.objectives import Objective, SmoothName
 
 
 class VectorScaling(AffineCalibrator):
@@ -57,7 +57,7 @@ class VectorScaling(AffineCalibrator):
 
     diagonal = True
 
-    def __init__(self, objective: str | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
         super().__init__(objective, n_folds, lam=lam)
 
     def _strongest(self, n_classes: int) -> Strengths:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from calibkit._checks import check_choice, expected
+from calibkit._checks import check_choice, check_int, expected
 from calibkit._extras import needs
 from calibkit._folders import cache
 from calibkit.data import newsgroups
@@ -29,6 +29,7 @@ __all__ = ["DATASETS", "Dataset", "Split", "available", "files", "load_split", "
 
 #: The label of pixels without a class: what every loss leaves out by default (``ignore_index``).
 IGNORE = -100
+SplitName = Literal["train", "val", "test"]
 
 
 class Split(NamedTuple):
@@ -123,7 +124,7 @@ def available(name: str) -> bool:
     return name == "digits" or all(path.exists() for paths in files(name).values() for path in paths)
 
 
-def load_split(name: str, split: str, *, seed: int = 0) -> Split:
+def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     """One split of a data set.
 
     Where there is no validation file, ``val`` is carved from the training files: a permutation drawn with ``seed``
@@ -141,7 +142,7 @@ def load_split(name: str, split: str, *, seed: int = 0) -> Split:
         Split: inputs, a memory map for images where nothing was carved, and labels.
 
     Raises:
-        ValueError: an unknown name or split.
+        ValueError: an unknown name or split, or a seed that is no integer >= 0.
         FileNotFoundError: the cache lacks the files; the message says the command that makes them.
 
     Example:
@@ -150,7 +151,8 @@ def load_split(name: str, split: str, *, seed: int = 0) -> Split:
         ((497, 8, 8, 1), [2, 5, 4, 4])
     """
     spec = DATASETS[check_choice("name", name, DATASETS)]
-    check_choice("split", split, ("train", "val", "test"))
+    check_choice("split", split, get_args(SplitName))
+    seed = check_int("seed", seed, 0)
     if name == "digits":
         return _digits(split, seed)
     inputs, labels = _read(name, spec.test if split == "test" else "train" if spec.n_val else split)
@@ -171,12 +173,12 @@ def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
     They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters.
 
     Raises:
-        ValueError: a data set of another kind.
+        ValueError: a data set of another kind, or a seed that is no integer >= 0.
         FileNotFoundError: the cache lacks the files.
     """
     if DATASETS[check_choice("name", name, DATASETS)].kind != "text":
         raise expected("name", "a data set of kind text", repr(name))
-    return _vocabulary(name, seed, cache())
+    return _vocabulary(name, check_int("seed", seed, 0), cache())
 
 
 @lru_cache(maxsize=2)

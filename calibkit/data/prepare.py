@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from calibkit._files import remove_strays, write_atomic
 from calibkit._folders import cache
 from calibkit.data import (
     DATASETS,
+    SplitName,
     camvid,
     cifar,
     cub200,
@@ -30,6 +31,9 @@ from calibkit.data import (
     voc2012,
 )
 from calibkit.data._archive import File
+
+#: Seconds that a server may be silent.
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ SOURCES: dict[str, Source] = {
 
 
 def prepare(
-    name: str, archive: str | os.PathLike | None = None, splits: Collection[str] = ("train", "val", "test")
+    name: str, archive: str | os.PathLike | None = None, splits: Collection[SplitName] = get_args(SplitName)
 ) -> Path:
     """Write the files of a data set that are missing; returns their folder. What is there is left alone.
 
@@ -77,7 +81,7 @@ def prepare(
     name = DATASETS[name].base or name if name in DATASETS else name
     source = SOURCES[check_choice("name", name, SOURCES)]
     for split in splits:
-        check_choice("splits", split, ("train", "val", "test"))
+        check_choice("splits", split, get_args(SplitName))
     targets = {split: paths for split, paths in files(name).items() if split in splits}
     targets = {split: paths for split, paths in targets.items() if not all(path.exists() for path in paths)}
     folder = cache() / name
@@ -119,9 +123,9 @@ def _verified(file: File, archive: str | os.PathLike | None, n_files: int) -> Pa
 
 
 def download(url: str, path: Path) -> Path:
-    """Fetch ``url`` to ``path`` unless it is there; a broken download leaves nothing."""
+    """Fetch ``url`` to ``path`` unless it is there; one that breaks, or is silent for ``TIMEOUT``, leaves nothing."""
     if not path.exists():
-        with urllib.request.urlopen(url) as response:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             write_atomic(path, lambda stream: _copy(response, stream))
     return path
 

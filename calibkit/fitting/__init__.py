@@ -1,5 +1,12 @@
 r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
 
+- ``contract``: what every calibrator has; ``safeguard``: none ends worse than the network as it is,
+- ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
+- ``smooth``: any parameters by L-BFGS, and the fixed point of an adaptive objective,
+- ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
+  minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
+- ``replay``: the authors' optimisers, step by step; ``scores``: pieces of binning, isotonic regression and splines.
+
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
 gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the
 rest on float32 or float64 logits, a cache-sized block of rows at a time:
@@ -19,7 +26,16 @@ True
 """
 
 from calibkit.fitting.contract import Calibrator, Fitted
-from calibkit.fitting.smooth import Minimum, fit_smooth, minimize, value_and_grad
+from calibkit.fitting.smooth import Minimum, fit_smooth, fixed_point, minimize, value_and_grad
 from calibkit.fitting.temperature import fit_temperature
 
-__all__ = ["Calibrator", "Fitted", "Minimum", "fit_smooth", "fit_temperature", "minimize", "value_and_grad"]
+__all__ = [
+    "Calibrator",
+    "Fitted",
+    "Minimum",
+    "fit_smooth",
+    "fit_temperature",
+    "fixed_point",
+    "minimize",
+    "value_and_grad",
+]

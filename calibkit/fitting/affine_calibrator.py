@@ -14,8 +14,9 @@ from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
+from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, get
+from calibkit.objectives import Objective, SmoothName, get
 
 
 class AffineCalibrator(Calibrator):
@@ -29,7 +30,7 @@ class AffineCalibrator(Calibrator):
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
     diagonal: ClassVar[bool] = False
 
-    def __init__(self, objective: str | Objective, n_folds: int, **penalties: float | None) -> None:
+    def __init__(self, objective: SmoothName | Objective, n_folds: int, **penalties: float | None) -> None:
         super().__init__()
         self.objective, self.n_folds = objective, check_int("n_folds", n_folds, 2)
         for name, value in penalties.items():
@@ -69,6 +70,7 @@ class AffineCalibrator(Calibrator):
             x, strengths = start, (math.inf,) * len(given)
         else:
             x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
+            x = no_worse(objective, z, labels, x, start, affine.apply)
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
         columns = x.T.cpu().numpy()

@@ -139,25 +139,25 @@ def _strongest(sample: Sample, m: int) -> Tensor:
 def _add_strong(h: Tensor, directions: Tensor, q: Tensor, f: Tensor) -> Tensor:
     """Adds a block of rows to each class's own part (K, R, R) in the directions; returns the rest of the features."""
     axes = directions.to(f.dtype)
-    along = f @ axes
-    h += (q.T @ (along[:, :, None] * along[:, None]).flatten(1)).view_as(h)
-    return f.addmm(along, axes.T, alpha=-1)
+    components = f @ axes
+    h += (q.T @ (components[:, :, None] * components[:, None]).flatten(1)).view_as(h)
+    return f.addmm(components, axes.T, alpha=-1)
 
 
 def coordinates(curvature: Curvature, ridge: Ridge | None, x: Tensor) -> Metric:
     """The coordinates of all parts side by side, with the penalty's curvature added to each."""
     k, m = x.shape
-    more, added = (torch.zeros_like(x), FREE) if ridge is None else (2 * ridge.strength, 0.0)
+    penalty, jitter = (torch.zeros_like(x), FREE) if ridge is None else (2 * ridge.strength, 0.0)
     if curvature.joint is not None:
-        solve, pull = _whitened(curvature.joint, more.view(-1), added)
+        solve, pull = _whitened(curvature.joint, penalty.view(-1), jitter)
         return Metric(k * m, lambda v: solve(v).view(k, m), lambda g: pull(g.reshape(-1)))
     parts = []
     if curvature.pair is not None:
-        parts.append(_pair(curvature.pair, more, x, added))
+        parts.append(_pair(curvature.pair, penalty, x, jitter))
     if curvature.own is not None:
-        parts.append(_own(curvature, more, added))
+        parts.append(_own(curvature, penalty, jitter))
     if ridge is not None and not is_diagonal(x):
-        common = more.sum(0).rsqrt().nan_to_num(posinf=0.0)
+        common = penalty.sum(0).rsqrt().nan_to_num(posinf=0.0)
         parts.append(Metric(m, lambda v: (v * common).expand(k, m), lambda g: g.sum(0) * common))
     return parts[0] if len(parts) == 1 else _side_by_side(parts)
 
@@ -176,7 +176,7 @@ def _side_by_side(parts: list[Metric]) -> Metric:
     return Metric(sum(sizes), step, lambda g: torch.cat([part.pull(g) for part in parts]))
 
 
-def _pair(h: Tensor, more: Tensor, x: Tensor, added: float) -> Metric:
+def _pair(h: Tensor, penalty: Tensor, x: Tensor, jitter: float) -> Metric:
     """Coordinates of the diagonal of W and b."""
     k, m = x.shape
     index = torch.arange(k, device=x.device)
@@ -185,7 +185,7 @@ def _pair(h: Tensor, more: Tensor, x: Tensor, added: float) -> Metric:
     def gather(a: Tensor) -> Tensor:
         return a.T.gather(0, columns).view(-1)
 
-    solve, pull = _whitened(h, gather(more), added)
+    solve, pull = _whitened(h, gather(penalty), jitter)
     return Metric(
         2 * k,
         lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T,
@@ -193,15 +193,15 @@ def _pair(h: Tensor, more: Tensor, x: Tensor, added: float) -> Metric:
     )
 
 
-def _own(curvature: Curvature, more: Tensor, added: float) -> Metric:
+def _own(curvature: Curvature, penalty: Tensor, jitter: float) -> Metric:
     """Coordinates of each class's row of x."""
-    (k, m), h, u = more.shape, curvature.own, curvature.directions
+    (k, m), h, u = penalty.shape, curvature.own, curvature.directions
     if u is None:
-        solve, pull = _whitened(h, more, added)
+        solve, pull = _whitened(h, penalty, jitter)
         return Metric(k * m, lambda v: solve(v.view(k, m)), lambda g: pull(g).view(-1))
     # With S^-2 the diagonal, G the strong part and N = S U, a class's block is S^-1 (1 + N G N^T) S^-1. The inverse
     # root of the inner matrix is 1 - N A N^T with A (R, R) from the eigenvalues of L^T N^T N L, where G = L L^T.
-    scale = (h + more).clamp_(min=LEAST).rsqrt()
+    scale = (h + penalty).clamp_(min=LEAST).rsqrt()
     values, vectors = torch.linalg.eigh(curvature.strong.double())
     lower = vectors * values.clamp_(min=0).sqrt()[:, None]
     squares = (scale.square() @ (u[:, :, None] * u[:, None]).flatten(1)).view_as(lower)
@@ -210,28 +210,30 @@ def _own(curvature: Curvature, more: Tensor, added: float) -> Metric:
     inner = (lower / (root * (root + 1))[:, None]) @ lower.mT
 
     def shrink(v: Tensor) -> Tensor:
-        along = ((v * scale) @ u)[:, None] @ inner
-        return v.addcmul(along[:, 0] @ u.T, scale, value=-1)
+        components = ((v * scale) @ u)[:, None] @ inner
+        return v.addcmul(components[:, 0] @ u.T, scale, value=-1)
 
     return Metric(k * m, lambda v: shrink(v.view(k, m)) * scale, lambda g: shrink(g * scale).view(-1))
 
 
-def _whitened(h: Tensor, more: Tensor, added: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-    """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(more)``, for h (P, P) or a batch (K, m, m).
+def _whitened(
+    h: Tensor, penalty: Tensor, jitter: float
+) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(penalty)``, for h (P, P) or a batch (K, m, m).
 
-    Scaled to a diagonal of ones, to which ``added`` is added, and more until the factors exist. Of h only the upper
+    Scaled to a diagonal of ones, to which ``jitter`` is added, and more until the factors exist. Of h only the upper
     triangle is read.
     """
-    scale = (h.diagonal(dim1=-2, dim2=-1) + more).clamp_(min=LEAST).rsqrt()
-    added = max(added, 10 * torch.finfo(h.dtype).eps)
+    scale = (h.diagonal(dim1=-2, dim2=-1) + penalty).clamp_(min=LEAST).rsqrt()
+    jitter = max(jitter, 10 * torch.finfo(h.dtype).eps)
     info = torch.ones(h.shape[:-2], dtype=torch.int32, device=h.device)
     while info.any():
         scaled = h * scale[..., None].to(h.dtype)
         scaled *= scale[..., None, :].to(h.dtype)
-        scaled.diagonal(dim1=-2, dim2=-1).fill_(1.0 + added)
+        scaled.diagonal(dim1=-2, dim2=-1).fill_(1.0 + jitter)
         lower = scaled.mT  # the same, column by column, so that it is factorised in place
         torch.linalg.cholesky_ex(lower, out=(lower, info))
-        added *= 10
+        jitter *= 10
     upper = lower.mT
 
     def step(v: Tensor) -> Tensor:

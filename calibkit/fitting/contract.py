@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import Array, check_logits, expected, like
+from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import write_npz
 from calibkit.objectives import OBJECTIVES
 
@@ -74,13 +74,19 @@ class Fitted:
         return arrays
 
     def load_state_dict(self, arrays: dict[str, np.ndarray]) -> Self:
-        """Take the state that ``state_dict`` gave; returns self."""
+        """Take the state that ``state_dict`` gave; returns self.
+
+        Raises:
+            ValueError: other entries; arrays that are not finite, temperatures that are not positive.
+        """
         wanted = {"n_classes", *self.state}
         if set(arrays) != wanted:
             raise expected("arrays", f"a state with the entries {sorted(wanted)}", sorted(arrays))
-        self.n_classes = int(arrays["n_classes"])
-        for name in self.state:
-            value = np.asarray(arrays[name])
+        values = {name: np.asarray(arrays[name]) for name in self.state}
+        for name, value in values.items():
+            _check_state(name, value)
+        self.n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
+        for name, value in values.items():
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
         return self
 
@@ -102,7 +108,7 @@ class Calibrator(Fitted):
 
     def fit(self, logits: Array, labels: Array) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self."""
-        z, y = check_logits(logits, labels)
+        z, y = check_held_out(logits, labels)
         self._fit(z, y)
         self.n_classes = z.shape[1]
         return self
@@ -110,7 +116,7 @@ class Calibrator(Fitted):
     def __call__(self, logits: Array) -> Array:
         """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``."""
         self.check_fitted()
-        z, _ = check_logits(logits)
+        z = check_logits(logits)
         if z.shape[1] != self.n_classes:
             raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(z.shape)}")
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
@@ -125,6 +131,17 @@ class Calibrator(Fitted):
     def _probs(self, logits: Tensor) -> Tensor:
         """Probabilities (n, K) of a block of rows (n, K) in float64, which is not to be overwritten."""
         raise NotImplementedError
+
+
+def _check_state(name: str, value: np.ndarray) -> None:
+    """Raise unless an entry is numbers to compute with; other single numbers than temperatures only report."""
+    if value.dtype.kind not in "biuf":
+        raise expected(name, "numbers", f"dtype {value.dtype}")
+    temperature = name in ("temperature", "temperatures")
+    if (temperature or value.ndim > 0) and not np.isfinite(value).all():
+        raise expected(name, "finite", "NaN or infinity")
+    if temperature and not (value > 0).all():
+        raise expected(name, "positive", float(value.min()))
 
 
 def _same(value: object, default: object) -> bool:

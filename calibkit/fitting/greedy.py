@@ -14,6 +14,7 @@ so a candidate costs O(N), not O(N K). What makes it fast beyond that:
   a sample whose confidences at both ends of a range of candidates share a bin ("still") needs no binning in between,
   and the still samples are summed with the bin of each fixed. Few samples are left to bin singly.
 - After a step only the samples with class i among their two largest, before or after, are computed afresh.
+- With few samples the time goes into calls, not numbers: every candidate of every sample is then taken singly.
 
 Everything is float64, and comparisons of s are made on the same quotients as a plain implementation would make them.
 """
@@ -29,6 +30,7 @@ from calibkit.objectives.ece import bin_gaps
 TIE = 1e-12  # ECEs nearer than this are equal: rounding is some 1e-15
 COLUMNS = 16  # classes whose logits are read together: a cache line of float32
 ELEMENTS = 1 << 16  # candidates times samples at a time: what stays in the cache of a CPU
+FEW = 1 << 15  # candidates times samples below which each is binned: calls cost more than numbers
 RANGE = 2.5  # ratio of the hottest to the coldest temperature of a range of candidates
 
 
@@ -128,10 +130,13 @@ class _Search:
     def accuracy(self, grid: Tensor) -> Tensor:
         """(G,) correct samples under each temperature of ``grid``, less a constant.
 
-        A sample is won by class i on a part of the grid that begins at its cold end (z > 0) or at its hot end (z < 0);
-        a binary search finds how long the part is.
+        With few samples by a look at each. Else by a binary search: a sample is won by class i on a part of the grid
+        that begins at its cold end (z > 0) or at its hot end (z < 0), and the search finds how long the part is.
         """
         n_grid = len(grid)
+        if n_grid * len(self.z) <= FEW:
+            change = (self.labels == self.i).double() - self.rival_hit
+            return _wins(self.z / grid[:, None], self.rival, self.i < self.rival_class).double() @ change
         rows = (torch.maximum(self.z / grid[0], self.z / grid[-1]) >= self.rival).nonzero()[:, 0]
         z, rival, first = self.z[rows], self.rival[rows], self.i < self.rival_class[rows]
         change = (self.labels[rows] == self.i).double() - self.rival_hit[rows]
@@ -149,6 +154,8 @@ class _Search:
 
     def candidate_eces(self, candidates: Tensor) -> Tensor:
         """(C,) ECE with class i at each of the rising ``candidates``, a range of them at a time."""
+        if len(candidates) * len(self.z) <= FEW:
+            return self._singly(candidates, slice(None)).abs_().sum(1) / len(self.labels)
         gaps = torch.zeros(len(candidates), self.n_bins, dtype=torch.float64, device=candidates.device)
         temperatures, start = candidates.tolist(), 0
         while start < len(candidates):
@@ -179,23 +186,27 @@ class _Search:
             torch.mul(z, candidates.reciprocal()[:, None], out=confidence).sub_(rival).exp_().add_(rest).reciprocal_()
             gaps.scatter_add_(1, index.expand(n, -1), confidence)
         for part in moves.split(size):
-            u, rival, rest = self.z[part] / candidates[:, None], self.rival[part], self.rest[part]
-            wins = _wins(u, rival, self.i < self.rival_class[part])
-            e = (u - rival).abs_().neg_().exp_()
-            confidence = torch.where(wins, 1.0 + rest * e, rest + e).reciprocal_()
-            hit = torch.where(wins, (self.labels[part] == self.i).double(), self.rival_hit[part])
-            gaps += bin_gaps(confidence, hit, self.n_bins)
+            gaps += self._singly(candidates, part)
+
+    def _singly(self, candidates: Tensor, rows: Tensor | slice) -> Tensor:
+        """(C, n_bins) sums of confidence less correctness over ``rows``, each sample binned under each candidate."""
+        u, rival, rest = self.z[rows] / candidates[:, None], self.rival[rows], self.rest[rows]
+        wins = _wins(u, rival, self.i < self.rival_class[rows])
+        e = (u - rival).abs_().neg_().exp_()
+        confidence = torch.where(wins, 1.0 + rest * e, rest + e).reciprocal_()
+        hit = torch.where(wins, (self.labels[rows] == self.i).double(), self.rival_hit[rows])
+        return bin_gaps(confidence, hit, self.n_bins)
 
     def set(self, t: Tensor | float) -> None:
         """Give class i the temperature t (a tensor, so that a GPU divides by it) and bring the samples up to date."""
         old, new = self.z / self.temperatures[self.i], self.z / t
-        afresh = (self.top_class == self.i) | (self.second_class == self.i) | (new >= self.top)
+        stale = (self.top_class == self.i) | (self.second_class == self.i) | (new >= self.top)
         self.total += (new - self.top).exp_() - (old - self.top).exp_()
         rises = _wins(new, self.second, self.i < self.second_class)
         self.second = torch.where(rises, new, self.second)
         self.second_class = self.second_class.masked_fill(rises, self.i)
         self.temperatures[self.i] = t
-        self.scan(afresh.nonzero()[:, 0])
+        self.scan(stale.nonzero()[:, 0])
 
 
 def _wins(u: Tensor, rival: Tensor, first: Tensor) -> Tensor:

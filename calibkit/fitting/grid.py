@@ -15,8 +15,10 @@ from calibkit.objectives.ece import bin_gaps
 TEMPERATURES = tuple(k / 10 for k in range(1, 101))
 
 
-def check_grid(grid: Sequence[float]) -> tuple[float, ...]:
-    """Positive rising temperatures, as a tuple of floats."""
+def check_grid(grid: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Positive rising temperatures, as a tuple of floats; None, which stands for ``TEMPERATURES``, stays None."""
+    if grid is None:
+        return None
     try:
         values = tuple(float(t) for t in grid)
     except (TypeError, ValueError):
@@ -24,6 +26,12 @@ def check_grid(grid: Sequence[float]) -> tuple[float, ...]:
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):
         raise expected("grid", "at least one temperature, rising", repr(grid))
     return tuple(check_real("grid", t, 0.0, open_low=True) for t in values)
+
+
+def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: int) -> float:
+    """The temperature of the grid whose ECE is lowest; the smallest wins ties."""
+    temperatures = torch.tensor(grid, dtype=torch.float64, device=logits.device)
+    return grid[int(ece_of_temperatures(logits, labels, temperatures, n_bins).argmin())]
 
 
 def ece_of_temperatures(logits: Tensor, labels: Tensor, grid: Tensor, n_bins: int) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -19,17 +20,19 @@ from torch.nn import functional
 from calibkit._checks import check_choice, expected
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, Objective
 
-SOLVERS = ("exact", "sctl")
+Solver = Literal["exact", "sctl"]
 #: (learning rate, steps) of each optimiser in turn; the schedule of three is for label smoothing and focal loss.
 CONSTANT = ((0.02, 1000),)
 SCHEDULE = ((0.005, 200), (0.003, 400), (0.001, 400))
 
 
-def check_solver(solver: str, objective: Objective) -> str:
+def check_solver(solver: Solver, objective: Objective) -> Solver:
     """A solver, and with ``"sctl"`` an objective that its code has."""
-    check_choice("solver", solver, SOLVERS)
+    check_choice("solver", solver, get_args(Solver))
     if solver == "sctl" and not isinstance(objective, NLL | LabelSmoothing | Focal | ClassLossScaling):
-        raise expected("objective", "nll, label_smoothing, focal or cls with solver='sctl'", repr(objective))
+        raise expected(
+            "objective", "nll, label_smoothing, focal or class_loss_scaling with solver='sctl'", repr(objective)
+        )
     return solver
 
 
@@ -117,22 +120,23 @@ class _ClassLoss:
         losses = torch.stack(
             [functional.cross_entropy(u[rows], self.labels[rows], reduction=self.reduction) for rows in self.classes]
         )
-        now = losses.detach()
+        current = losses.detach()
         if self.n_evaluations == 0:
-            self.first = now
+            self.first = current
         elif self.n_evaluations == 1 and self.learns:
-            self.objective = self.objective.fit_shape(self.first.double().cpu(), now.double().cpu())
+            self.objective = self.objective.fit_shape(self.first.double().cpu(), current.double().cpu())
         self.n_evaluations += 1
-        return (losses * self.weights(now)).sum()
+        return (losses * self.weights(current)).sum()
 
-    def weights(self, now: Tensor) -> Tensor:
+    def weights(self, current: Tensor) -> Tensor:
         """1 + s_c by equation 5. The exponential is numpy's, as there: its last bit moves where L-BFGS stops."""
-        centre = now.min() if self.objective.normalization == "mm" else now.mean()
+        centre = current.min() if self.objective.normalization == "mm" else current.mean()
         correction = 1 if self.objective.variant == "code" else 0
-        spread = now.std(correction=correction) if self.objective.normalization == "nd" else now.max() - now.min()
+        nd = self.objective.normalization == "nd"
+        spread = current.std(correction=correction) if nd else current.max() - current.min()
         alpha, beta = self.objective.alpha, self.objective.beta
-        power = np.exp((-((now - centre) / spread) / alpha).cpu().numpy())
-        return beta / (1 + torch.from_numpy(power).to(now.device)) - beta / 2 + 1
+        power = np.exp((-((current - centre) / spread) / alpha).cpu().numpy())
+        return beta / (1 + torch.from_numpy(power).to(current.device)) - beta / 2 + 1
 
 
 @contextmanager

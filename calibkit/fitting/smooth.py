@@ -210,8 +210,8 @@ def fit_smooth(
     def solve(x: Tensor, weights: Tensor, tolerance: float = tolerance) -> Minimum:
         def function(x: Tensor) -> tuple[float, Tensor]:
             value, grad, _ = value_and_grad(objective, logits, labels, weights, x, forward, backward)
-            more, more_grad = (0.0, 0.0) if penalty is None else penalty(x)
-            return value + more, grad + more_grad
+            added, added_grad = (0.0, 0.0) if penalty is None else penalty(x)
+            return value + added, grad + added_grad
 
         return minimize(function, x, curvature=curvature, pairs=pairs, tolerance=tolerance, max_iter=max_iter)
 
@@ -222,18 +222,38 @@ def fit_smooth(
     return best.x
 
 
-def fixed_point(solve: Callable, own_weights: Callable, x: Tensor, tolerance: float) -> Minimum:
-    """The minimum under weights that are its own, by Anderson's mixing; else under averaged weights, with a warning."""
+def fixed_point(
+    solve: Callable[[Tensor, Tensor, float], Minimum],
+    own_weights: Callable[[Tensor], Tensor],
+    x: Tensor,
+    tolerance: float,
+) -> Minimum:
+    """The minimum of an objective under weights that are its own at that minimum.
+
+    With ``m(w)`` the minimum under fixed weights w, and ``w(x)`` the weights at x: the x for which ``x = m(w(x))``.
+    Rounds of one ``solve`` each, from a point that Anderson's mixing makes of the last ones, until the weights at both
+    ends of a round agree to ``CHANGE``. Where their difference does not halve in ``PATIENCE`` rounds there is no such
+    point, for the weights jump: then they are averaged over ``AVERAGED`` rounds, with a RuntimeWarning.
+
+    Args:
+        solve: ``solve(x, weights, tolerance)``: the minimum under fixed weights, from x.
+        own_weights: (N,) weights at x, that sum to 1.
+        x: where to start, float64, of any shape.
+        tolerance: of the last ``solve``; the earlier ones are no more exact than the weights.
+
+    Returns:
+        The last minimum; ``x`` in it is the fixed point.
+    """
     starts, ends = deque(maxlen=DEPTH), deque(maxlen=DEPTH)
-    weights, change, least, since = own_weights(x), 1.0, math.inf, 0
-    while since < PATIENCE:
-        enough = max(tolerance, 1e-6 * change * change)  # no need to be far ahead of the weights
-        best = solve(x, weights, enough)
+    weights, change, least, n_stalled = own_weights(x), 1.0, math.inf, 0
+    while n_stalled < PATIENCE:
+        wanted = max(tolerance, 1e-6 * change * change)  # no need to be far ahead of the weights
+        best = solve(x, weights, wanted)
         own = own_weights(best.x)
         change = float((own - weights).abs().sum())
-        if change <= CHANGE and enough == tolerance:
+        if change <= CHANGE and wanted == tolerance:
             return best
-        least, since = (change, 0) if change < least / 2 else (least, since + 1)
+        least, n_stalled = (change, 0) if change < least / 2 else (least, n_stalled + 1)
         starts.append(x)
         ends.append(best.x)
         x = _anderson(starts, ends)
@@ -252,8 +272,8 @@ def _anderson(starts: deque, ends: deque) -> Tensor:
         return ends[-1]
     changes = torch.stack([(r - residuals[-1]).flatten() for r in residuals[:-1]], 1)
     # The shares sum to 1 with the last one and minimise the mixed residual: |r + sum_j share_j (r_j - r)|.
-    found = torch.linalg.lstsq(changes.cpu(), -residuals[-1].flatten()[:, None].cpu(), driver="gelsd")
+    solution = torch.linalg.lstsq(changes.cpu(), -residuals[-1].flatten()[:, None].cpu(), driver="gelsd").solution
     mixed = ends[-1].clone()
-    for share, end in zip(found.solution[:, 0].tolist(), ends, strict=False):
+    for share, end in zip(solution[:, 0].tolist(), ends, strict=False):
         mixed += share * (end - ends[-1])
     return mixed

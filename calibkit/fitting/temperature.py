@@ -17,8 +17,10 @@ from calibkit.objectives import Objective
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
+FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
 SCAN = 41  # points of the scan for a non-convex objective
+TOLERANCE = 1e-9  # error left in log T, in order of magnitude
 
 
 def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
@@ -26,25 +28,29 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
 
     Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left
     to do as a rule; the last one always in float64. A non-convex or adaptive objective is scanned on some rows, and of
-    several stationary points the one of lowest value is taken.
+    several stationary points the one of lowest value is taken. The value is never above that at T = 1; of an adaptive
+    objective, the value under the weights at the fixed point, held fixed.
 
     Returns:
-        T > 0. With a RuntimeWarning, a bound (0.01 or 1,000 times the root mean square of the logits within a row)
-        where the objective decreases up to it: below, when every label has the largest logit; above, when the logits
-        tell nothing about the labels.
+        T > 0. With a RuntimeWarning, a bound of ``temperature_bounds`` where the objective decreases for good up to it:
+        below, when every label has the largest logit; above, when the logits tell nothing about the labels.
     """
     coldest, hottest = temperature_bounds(logits)
     bounds = (-math.log(hottest), -math.log(coldest))
-    x = -math.log(coldest / LOWEST)
+    x = -math.log(typical_spread(logits))
     coarse = max(1, len(logits) // SUBSAMPLE)
     for stride in (coarse, FRACTION):
         some, some_labels = logits[::stride].double(), labels[::stride]
         if stride == coarse and (objective.adaptive or not objective.convex):
             x = _scan(objective, some, some_labels, x, bounds)
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
-            near = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
-            x = x if near in bounds else near
-    x = _root(objective, logits, labels, x, bounds, tolerance=1e-9)
+            rough = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+            x = x if rough in bounds else rough
+    x = _root(objective, logits, labels, x, bounds, tolerance=TOLERANCE)
+    if x in bounds:
+        x = _beyond(objective, logits, labels, x, bounds)
+    if not objective.convex and not objective.adaptive:
+        x = _no_worse_than_at_one(objective, logits, labels, x, bounds)
     if x in bounds:
         side = "one-hot" if x == bounds[1] else "uniform"
         warnings.warn(
@@ -83,14 +89,25 @@ def moments(
     return ce, first, second
 
 
-def temperature_bounds(logits: Tensor) -> tuple[float, float]:
-    """Lowest and highest temperature searched: 0.01 and 1,000 times the spread of the logits within a row.
+def typical_spread(logits: Tensor) -> float:
+    """Median over rows of the root mean square of the logits about the row's mean; 1 if all rows are constant.
 
-    The spread is the root mean square of the logits about their row means, on some 512 rows; 1 if it is 0.
+    On some 512 rows, constant ones left out. A median, so that no row that is unlike the others moves it.
     """
     some = logits[:: max(1, len(logits) // SUBSAMPLE)].double()
-    spread = float((some - some.mean(1, keepdim=True)).square().mean().sqrt()) or 1.0
-    return LOWEST * spread, HIGHEST * spread
+    unit = some.abs().amax().clamp(min=1e-300)  # nothing overflows when squared
+    spreads = (some / unit).std(1, correction=0)
+    spreads = spreads[spreads > 0]
+    return float(spreads.median() * unit) if len(spreads) else 1.0
+
+
+def temperature_bounds(logits: Tensor) -> tuple[float, float]:
+    """Lowest and highest temperature searched: 0.01 and 1,000 times the typical spread of the logits within a row.
+
+    They hold T = 1 whatever the spread, so that what ends at a bound is no worse than the network as it is.
+    """
+    spread = typical_spread(logits)
+    return min(LOWEST * spread, 1.0), max(HIGHEST * spread, 1.0)
 
 
 def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64):
@@ -118,8 +135,37 @@ def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds
     return x if slopes[0] == 0 else points[0 if slopes[0] > 0 else -1]
 
 
+def _beyond(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
+    """The optimum past the bound x, if the slope turns far from it; else the bound."""
+    colder = x == bounds[1]
+    limit = x + math.log(FAR) if colder else x - math.log(FAR)
+    _, slope, _ = _evaluate(objective, logits, labels, limit)
+    if (slope <= 0) if colder else (slope >= 0):
+        return x
+    return _root(objective, logits, labels, x, (min(x, limit), max(x, limit)), TOLERANCE, torch.float64)
+
+
+def _no_worse_than_at_one(
+    objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]
+) -> float:
+    """x, unless T = 1 has a lower value: then where the steps from there lead to, or T = 1 itself."""
+
+    def value(x: float) -> float:
+        return _evaluate(objective, logits, labels, x)[0]
+
+    if value(x) <= value(0.0):
+        return x
+    return min(_root(objective, logits, labels, 0.0, bounds, TOLERANCE, torch.float64), 0.0, key=value)
+
+
 def _root(
-    objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float], tolerance: float
+    objective: Objective,
+    logits: Tensor,
+    labels: Tensor,
+    x: float,
+    bounds: tuple[float, float],
+    tolerance: float,
+    dtype: torch.dtype | None = None,
 ) -> float:
     """The x at which the slope vanishes, near its start: steps to the root of its cubic, inside a bracket.
 
@@ -135,9 +181,10 @@ def _root(
         x: where to start.
         bounds: where to search; a bound is returned if the slope does not turn before it.
         tolerance: error left in x, in order of magnitude.
+        dtype: of the passes while steps are long; that of ``logits`` if None.
     """
     low, high = bounds
-    x, step, unseen, dtype = min(max(x, low), high), math.inf, set(bounds), logits.dtype
+    x, step, unseen, dtype = min(max(x, low), high), math.inf, set(bounds), dtype or logits.dtype
     old_slope = old_curvature = 0.0
     for _ in range(100):
         _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
@@ -159,13 +206,13 @@ def _root(
             newton = jump = -slope / rise
             for _ in range(3):
                 jump = newton - jump * jump * (a + b * jump) / rise
-            error = abs(jump * step) if objective.adaptive else (jump * step) ** 2
+            error = abs(jump * step) if objective.adaptive else jump * step * jump * step
         old_slope, old_curvature = slope, curvature
 
-        inside = low <= x + jump <= high
-        if dtype == torch.float64 and inside and (error <= tolerance or jump == 0):
+        is_bracketed = low <= x + jump <= high
+        if dtype == torch.float64 and is_bracketed and (error <= tolerance or jump == 0):
             return x + jump
-        if inside and abs(jump) <= 0.75 * abs(step):
+        if is_bracketed and abs(jump) <= 0.75 * abs(step):
             new = x + jump
         else:
             end = high if slope < 0 else low

@@ -9,13 +9,16 @@ gives a NaN loss, which the training loop sees.
 from __future__ import annotations
 
 import inspect
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibkit._checks import check_int, check_real, expected
+from calibkit._checks import check_label, check_real, expected
+
+#: Where paper and public code disagree: whose form of a loss.
+Variant = Literal["paper", "code"]
 
 
 def check_values(name: str, values: Tensor, n: int, *, ignored: Tensor | None = None, or_else: str = "") -> None:
@@ -84,7 +87,7 @@ class Loss(nn.Module):
 
     def __init__(self, ignore_index: int = -100) -> None:
         super().__init__()
-        self.ignore_index = check_int("ignore_index", ignore_index, -(2**63))
+        self.ignore_index = check_label("ignore_index", ignore_index)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss.

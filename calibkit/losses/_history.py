@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_int, expected
 from calibkit.losses._base import PenalisedLoss, check_integers, check_values
+
+#: Which samples a loss acts on: those beyond a margin, or those out of rank with their neighbour.
+Indicator = Literal["margin", "ranking"]
 
 
 class RankedLoss(PenalisedLoss):

@@ -9,12 +9,16 @@ else.
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real, expected
-from calibkit.losses._base import as_rows, cross_entropy, mean
-from calibkit.losses._history import RankedLoss, confidence_ahead
+from calibkit.losses._base import Variant, as_rows, cross_entropy, mean
+from calibkit.losses._history import Indicator, RankedLoss, confidence_ahead
+
+Part = Literal["both", "adaptive", "conditional"]
 
 
 class ACLS(RankedLoss):
@@ -60,9 +64,9 @@ class ACLS(RankedLoss):
         margin: float = 10.0,
         weight_pos: float = 0.1,
         weight_neg: float = 0.01,
-        variant: str = "code",
-        part: str = "both",
-        indicator: str = "margin",
+        variant: Variant = "code",
+        part: Part = "both",
+        indicator: Indicator = "margin",
         n_samples: int | None = None,
         ignore_index: int = -100,
     ) -> None:
@@ -70,9 +74,9 @@ class ACLS(RankedLoss):
         self.margin = check_real("margin", margin, 0.0)
         self.weight_pos = check_real("weight_pos", weight_pos, 0.0)
         self.weight_neg = check_real("weight_neg", weight_neg, 0.0)
-        self.variant = check_choice("variant", variant, ("paper", "code"))
-        self.part = check_choice("part", part, ("both", "adaptive", "conditional"))
-        self.indicator = check_choice("indicator", indicator, ("margin", "ranking"))
+        self.variant = check_choice("variant", variant, get_args(Variant))
+        self.part = check_choice("part", part, get_args(Part))
+        self.indicator = check_choice("indicator", indicator, get_args(Indicator))
         self.n_samples = n_samples
         self.uses_index = indicator == "ranking"
         if self.uses_index:

@@ -11,6 +11,7 @@ The first term wants the true class above every other, the second (binary exclus
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import check_choice, check_real
-from calibkit.losses._base import PenalisedLoss, mean
+from calibkit.losses._base import PenalisedLoss, Variant, mean
 
 GPU_BLOCK_BYTES = 1 << 26
 
@@ -87,12 +88,12 @@ class CPC(PenalisedLoss):
     """
 
     def __init__(
-        self, *, weight_1v1: float = 0.1, weight_be: float = 1.0, variant: str = "code", ignore_index: int = -100
+        self, *, weight_1v1: float = 0.1, weight_be: float = 1.0, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
         super().__init__(ignore_index=ignore_index)
         self.weight_1v1 = check_real("weight_1v1", weight_1v1, 0.0)
         self.weight_be = check_real("weight_be", weight_be, 0.0)
-        self.variant = check_choice("variant", variant, ("paper", "code"))
+        self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         n_others = z.shape[1] - 1

@@ -9,12 +9,14 @@ neighbours (the last sample's neighbour is the first).
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real
 from calibkit.losses._base import as_rows, cross_entropy, mean
-from calibkit.losses._history import RankedLoss, confidence_ahead
+from calibkit.losses._history import Indicator, RankedLoss, confidence_ahead
 
 
 class CRL(RankedLoss):
@@ -66,12 +68,12 @@ class CRL(RankedLoss):
         *,
         n_samples: int,
         weight: float = 1.0,
-        indicator: str = "ranking",
+        indicator: Indicator = "ranking",
         margin: float = 10.0,
         ignore_index: int = -100,
     ) -> None:
         super().__init__(weight, ignore_index)
-        self.indicator = check_choice("indicator", indicator, ("ranking", "margin"))
+        self.indicator = check_choice("indicator", indicator, get_args(Indicator))
         self.margin = check_real("margin", margin, 0.0)
         self._remember(n_samples)
 

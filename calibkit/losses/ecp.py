@@ -5,11 +5,13 @@ r"""Explicit confidence penalty (ECP): cross-entropy minus entropy.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice
-from calibkit.losses._base import PenalisedLoss, mean
+from calibkit.losses._base import PenalisedLoss, Variant, mean
 
 
 class ECP(PenalisedLoss):
@@ -31,9 +33,9 @@ class ECP(PenalisedLoss):
         tensor(0.3090)
     """
 
-    def __init__(self, *, weight: float = 0.1, variant: str = "code", ignore_index: int = -100) -> None:
+    def __init__(self, *, weight: float = 0.1, variant: Variant = "code", ignore_index: int = -100) -> None:
         super().__init__(weight, ignore_index)
-        self.variant = check_choice("variant", variant, ("paper", "code"))
+        self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         if self.variant == "paper":

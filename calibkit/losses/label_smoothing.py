@@ -10,11 +10,15 @@ MbLS eq. 3, ACLS eq. 4, torch. ``"K-1"`` spreads it over the wrong ones only, so
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real
 from calibkit.losses._base import Loss
+
+Convention = Literal["K", "K-1"]
 
 
 class LabelSmoothing(Loss):
@@ -37,10 +41,10 @@ class LabelSmoothing(Loss):
         tensor(0.6428)
     """
 
-    def __init__(self, *, alpha: float = 0.05, convention: str = "K", ignore_index: int = -100) -> None:
+    def __init__(self, *, alpha: float = 0.05, convention: Convention = "K", ignore_index: int = -100) -> None:
         super().__init__(ignore_index)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
-        self.convention = check_choice("convention", convention, ("K", "K-1"))
+        self.convention = check_choice("convention", convention, get_args(Convention))
 
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
         log_p = torch.log_softmax(z, 1)

@@ -5,11 +5,13 @@ r"""Margin-based label smoothing (MbLS): logits may be apart, up to a margin.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real
-from calibkit.losses._base import PenalisedLoss, mean
+from calibkit.losses._base import PenalisedLoss, Variant, mean
 
 
 class MbLS(PenalisedLoss):
@@ -38,11 +40,11 @@ class MbLS(PenalisedLoss):
     """
 
     def __init__(
-        self, *, margin: float = 10.0, weight: float = 0.1, variant: str = "code", ignore_index: int = -100
+        self, *, margin: float = 10.0, weight: float = 0.1, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
         super().__init__(weight, ignore_index)
         self.margin = check_real("margin", margin, 0.0)
-        self.variant = check_choice("variant", variant, ("paper", "code"))
+        self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         excess = torch.relu(z.max(1, keepdim=True).values - z - self.margin)

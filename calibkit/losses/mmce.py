@@ -11,11 +11,13 @@ for m right and n wrong samples. Q is exact here in O(N log N): the kernel facto
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, expected
-from calibkit.losses._base import PenalisedLoss
+from calibkit.losses._base import PenalisedLoss, Variant
 
 WIDTH = 0.4  #: of the Laplacian kernel, in the paper and in every public code.
 
@@ -55,13 +57,13 @@ class MMCE(PenalisedLoss):
     """
 
     def __init__(
-        self, *, weight: float = 2.0, weighted: bool = True, variant: str = "code", ignore_index: int = -100
+        self, *, weight: float = 2.0, weighted: bool = True, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
         super().__init__(weight, ignore_index)
         if not isinstance(weighted, bool):
             raise expected("weighted", "True or False", repr(weighted))
         self.weighted = weighted
-        self.variant = check_choice("variant", variant, ("paper", "code"))
+        self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         r, top = torch.softmax(z, 1).max(1)

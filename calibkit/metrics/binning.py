@@ -8,6 +8,7 @@ compared in it, so that float32 and float64 of the same decimals fall in the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_choice, check_int
 from calibkit.metrics._sample import Sample
+
+Scheme = Literal["width", "mass"]
 
 
 def bin_edges(n_bins: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
@@ -100,7 +103,7 @@ class ReliabilityBins:
 
 
 def reliability_bins(
-    probs: Array, labels: Array, n_bins: int = 15, scheme: str = "width", class_index: int | None = None
+    probs: Array, labels: Array, n_bins: int = 15, scheme: Scheme = "width", class_index: int | None = None
 ) -> ReliabilityBins:
     """Counts, mean confidence and accuracy in bins of confidence: what a reliability diagram draws.
 
@@ -125,12 +128,12 @@ def reliability_bins(
         >>> bins.counts.tolist(), bins.confidence.round(2).tolist(), bins.accuracy.round(2).tolist()
         ([0, 3], [nan, 0.8], [nan, 0.67])
     """
-    check_int("n_bins", n_bins, 1)
-    check_choice("scheme", scheme, ("width", "mass"))
+    n_bins = check_int("n_bins", n_bins, 1)
+    check_choice("scheme", scheme, get_args(Scheme))
     sample = Sample.of(probs, labels)
     values, hits = sample.confidence, sample.correct
     if class_index is not None:
-        check_int("class_index", class_index, 0, sample.probs.shape[1])
+        class_index = check_int("class_index", class_index, 0, sample.probs.shape[1])
         values, hits = sample.probs[:, class_index].contiguous(), sample.labels == class_index
     if scheme == "width":
         index, edges = width_bins(values, n_bins), bin_edges(n_bins, values.dtype)

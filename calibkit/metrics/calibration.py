@@ -8,10 +8,10 @@ from torch import Tensor
 from calibkit._checks import Array, check_choice, check_int
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, mass_bins, width_bins
-from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, peer_error
+from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, peer_error
 
 
-def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: str | None = None) -> float:
+def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None = None) -> float:
     r"""Expected calibration error (ECE) of the top label, equal-width bins.
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
@@ -44,8 +44,7 @@ def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: str | None = Non
 
     Differs from the paper: Guo et al. leave open where a confidence of 0 or on an edge belongs; sums are in float64.
     """
-    check_int("n_bins", n_bins, 1)
-    sample = Sample.of(probs, labels)
+    n_bins, sample = check_int("n_bins", n_bins, 1), Sample.of(probs, labels)
     if like is not None:
         return peer_error(sample, n_bins, WIDTH_RULES[check_choice("like", like, WIDTH_RULES)])
     return bin_sums(width_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
@@ -74,11 +73,11 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
         >>> round(mce(np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]), np.array([0, 1, 1])), 4)
         0.4
     """
-    check_int("n_bins", n_bins, 1)
+    n_bins = check_int("n_bins", n_bins, 1)
     return mce_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
 
 
-def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: str | None = None) -> float:
+def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRule | None = None) -> float:
     r"""Adaptive ECE (AECE) of the top label: the ECE over equal-mass bins.
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
@@ -108,8 +107,7 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: str | N
     Differs from the papers' code: no sample is dropped (theirs leaves out the smallest confidence and its ties), ties
     are never split, so the order of the rows is of no account, and fewer samples than bins are right.
     """
-    check_int("n_bins", n_bins, 1)
-    sample = Sample.of(probs, labels)
+    n_bins, sample = check_int("n_bins", n_bins, 1), Sample.of(probs, labels)
     if like is not None:
         return peer_error(sample, n_bins, MASS_RULES[check_choice("like", like, MASS_RULES)])
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
@@ -149,7 +147,7 @@ def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Differs from the paper: equal-width bins (they use equal mass); a bin with a single sample, whose variance cannot
     be estimated, adds 0, as in their code.
     """
-    check_int("n_bins", n_bins, 1)
+    n_bins = check_int("n_bins", n_bins, 1)
     return debiased_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
 
 

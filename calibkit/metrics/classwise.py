@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,8 +13,10 @@ from calibkit._checks import Array, check_choice, check_int, check_real
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, sort_values, width_bins
 
+Normalize = Literal["n", "class_count"]
 
-def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: str = "n") -> float:
+
+def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: Normalize = "n") -> float:
     r"""Class-wise ECE (static calibration error, SCE), equal-width bins.
 
     .. math:: \frac{1}{K} \sum_k \sum_b \frac{n_{kb}}{N} \left|\mathrm{acc}_{kb} - \mathrm{conf}_{kb}\right|
@@ -43,8 +47,8 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: s
 
     Differs from the paper: nothing; K is the number of columns, also where the last class has no label.
     """
-    check_int("n_bins", n_bins, 1)
-    check_choice("normalize", normalize, ("n", "class_count"))
+    n_bins = check_int("n_bins", n_bins, 1)
+    check_choice("normalize", normalize, get_args(Normalize))
     sample = Sample.of(probs, labels)
     return classwise_of(width_gaps(sample, n_bins), class_counts(sample), normalize).item()
 
@@ -79,8 +83,7 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Differs from the paper: equal values stay in one range, and a range weighs what it holds (as in the authors' code),
     so that ties and N not divisible by R are right.
     """
-    check_int("n_bins", n_bins, 1)
-    return _mass_error(Sample.of(probs, labels), n_bins, 0.0)
+    return _mass_error(Sample.of(probs, labels), check_int("n_bins", n_bins, 1), 0.0)
 
 
 def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.01) -> float:
@@ -111,8 +114,7 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.
 
     Differs from the paper: the two refinements of ``ace``.
     """
-    check_int("n_bins", n_bins, 1)
-    check_real("threshold", threshold, 0.0, 1.0)
+    n_bins, threshold = check_int("n_bins", n_bins, 1), check_real("threshold", threshold, 0.0, 1.0)
     return _mass_error(Sample.of(probs, labels), n_bins, threshold)
 
 
@@ -121,7 +123,7 @@ def class_counts(sample: Sample) -> Tensor:
     return torch.bincount(sample.labels, minlength=sample.probs.shape[1]).double()
 
 
-def classwise_of(gaps: Tensor, counts: Tensor, normalize: str) -> Tensor:
+def classwise_of(gaps: Tensor, counts: Tensor, normalize: Normalize) -> Tensor:
     """Class-wise ECE from the gaps (..., K, n_bins) and the labels of each class (..., K)."""
     errors = gaps.abs().sum(-1)
     if normalize == "n":

@@ -11,9 +11,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibkit._checks import Array, check_choice, expected
-from calibkit.metrics import bootstrap_values, evaluate
-from calibkit.metrics.resampling import interval
+from calibkit._checks import Array, check_choice, check_int, expected
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.registry import check_names
+from calibkit.metrics.resampling import interval, resampled
 
 
 class Estimate(NamedTuple):
@@ -92,7 +93,7 @@ class Comparison:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> None:
-        self.labels, self.metrics, self.n_bins = labels, tuple(metrics), n_bins
+        self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_int("n_bins", n_bins, 1)
         self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
         self.values: dict[str, dict[str, float]] = {}
         self.draws: dict[str, dict[str, np.ndarray]] = {}
@@ -124,9 +125,9 @@ class Comparison:
 
     def add(self, name: str, probs: Array) -> None:
         """Measure the probabilities (N, K) of a method; an earlier one of that name is replaced."""
-        values = evaluate(probs, self.labels, self.metrics, n_bins=self.n_bins)
-        self.draws[name] = bootstrap_values(probs, self.labels, self.metrics, n_bins=self.n_bins, **self.resampling)
-        self.values[name] = values
+        measured = resampled(Sample.of(probs, self.labels), self.metrics, n_bins=self.n_bins, **self.resampling)
+        self.values[name] = {metric: value for metric, (value, _) in measured.items()}
+        self.draws[name] = {metric: draws for metric, (_, draws) in measured.items()}
 
     def __iter__(self) -> Iterator[str]:
         """The names, in the order of their addition."""

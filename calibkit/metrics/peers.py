@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ from torch import Tensor
 from calibkit.metrics._sample import Sample
 
 Rule = Callable[[Tensor, int], tuple[Tensor, Tensor, Tensor, str]]
+#: The keys of ``WIDTH_RULES`` and ``MASS_RULES``.
+WidthRule = Literal[
+    "torchmetrics", "torch-uncertainty", "probmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone",
+    "pycalib", "mapie",
+]  # fmt: skip
+MassRule = Literal["focal_calibration", "torch-uncertainty", "netcal", "uncertainty-calibration", "mapie"]
 
 
 def peer_error(sample: Sample, n_bins: int, rule: Rule) -> float:
@@ -112,7 +119,7 @@ def mapie_mass(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor,
     return _bins(confidence.double(), torch.from_numpy(np.quantile(values, np.linspace(0, 1, n_bins))), "right")
 
 
-WIDTH_RULES: dict[str, Rule] = {
+WIDTH_RULES: dict[WidthRule, Rule] = {
     "torchmetrics": torchmetrics,
     "torch-uncertainty": torchmetrics,
     "probmetrics": torchmetrics,
@@ -123,7 +130,7 @@ WIDTH_RULES: dict[str, Rule] = {
     "pycalib": pycalib,
     "mapie": mapie,
 }
-MASS_RULES: dict[str, Rule] = {
+MASS_RULES: dict[MassRule, Rule] = {
     "focal_calibration": focal_calibration,
     "torch-uncertainty": torch_uncertainty,
     "netcal": netcal_mass,

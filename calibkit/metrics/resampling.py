@@ -8,8 +8,9 @@ from itertools import islice
 import numpy as np
 import torch
 
-from calibkit._checks import Array, check_choice, check_int, check_integers, check_real, expected
+from calibkit._checks import Array, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.registry import check_names, measure
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
 #: Of a block of resamples' weights (R, N) in float64.
@@ -77,7 +78,7 @@ def bootstrap(
         (0.72, 0.88)
     """
     _check_level(level)
-    found = _resampled(Sample.of(probs, labels), _named(metrics), groups, n_resamples, seed, n_bins)
+    found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: interval(value, draws, level) for name, (value, draws) in found.items()}
 
 
@@ -128,8 +129,7 @@ def bootstrap_difference(
     first, second = Sample.of(before, labels), Sample.of(after, labels)
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
-    metrics = _named(metrics)
-    a, b = (_resampled(sample, metrics, groups, n_resamples, seed, n_bins) for sample in (first, second))
+    a, b = (resampled(sample, metrics, groups, n_resamples, seed, n_bins) for sample in (first, second))
     return {name: interval(b[name][0] - a[name][0], b[name][1] - a[name][1], level) for name in a}
 
 
@@ -170,7 +170,7 @@ def bootstrap_values(
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
-    found = _resampled(Sample.of(probs, labels), _named(metrics), groups, n_resamples, seed, n_bins)
+    found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: draws for name, (_, draws) in found.items()}
 
 
@@ -188,28 +188,27 @@ def interval(value: float, draws: np.ndarray, level: float) -> tuple[float, floa
     return float(low), float(high)
 
 
-def _named(metrics: Iterable[str] | Mapping[str, Metric] | None) -> tuple[str, ...] | Mapping[str, Metric]:
-    if isinstance(metrics, Mapping):
-        return metrics
-    return tuple(STATISTICS if metrics is None else (check_choice("metrics", name, STATISTICS) for name in metrics))
-
-
-def _resampled(
+def resampled(
     sample: Sample,
-    metrics: tuple[str, ...] | Mapping[str, Metric],
+    metrics: Iterable[str] | Mapping[str, Metric] | None,
     groups: Array | None,
     n_resamples: int,
     seed: int,
     n_bins: int,
 ) -> dict[str, tuple[float, np.ndarray]]:
-    """Each metric on the sample itself, and on each draw: (n_resamples,)."""
-    check_int("n_resamples", n_resamples, 1)
-    check_int("n_bins", n_bins, 1)
+    """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw: (n_resamples,)."""
+    n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
+    own = isinstance(metrics, Mapping)
+    names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
-    if isinstance(metrics, Mapping):
-        return _by_rows(sample, metrics, counts, n_resamples)
-    return _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in metrics}, counts, n_resamples)
+    if own:
+        values = {name: float(metric(sample.probs, sample.labels)) for name, metric in metrics.items()}
+        drawn = _by_rows(sample, metrics, counts, n_resamples)
+    else:
+        values = measure(sample, names, n_bins)
+        drawn = _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, counts, n_resamples)
+    return {name: (value, drawn[name]) for name, value in values.items()}
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:
@@ -218,21 +217,20 @@ def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.
         rows = torch.from_numpy(np.repeat(np.arange(len(times)), times)).to(sample.labels.device)
         for name, metric in metrics.items():
             values[name][i] = metric(sample.probs[rows], sample.labels[rows])
-    return {name: (float(metric(sample.probs, sample.labels)), values[name]) for name, metric in metrics.items()}
+    return values
 
 
 def _by_weights(
     sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
-) -> dict[str, tuple[float, np.ndarray]]:
+) -> dict[str, np.ndarray]:
     n, found = len(sample), {name: [] for name in statistics}
     step = max(1, BLOCK_BYTES // (8 * n))
     for size in [step] * (n_resamples // step) + [n_resamples % step] * (n_resamples % step > 0):
-        block = np.stack(list(islice(counts, size)))
-        weights = torch.from_numpy(block.astype(np.float64)).to(sample.labels.device)
+        # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
+        weights = torch.from_numpy(np.stack(list(islice(counts, size)))).to(sample.labels.device).double()
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())
-    once = torch.ones(1, n, dtype=torch.float64, device=sample.labels.device)
-    return {name: (float(statistic(once)), np.concatenate(found[name])) for name, statistic in statistics.items()}
+    return {name: np.concatenate(blocks) for name, blocks in found.items()}
 
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:

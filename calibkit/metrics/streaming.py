@@ -19,12 +19,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_choice, check_int, expected
+from calibkit._checks import check_choice, check_int, check_label, expected
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 from calibkit.metrics import calibration, classwise, proper
@@ -55,7 +55,7 @@ class StreamingMetric(Metric):
 
     def __init__(self, *, ignore_index: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.ignore_index = ignore_index
+        self.ignore_index = None if ignore_index is None else check_label("ignore_index", ignore_index)
 
     def add_sums(self, **shapes: tuple[int, ...]) -> None:
         """States of float64 zeros that are summed over processes."""
@@ -63,14 +63,32 @@ class StreamingMetric(Metric):
             self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, probs: Tensor, labels: Tensor) -> None:
-        """Add a batch."""
+        """Add a batch; a bad one raises before anything of it is counted."""
+        for sample in list(self._samples(probs, labels)):
+            self.add(sample)
+
+    def forward(self, probs: Tensor, labels: Tensor) -> Tensor:
+        """Add a batch, and give the value on it alone; a bad one leaves the metric as it was."""
+        before = self.__dict__.copy()
+        state = self._copy_state_dict()
+        try:
+            return super().forward(probs, labels)
+        except Exception:
+            self.__dict__.update({**before, **state})
+            raise
+
+    def _samples(self, probs: Tensor, labels: Tensor) -> Iterator[Sample]:
         for p, y in _rows(probs, labels):
             if self.ignore_index is not None:
                 kept = y != self.ignore_index
                 if not kept.all():
                     p, y = p[kept], y[kept]
             if len(y):
-                self.add(Sample.of(p, y))
+                yield self.check(Sample.of(p, y))
+
+    def check(self, sample: Sample) -> Sample:
+        """The sample, if it fits the metric."""
+        return sample
 
     def add(self, sample: Sample) -> None:
         """Add checked samples to the state."""
@@ -79,6 +97,9 @@ class StreamingMetric(Metric):
 
 def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """(rows, K) and (rows,) views: of the whole batch, or of each image, whose pixels are not copied."""
+    for name, x in (("probs", probs), ("labels", labels)):
+        if not isinstance(x, Tensor):
+            raise expected(name, "a torch tensor", type(x).__name__)
     if probs.ndim < 2 or labels.shape != probs.shape[:1] + probs.shape[2:]:
         raise expected("labels", "of the shape of `probs` without its class axis", f"shape {tuple(labels.shape)}")
     if probs.ndim == 2:
@@ -143,7 +164,7 @@ class _TopLabel(StreamingMetric):
     def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = check_int("n_bins", n_bins, 1)
-        self.add_sums(counts=(n_bins,), confidence=(n_bins,), correct=(n_bins,))
+        self.add_sums(**dict.fromkeys(("counts", "confidence", "correct"), (self.n_bins,)))
 
     def add(self, sample: Sample) -> None:
         counts, confidence, correct = calibration.top_label_sums(sample, self.n_bins)
@@ -201,17 +222,21 @@ class ClasswiseECE(StreamingMetric):
         **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
     """
 
-    def __init__(self, num_classes: int, n_bins: int = 15, normalize: str = "n", **kwargs: Any) -> None:
+    def __init__(self, num_classes: int, n_bins: int = 15, normalize: classwise.Normalize = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_classes = check_int("num_classes", num_classes, 2)
         self.n_bins = check_int("n_bins", n_bins, 1)
-        self.normalize = check_choice("normalize", normalize, ("n", "class_count"))
-        self.add_sums(gaps=(num_classes, n_bins), class_counts=(num_classes,))
+        self.normalize = check_choice("normalize", normalize, get_args(classwise.Normalize))
+        self.add_sums(gaps=(self.num_classes, self.n_bins), class_counts=(self.num_classes,))
+
+    def check(self, sample: Sample) -> Sample:
+        """The sample, if it has ``num_classes`` classes."""
+        if sample.probs.shape[1] != self.num_classes:
+            raise expected("probs", f"of shape (N, {self.num_classes}, *)", f"{sample.probs.shape[1]} classes")
+        return sample
 
     def add(self, sample: Sample) -> None:
         """Add checked samples to the state."""
-        if sample.probs.shape[1] != self.num_classes:
-            raise expected("probs", f"of shape (N, {self.num_classes}, *)", f"{sample.probs.shape[1]} classes")
         self.gaps += classwise.width_gaps(sample, self.n_bins)
         self.class_counts += classwise.class_counts(sample)
 

@@ -54,7 +54,7 @@ class DeepLabV3(nn.Module):
 
     def __init__(self, backbone: str, n_classes: int, weights: str | None = None) -> None:
         super().__init__()
-        check_int("n_classes", n_classes, 2)
+        n_classes = check_int("n_classes", n_classes, 2)
         check_choice("backbone", backbone, ("resnet34", "resnet50"))
         net = plain(backbone, 1000, weights)
         with needs("train"):

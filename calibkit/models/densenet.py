@@ -69,8 +69,8 @@ class DenseNet(nn.Module):
         n_layers, rest = divmod(check_int("depth", depth, unit + 4) - 4, unit)
         if rest:
             raise expected("depth", f"{unit}n + 4 for an integer n", depth)
-        check_int("n_classes", n_classes, 2)
-        check_int("growth", growth, 1)
+        n_classes = check_int("n_classes", n_classes, 2)
+        growth = check_int("growth", growth, 1)
         channels = (2 * growth if bc else 16) if stem is None else check_int("stem", stem, 1)
         parts = OrderedDict(conv0=nn.Conv2d(3, channels, 3, 1, 1, bias=False))
         for block in (1, 2, 3):

@@ -44,8 +44,8 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
         ...     net(torch.tensor([[2.0, 0.0]])).exp()  # half of the masks leave 4, the others nothing
         tensor([[0.7..., 0.2...]])
     """
-    check_real("rate", rate, 0.0, 0.9)
-    check_int("passes", passes, 1)
+    rate = check_real("rate", rate, 0.0, 0.9)
+    passes = check_int("passes", passes, 1)
     linear = next((m for m in reversed(list(model.modules())) if isinstance(m, nn.Linear)), None)
     if linear is None:
         raise expected("model", "a network with a linear layer", type(model).__name__)

@@ -57,8 +57,8 @@ class GPoolCNN(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_int("n_classes", n_classes, 2)
-        check_real("dropout", dropout, 0.0, 1.0)
+        n_classes = check_int("n_classes", n_classes, 2)
+        dropout = check_real("dropout", dropout, 0.0, 1.0)
         if vectors is not None:
             vectors = to_tensor("vectors", vectors)
             if vectors.ndim != 2 or not vectors.is_floating_point():

@@ -64,10 +64,11 @@ class ResNet(nn.Module):
 
     def __init__(self, depth: int, n_classes: int, drop: float = 0.0) -> None:
         super().__init__()
-        if check_int("depth", depth, 8) % 6 != 2:
+        depth = check_int("depth", depth, 8)
+        if depth % 6 != 2:
             raise expected("depth", "6n + 2 for an integer n", depth)
-        check_int("n_classes", n_classes, 2)
-        check_real("drop", drop, 0.0, 1.0)
+        n_classes = check_int("n_classes", n_classes, 2)
+        drop = check_real("drop", drop, 0.0, 1.0)
         n = (depth - 2) // 6
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)

@@ -26,7 +26,7 @@ class SmallCNN(nn.Module):
 
     def __init__(self, n_classes: int, channels: int = 3) -> None:
         super().__init__()
-        check_int("n_classes", n_classes, 2)
+        n_classes = check_int("n_classes", n_classes, 2)
         self.conv1 = nn.Conv2d(check_int("channels", channels, 1), 32, 3, padding=1)
         self.conv2 = nn.Conv2d(32, 32, 3, padding=1)
         self.hidden = nn.Linear(32 * 16, 64)

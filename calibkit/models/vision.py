@@ -51,7 +51,7 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options) -> n
         >>> sum(p.numel() for p in plain("efficientnet_b0", 1000).parameters())
         5288548
     """
-    check_int("n_classes", n_classes, 2)
+    n_classes = check_int("n_classes", n_classes, 2)
     ensure_importable()
     with needs("train"):
         from torchvision import models
@@ -151,9 +151,10 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
         ValueError: fewer than 2 classes, a size that is no multiple of 16 or does not fit the weights, unknown weights,
             a rate outside [0, 1].
     """
-    if check_int("image_size", image_size, 16) % 16:
+    image_size = check_int("image_size", image_size, 16)
+    if image_size % 16:
         raise expected("image_size", "a multiple of 16", image_size)
-    check_real("dropout", dropout, 0.0, 1.0)
+    dropout = check_real("dropout", dropout, 0.0, 1.0)
     if weights is not None:
         ensure_importable()
         with needs("train"):

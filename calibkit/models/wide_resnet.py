@@ -66,10 +66,11 @@ class WideResNet(nn.Module):
 
     def __init__(self, depth: int, n_classes: int, width: int = 10) -> None:
         super().__init__()
-        if check_int("depth", depth, 10) % 6 != 4:
+        depth = check_int("depth", depth, 10)
+        if depth % 6 != 4:
             raise expected("depth", "6n + 4 for an integer n", depth)
-        check_int("n_classes", n_classes, 2)
-        check_int("width", width, 1)
+        n_classes = check_int("n_classes", n_classes, 2)
+        width = check_int("width", width, 1)
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         blocks, c_in = [], 16
         for stage in range(3):

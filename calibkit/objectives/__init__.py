@@ -19,6 +19,8 @@ How they are minimised is in ``calibkit.fitting``.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from calibkit._checks import expected
 from calibkit.objectives.class_balanced import ClassBalanced
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
@@ -37,6 +39,10 @@ OBJECTIVES = {
     "class_balanced": ClassBalanced,
     "class_loss_scaling": ClassLossScaling,
 }
+
+#: Keys of ``OBJECTIVES``, for signatures: those that have a gradient, and all.
+SmoothName = Literal["nll", "focal", "label_smoothing", "class_balanced", "class_loss_scaling"]
+ObjectiveName = Literal["ece", SmoothName]
 
 
 def get(objective: str | Objective, *, smooth: bool = False, n_bins: int = 15) -> Objective:
@@ -60,5 +66,5 @@ def get(objective: str | Objective, *, smooth: bool = False, n_bins: int = 15) -
 
 __all__ = [
     "OBJECTIVES", "ECE", "NLL", "ClassBalanced", "ClassLossScaling", "Focal", "LabelSmoothing", "Objective",
-    "cross_entropy", "cross_entropy_grad", "get", "losses",
+    "ObjectiveName", "SmoothName", "cross_entropy", "cross_entropy_grad", "get", "losses",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from calibkit._checks import check_choice, check_real, expected
 from calibkit._extras import needs
 from calibkit.objectives.contract import Objective
 
-NORMALIZATIONS = ("nd", "mm", "cm")
+Normalization = Literal["nd", "mm", "cm"]
+Variant = Literal["code", "paper"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,15 @@ class ClassLossScaling(Objective):
 
     alpha: float | None = None
     beta: float = 1.5
-    normalization: str = "nd"
-    variant: str = "code"
+    normalization: Normalization = "nd"
+    variant: Variant = "code"
 
     def __post_init__(self):
         if self.alpha is not None:
-            check_real("alpha", self.alpha, 0.0, open_low=True)
-        check_real("beta", self.beta, 0.0, 2.0)
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
-        check_choice("variant", self.variant, ("code", "paper"))
+            object.__setattr__(self, "alpha", check_real("alpha", self.alpha, 0.0, open_low=True))
+        object.__setattr__(self, "beta", check_real("beta", self.beta, 0.0, 2.0))
+        check_choice("normalization", self.normalization, get_args(Normalization))
+        check_choice("variant", self.variant, get_args(Variant))
 
     @property
     def adaptive(self) -> bool:

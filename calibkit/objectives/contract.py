@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_logits
+from calibkit._checks import Array, check_held_out
 from calibkit.objectives import passes
 
 
@@ -46,6 +46,6 @@ class Objective:
 
     def value(self, logits: Array, labels: Array) -> float:
         """The objective of these logits as they are: ``sum_i weights_i * phi(ce_i)``."""
-        z, y = check_logits(logits, labels)
+        z, y = check_held_out(logits, labels)
         ce = passes.losses(z, y, smoothing=self.smoothing)
         return float(self.weights(ce, y, z.shape[1]) @ self.transform(ce)[0])

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_int, check_logits
+from calibkit._checks import Array, check_held_out, check_int
 from calibkit.metrics.binning import width_bins
 from calibkit.objectives.contract import Objective
 
@@ -50,11 +50,11 @@ class ECE(Objective):
     convex: ClassVar[bool] = False
 
     def __post_init__(self):
-        check_int("n_bins", self.n_bins, 1)
+        object.__setattr__(self, "n_bins", check_int("n_bins", self.n_bins, 1))
 
     def value(self, logits: Array, labels: Array) -> float:
         """ECE of these logits as they are, a fraction."""
-        z, y = check_logits(logits, labels)
+        z, y = check_held_out(logits, labels)
         top, index = z.double().softmax(1).max(1)
         gaps = bin_gaps(top[None], (index == y).double(), self.n_bins)
         return float(gaps.abs().sum()) / len(z)

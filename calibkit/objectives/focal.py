@@ -36,7 +36,7 @@ class Focal(Objective):
     convex: ClassVar[bool] = False
 
     def __post_init__(self):
-        check_real("gamma", self.gamma, 0.0)
+        object.__setattr__(self, "gamma", check_real("gamma", self.gamma, 0.0))
 
     @property
     def adaptive(self) -> bool:

@@ -1,7 +1,8 @@
 """Numbers as data: what the papers print, what this project measures, and whether the two agree.
 
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
-and measured numbers side by side with a verdict, ``summary`` counts the verdicts, ``table`` prints any of it.
+and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
+``summary`` counts the verdicts, ``table`` prints any of it.
 Needs pandas (``pip install "calibkit[results]"``).
 """
 
@@ -9,12 +10,14 @@ from calibkit._extras import needs
 
 with needs("results"):
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
+    from calibkit.results.stand_ins import STAND_INS
     from calibkit.results.tables import table
     from calibkit.results.verdicts import VERDICTS, compare, summary
 
 __all__ = [
     "COLUMNS",
     "KEY",
+    "STAND_INS",
     "VERDICTS",
     "append",
     "compare",

@@ -64,7 +64,7 @@ def cell(name: str, logits: Logits) -> dict[str, str]:
 
 
 def trainings(name: str) -> list[Logits]:
-    """The Logits called ``name``, and those of the same training from other seeds that lie beside them.
+    """The Logits called ``name`` and those of the same training from other seeds that lie beside them, by seed.
 
     A file that a training wrote, ``<name of the network>/logits.npz``, lies beside the folders of its other seeds, one
     of the zoo beside their files; ``budget`` and all else in :func:`cell` are the same.
@@ -78,7 +78,7 @@ def trainings(name: str) -> list[Logits]:
     except ValueError:
         return [asked]
     root = path.parents[2] if of_training else path.parents[1]
-    beside = {}
+    of_seed = {network.seed: asked}
     for other in (root / network.dataset).iterdir():
         try:
             sibling = Network.parse(f"{network.dataset}/{other.name if of_training else other.stem}")
@@ -86,14 +86,15 @@ def trainings(name: str) -> list[Logits]:
             continue
         file = other / "logits.npz" if of_training else other
         if sibling != network and sibling.with_seed(network.seed) == network and file.exists():
-            beside[sibling.seed] = Logits.load(file)
-    return [asked, *(beside[seed] for seed in sorted(beside) if cell(name, beside[seed]) == cell(name, asked))]
+            of_seed[sibling.seed] = Logits.load(file)
+    return [of_seed[seed] for seed in sorted(of_seed) if cell(name, of_seed[seed]) == cell(name, asked)]
 
 
 def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False) -> int:
     """Fit and measure method keys on one set of logits; returns how many rows of ``ours.csv`` are new or different.
 
-    Where the same network was trained from several seeds, a row is their mean: see :func:`trainings`.
+    Where the same network was trained from several seeds, a row is their mean: see :func:`trainings`. The NLL is
+    infinite where a calibrator gives a true class the probability 0; it then has no row.
 
     Args:
         name: of the zoo, of the external logits, or a path.
@@ -126,8 +127,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         rows = measure(runs, metrics=REPORTED, groups=groups, method=key, note=note, **where)
         if "test_pixels" in networks[0].meta:
             rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
-        # The NLL is infinite where a calibrator gives a true class the probability 0: a CSV cell holds finite numbers.
-        changed += append(row for row in rows if np.isfinite([row["value"], row["low"], row["high"]]).all())
+        changed += append(rows)
     return changed
 
 
@@ -151,10 +151,11 @@ def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:
-    """What a row's note says of the first fit: its temperature, if it has one, and the ECE on the images it saw."""
+    """What a row's note says of the first fit: its temperature, if it has a single one, and the ECE on the images it saw."""
     temperature = getattr(calibrator, "temperature", None)
     seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
-    return seen if temperature is None or np.ndim(temperature) else f"T = {temperature:.4f}; {seen}"
+    single = temperature is not None and not hasattr(calibrator, "temperatures")
+    return f"T = {temperature:.4f}; {seen}" if single else seen
 
 
 def record_all(*, again: bool = False) -> None:

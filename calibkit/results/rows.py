@@ -33,6 +33,7 @@ NLL), ``temperature_scaling:ece``, ``class_temperature_scaling`` (by ECE), ``cla
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import inspect
 import os
@@ -74,10 +75,26 @@ def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
     """
     path = (folder or _folders.stored()) / f"{check_choice('which', which, SOURCES)}.csv"
     if not path.exists() and which == "ours":
-        frame = pd.DataFrame(columns=list(COLUMNS), dtype=str)
-    else:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    return _typed(frame, which)
+        return _typed(pd.DataFrame(columns=list(COLUMNS), dtype=str), which)
+    return read(path, which)
+
+
+def read(path: Path, which: str = "ours") -> pd.DataFrame:
+    """A file of rows as :func:`load` gives it, under any name.
+
+    Raises:
+        ValueError: the file breaks the schema; the message names it.
+        FileNotFoundError: no such file.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            lines = list(csv.reader(stream, strict=True))
+        for number, line in enumerate(lines, 1):
+            if len(line) != len(COLUMNS):
+                raise expected("rows", f"of {len(COLUMNS)} cells", f"{len(line)} in line {number}")
+        return _typed(pd.DataFrame(lines[1:], columns=lines[0] if lines else [], dtype=str), which)
+    except (ValueError, csv.Error) as error:
+        raise expected("path", "a file of results", f"{str(path)!r}: {error}") from None
 
 
 def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
@@ -115,39 +132,55 @@ def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
 
 
 def append(rows: Iterable[dict], folder: Path | None = None) -> int:
-    """Put rows into ``ours.csv``; a row with the same key is replaced. Returns how many rows were new or different.
+    """Put rows into ``ours.csv``; returns how many rows of it are new or different.
 
-    The file is locked while it is read and written, checked as a whole, sorted, and replaced in one step.
+    A row takes the place of the one with the same key, unless that is of more seeds. One whose value or interval is
+    infinite does so too and is not written: no number is left. The file is locked while it is read and written, checked
+    as a whole, sorted, and replaced in one step.
 
     Args:
         rows: dicts with the names in ``COLUMNS``; missing ones are empty. :func:`measure` makes them.
         folder: of ``ours.csv``. Default: ``book/results`` of the checkout.
 
     Raises:
-        ValueError: a row breaks the schema; the file is then left as it was.
+        ValueError: a row, or the file as it is, breaks the schema, or an installed package is given no folder; the file
+            is then left as it was.
     """
+    if folder is None and _folders.checkout() is None:
+        raise expected("folder", "given where the package is installed without its checkout", None)
     folder = folder or _folders.stored()
-    folder.mkdir(parents=True, exist_ok=True)
     new = pd.DataFrame(
         [{name: _text(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
     )
     if new.empty:
         return 0
-    _typed(new, "ours")
-    with _locked(folder):
+    finite = ~_infinite(new)
+    _typed(new.assign(**{name: new[name].where(finite, "0") for name in NUMBERS}), "ours")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / ".ours.csv.lock"):
         old = load("ours", folder)[list(COLUMNS)].map(_text)
-        both = pd.concat([old, new]).drop_duplicates(list(KEY), keep="last").sort_values(list(KEY))
-        before = set(old.itertuples(index=False, name=None))
-        changed = sum(row not in before for row in new.itertuples(index=False, name=None))
+        seeds = dict(zip(_keys(old), old["n_seeds"].astype(int), strict=True))
+        enough = [n >= seeds.get(key, 0) for key, n in zip(_keys(new), new["n_seeds"].astype(int), strict=True)]
+        both = pd.concat([old, new[enough]]).drop_duplicates(list(KEY), keep="last")
+        both = both[~_infinite(both)].sort_values(list(KEY))
         text = both.to_csv(index=False, lineterminator="\n")
         write_atomic(folder / "ours.csv", lambda stream: stream.write(text.encode()))
-    return changed
+    before = set(old.itertuples(index=False, name=None))
+    return sum(row not in before for row in both.itertuples(index=False, name=None))
+
+
+def _keys(frame: pd.DataFrame) -> Iterator[tuple]:
+    return frame[list(KEY)].itertuples(index=False, name=None)
+
+
+def _infinite(frame: pd.DataFrame) -> pd.Series:
+    return frame[["value", "low", "high"]].isin(["inf", "-inf"]).any(axis=1)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Alone with ``folder``, among all processes that ask."""
-    handle = os.open(folder, os.O_RDONLY)
+def _locked(path: Path) -> Iterator[None]:
+    """Alone with the file ``path``, among all processes that ask: on NFS too, where a folder is locked on one machine."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -9,7 +9,7 @@ from calibkit._checks import expected
 #: Beside a number of ours in a wide table; a printed number without ours stands alone.
 MARKS = {"reproduced": "=", "partly": "~", "not reproduced": "x", "not run": ""}
 _NAMES = ("paper", "table", "dataset", "model", "loss", "method", "metric", "n_bins", "unit")
-_RUN = ("n_seeds", "budget", "source")
+_RUN = ("n_seeds", "budget", "source", "stand_in")
 
 
 def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
@@ -19,13 +19,13 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         compared: rows of ``compare``, or some of them.
         wide: a column (``"method"``, ``"loss"``, ``"metric"``) whose values become columns; a cell is then
             ``printed / ours`` and a mark, ``=`` reproduced, ``~`` partly, ``x`` not reproduced, that stays on the line
-            of ours. None: one row a number.
+            of ours; the number of a stand-in is in parentheses. None: one row a number.
 
     Returns:
         DataFrame: of text. Columns in which all rows are the same are left out.
 
     Raises:
-        ValueError: ``compared`` is empty, or ``wide`` is not one of its columns.
+        ValueError: ``compared`` is empty, ``wide`` is not one of its columns, or two rows fall into one cell.
     """
     if compared.empty:
         raise expected("compared", "rows of compare()", "none")
@@ -43,7 +43,9 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
     for key, column, cell in zip(
         text[names].itertuples(index=False), text[wide], compared.apply(_cell, axis=1), strict=True
     ):
-        rows.setdefault(tuple(key), {})[column] = cell
+        if column in rows.setdefault(tuple(key), {}):
+            raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
+        rows[tuple(key)][column] = cell
     index = pd.MultiIndex.from_tuples(rows, names=names) if names else None
     return pd.DataFrame(list(rows.values()), index=index).fillna("")
 
@@ -62,5 +64,5 @@ def _ours(row: pd.Series) -> str:
 def _cell(row: pd.Series) -> str:
     if pd.isna(row["ours"]):
         return row["printed"]
-    mark = MARKS[row["verdict"]]
-    return f"{row['printed']} / {row['ours']:.{_decimals(row)}f}" + (f"\N{NO-BREAK SPACE}{mark}" if mark else "")
+    ours, mark = f"{row['ours']:.{_decimals(row)}f}", MARKS[row["verdict"]]
+    return f"{row['printed']} / {f'({ours})' if row['stand_in'] else ours}" + (mark and f"\N{NO-BREAK SPACE}{mark}")

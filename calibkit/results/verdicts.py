@@ -19,21 +19,25 @@ partly           only one of the two agrees
 not reproduced   neither agrees
 not run          there is no number of ours; or only a baseline at the reduced budget, which says nothing about p
 ===============  ======================================================================================================
+
+A cell without a number of ours may have one of a stand-in, see :mod:`calibkit.results.stand_ins`: its value cannot
+agree, so that the verdict is "partly" at best, by the effect.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 
 import pandas as pd
 
 from calibkit._checks import check_choice
 from calibkit.results.rows import CELL, PAPERS, load
+from calibkit.results.stand_ins import STAND_INS
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
-SHOWN = ("paper", "table", *CELL, "unit", "printed", "ours", "low", "high", "n_seeds", "budget", "source", "verdict")
+OURS = ("ours", "low", "high", "n_seeds", "budget", "source", "stand_in")
+SHOWN = ("paper", "table", *CELL, "unit", "printed", *OURS, "verdict")
 
 _SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
 _SAME_LOGITS = 0.0005  # as a fraction, or in nats
@@ -50,21 +54,27 @@ def compare(
     """Printed numbers and ours, side by side, each with its verdict (see the module's text for the rule).
 
     Where several of our rows fit a cell, the one that followed the paper's recipe is taken, then the authors' logits,
-    then the larger budget.
+    then the larger budget. A stand-in is taken only where none fits.
 
     Args:
         paper: notebook name, one of ``PAPERS``.
         table: one table of it; None: all.
         ours: rows to compare with. Default: ``load("ours")``.
         stand_in: printed model, or ``"dataset/model"`` where that depends on the data -> the model of ours to hold
-            against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``. Its
-            verdict is at most "partly", by the effect.
+            against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``.
+            Default: ``STAND_INS[paper]``; ``{}`` for none.
 
     Returns:
-        DataFrame: one row a printed number, columns ``SHOWN``; ``printed`` is text, ``ours low high`` are in its unit.
+        DataFrame: one row a printed number, columns ``SHOWN``; ``printed`` is text, ``ours low high`` are in its unit,
+        ``stand_in`` names the network where ours is a stand-in's, else it is empty.
 
     Raises:
         ValueError: an unknown paper or table.
+
+    Example:
+        >>> compared = compare("mbls", "1")
+        >>> compared[["stand_in", "verdict"]].value_counts().to_dict()[("", "not run")]
+        28
     """
     rows = load("paper")
     rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]
@@ -72,36 +82,44 @@ def compare(
     anywhere = {key[1:]: value for key, value in reversed(printed.items())}
     if table is not None:
         rows = rows[rows["table"] == check_choice("table", table, list(rows["table"].unique()))]
-    found, stand_ins = _best(load("ours") if ours is None else ours, paper), stand_in or {}
+    found = _best(load("ours") if ours is None else ours, paper)
+    stand_ins = STAND_INS[paper] if stand_in is None else stand_in
     out = []
     for row in rows.itertuples():
         cell, base = _cell(row), _baseline(_cell(row))
-        network = stand_ins.get(f"{row.dataset}/{row.model}", stand_ins.get(row.model, row.model))
-        mine, mine_base = (found.get(_with_network(c, network)) if c else None for c in (cell, base))
+        network = None
+        if cell not in found:
+            network = stand_ins.get(f"{row.dataset}/{row.model}", stand_ins.get(row.model))
+        mine, mine_base = (found.get(_of_network(c, network)) if c else None for c in (cell, base))
         p_base = printed.get((row.table, *base), anywhere.get(base)) if base else None
-        out.append(_side_by_side(row, p_base, mine, mine_base, own_model=network == row.model))
+        out.append(_side_by_side(row, p_base, mine, mine_base, network or ""))
     return pd.DataFrame(out, columns=list(SHOWN))
 
 
-def summary() -> pd.DataFrame:
-    """How many printed numbers of each paper and table have which verdict; index (paper, table)."""
-    counts: dict[tuple[str, str], Counter] = {}
-    for paper in PAPERS:
-        for row in compare(paper).itertuples():
-            counts.setdefault((paper, row.table), Counter()).update(["printed", row.verdict])
-    index = pd.MultiIndex.from_tuples(counts, names=["paper", "table"])
-    return pd.DataFrame(
-        [[c[name] for name in ("printed", *VERDICTS)] for c in counts.values()], index, ["printed", *VERDICTS]
-    )
+def summary(compared: pd.DataFrame | None = None) -> pd.DataFrame:
+    """How many printed numbers of each paper and table have which verdict.
+
+    Args:
+        compared: rows of ``compare``, or some of them. Default: all of every paper.
+
+    Returns:
+        DataFrame: index (paper, table); columns printed, one for each of ``VERDICTS``, and "by stand-in": how many of
+        those with a verdict have it by a stand-in.
+    """
+    if compared is None:
+        compared = pd.concat([compare(paper) for paper in PAPERS])
+    counts = {"printed": 1} | {name: compared["verdict"] == name for name in VERDICTS}
+    counts["by stand-in"] = (compared["stand_in"] != "") & (compared["verdict"] != "not run")
+    return compared[["paper", "table"]].assign(**counts).groupby(["paper", "table"], sort=False).sum()
 
 
 def _cell(row) -> tuple:
     return tuple(getattr(row, name) for name in CELL)
 
 
-def _with_network(cell: tuple, network: str) -> tuple:
-    """The cell of another network, a model or data set/model."""
-    dataset, _, model = network.rpartition("/")
+def _of_network(cell: tuple, network: str | None) -> tuple:
+    """The cell of another network, a model or data set/model; of its own for None."""
+    dataset, _, model = (network or cell[1]).rpartition("/")
     return (dataset or cell[0], model, *cell[2:])
 
 
@@ -130,19 +148,19 @@ def _half_width(row) -> float:
     return math.hypot((row.high - row.low) / 2, 0.0 if math.isnan(row.std) else 1.96 * row.std)
 
 
-def _side_by_side(row, p_base: float | None, mine, mine_base, *, own_model: bool) -> dict:
+def _side_by_side(row, p_base: float | None, mine, mine_base, stand_in: str) -> dict:
     shown = {name: getattr(row, name) for name in ("paper", "table", *CELL, "unit", "printed")}
     if mine is None:
-        nothing = dict.fromkeys(("ours", "low", "high"), math.nan)
-        return shown | nothing | {"n_seeds": 0, "budget": "", "source": "", "verdict": "not run"}
+        nothing = (math.nan, math.nan, math.nan, 0, "", "", "")
+        return shown | dict(zip(OURS, nothing, strict=True)) | {"verdict": "not run"}
     scale = _SCALE[row.unit]
-    value = own_model and _value_agrees(row, mine, scale)
+    value = not stand_in and _value_agrees(row, mine, scale)
     effect = None
     if p_base is not None and mine_base is not None:
         effect = _effect_agrees((row.value - p_base) / scale, mine, mine_base)
-    shown |= {"ours": mine.value * scale, "low": mine.low * scale, "high": mine.high * scale}
-    shown |= {"n_seeds": mine.n_seeds, "budget": mine.budget, "source": mine.source}
-    return shown | {"verdict": _verdict(value, effect, judged=own_model and mine.budget == "paper")}
+    numbers = [scale * x for x in (mine.value, mine.low, mine.high)]
+    shown |= dict(zip(OURS, (*numbers, mine.n_seeds, mine.budget, mine.source, stand_in), strict=True))
+    return shown | {"verdict": _verdict(value, effect, judged=not stand_in and mine.budget == "paper")}
 
 
 def _value_agrees(row, mine, scale: float) -> bool:

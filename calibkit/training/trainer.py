@@ -210,6 +210,8 @@ def assemble(
     if key.objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(loss))
     name, options = check_choice("loss", key.name, (*LOSSES, *VARIANTS)), dict(key.options)
+    if "n_samples" in options:
+        raise expected("loss", "without n_samples, which is the number of training samples", repr(loss))
     recipe = recipe_of(dataset, budget, name, paper)
     if name in VARIANTS:
         recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)

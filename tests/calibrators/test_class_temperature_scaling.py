@@ -82,6 +82,14 @@ def random_sample(seed, n=200, k=5, kind="plain"):
 KINDS = ["plain", "ties", "float32", "saturated", "negative", "class missing"]
 
 
+@pytest.fixture(params=["each sample singly", "ranges of candidates"])
+def way(request, monkeypatch):
+    """Both ways to the ECEs and accuracies of all candidates: that of few samples, and that of many."""
+    if request.param == "ranges of candidates":
+        monkeypatch.setattr(greedy, "FEW", 0)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("keep_accuracy", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 1])
@@ -100,11 +108,13 @@ def test_more_classes_than_are_read_together_and_small_chunks(monkeypatch):
     known, history = plain_search(z, y, 1.5, COARSE[3:], 10, 1, False)
     grid = torch.tensor(COARSE[3:], dtype=torch.float64)
     monkeypatch.setattr(greedy, "ELEMENTS", 64)
+    monkeypatch.setattr(greedy, "FEW", 0)
     found, steps = greedy.greedy_search(z, y, 1.5, grid, 10, 1, False)
     assert len(history) > 5
     assert torch.equal(found, known)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_candidate_has_its_exact_ece_and_accuracy(kind):
     z, y = random_sample(3, kind=kind)

@@ -4,7 +4,9 @@ Neural Clamping is fitted on images and a network, not on logits, and has its ow
 """
 
 import dataclasses
+import inspect
 import json
+import typing
 
 import numpy as np
 import pytest
@@ -192,6 +194,73 @@ def test_an_objective_object_is_saved_with_its_arguments(name, sample, tmp_path)
     again = load_calibrator(calibrator.fit(*sample).save(tmp_path / "calibrator.npz"))
     assert again.objective == objective
     assert dataclasses.is_dataclass(again.objective)
+
+
+def changed(name):
+    """For each option of a calibrator, it alone at another value than the default: option, value, calibrator."""
+    other = {
+        "objective": "focal", "grid": (1.0, 2.0), "n_bins": 7, "max_sweeps": 2, "accuracy_constraint": False,
+        "solver": "sctl", "lam": 0.25, "mu": 0.25, "n_folds": 3, "top_k": 4, "hidden": (3,), "weight_decay": 1.0,
+        "seed": 3, "n_knots": 4,
+    }  # fmt: skip
+    for option in inspect.signature(CALIBRATORS[name]).parameters:
+        objective = {"objective": "nll"} if option == "solver" else {}
+        yield option, other[option], CALIBRATORS[name](**{option: other[option], **objective})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_repr_shows_the_options_that_are_not_default_and_builds_the_same(name):
+    cls = CALIBRATORS[name]
+    assert repr(cls()) == f"{cls.__name__}()"
+    for option, value, calibrator in changed(name):
+        assert f"{option}={value!r}" in repr(calibrator)
+        assert eval(repr(calibrator), {cls.__name__: cls}).options() == calibrator.options()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_repr_shows_what_was_fitted_in_one_line(name, fitted):
+    text = repr(fitted(name))
+    assert len(text) < 250 and "\n" not in text
+    for state in fitted(name).state:
+        assert f"{state}=" in text
+    if isinstance(getattr(fitted(name), "temperature", None), float):
+        assert f"temperature={fitted(name).temperature:.4g}" in text
+
+
+@pytest.mark.parametrize("cls", CALIBRATORS.values(), ids=CALIBRATORS)
+def test_a_signature_is_short(cls):
+    assert len(str(inspect.signature(cls))) < 500
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_that_are_a_choice_name_their_values(name):
+    """The annotations of the signature are what the constructor takes."""
+    hints = typing.get_type_hints(CALIBRATORS[name].__init__)
+    for option in {"objective", "solver"} & set(hints):
+        values = [value for value in flat(hints[option]) if isinstance(value, str)]
+        others = {"objective": "nll"} if option == "solver" else {}
+        for value in values:
+            assert getattr(CALIBRATORS[name](**{option: value, **others}), option) == value
+        if option == "objective":
+            smooth = [key for key, cls in OBJECTIVES.items() if cls.smooth]
+            assert sorted(values) in (sorted(smooth), sorted(OBJECTIVES))
+
+
+def flat(hint):
+    """The members of unions and literals."""
+    return [member for arg in typing.get_args(hint) for member in (flat(arg) or [arg])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_number_of_threads_does_not_matter(name, sample, fitted):
+    known = fitted(name)(sample[0])
+    torch.set_num_threads(2)
+    try:
+        probs = CALIBRATORS[name]().fit(*sample)(sample[0])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_allclose(probs, known, rtol=0, atol=1e-12)
 
 
 def test_what_is_no_calibrator_is_not_loaded(tmp_path):

@@ -142,22 +142,22 @@ def with_outlier():
     return torch.from_numpy(z), torch.from_numpy(y)
 
 
-@pytest.mark.parametrize("factor", [1e-9, 1e3, 1e9, 1e150])
+@pytest.mark.parametrize("factor", [1e-9, 1e3, 1e9, 1e30])
 @pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 30)], ids=["one row", "most rows"])
 def test_rows_unlike_the_others_do_not_hide_the_optimum(with_outlier, factor, rows):
     z, y = with_outlier
     z[rows] *= factor
-    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-160, 1e3)
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 0.0, 1e3)
     assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-7)
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e9])
 def test_an_optimum_far_beyond_the_bounds(with_outlier, factor):
-    """The labels of the rows of the typical size are separated, and one row a million times as large is wrong."""
+    """The labels of the usual rows are separated, and one that is many times as large is wrong."""
     z, y = with_outlier
     y = z.argmax(1)
     z[0], y[0] = factor * z[0], z[0].topk(2).indices[1]
-    known = 1 / bisect(lambda b: plain_slope(z, y, b), 1e-15, 1e3)
+    known = 1 / bisect(lambda b: plain_slope(z, y, b), 0.0, 1e3)
     assert known > 100
     assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-7)
 

@@ -201,7 +201,7 @@ def test_it_goes_on_after_an_interruption(made, monkeypatch):
     first = [path for paths in list(files(name).values())[:-1] for path in paths]
     assert stored(name) == sorted(path.name for path in first)
     before = [path.stat().st_mtime_ns for path in first]
-    stray = first[0].with_name(".x.npy.999999999.tmp")  # what a kill leaves
+    stray = first[0].with_name(".x.npy.0123456789abcdef.tmp")  # what a kill leaves
     stray.write_bytes(b"half")
     monkeypatch.setitem(prepare.SOURCES, name, source)
     prepare.prepare(name, folder)

@@ -116,7 +116,10 @@ def test_seed_of_the_caller_is_left_alone(sample):
     ("options", "message"),
     [
         ({"solver": "lbfgs"}, "Expected `solver` to be one of exact, sctl, but got 'lbfgs'"),
-        ({"objective": "ece", "solver": "sctl"}, "Expected `objective` to be nll, label_smoothing, focal or cls"),
+        (
+            {"objective": "ece", "solver": "sctl"},
+            "Expected `objective` to be nll, label_smoothing, focal or class_loss_scaling with",
+        ),
     ],
 )
 @pytest.mark.parametrize("cls", [TemperatureScaling, ClassTemperatureScaling])

@@ -1,13 +1,18 @@
 """What holds for every metric: each line of METRICS is tested here with no new code."""
 
 import inspect
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import METRICS, bootstrap, evaluate, reliability_bins
+import calibkit.metrics
+from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate, reliability_bins
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.comparison import Comparison
+from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, MassRule, WidthRule
 
 EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins]
 BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name]).parameters]
@@ -32,6 +37,9 @@ BAD = {
     "bool labels": (GOOD, np.array([True, False]), "`labels` to be integers, but got dtype torch.bool"),
     "label count": (GOOD, np.array([0]), r"`labels` to be of shape \(2,\), one a row, but got shape \(1,\)"),
     "one-hot labels": (GOOD, np.eye(2, dtype=int), r"`labels` to be of shape \(2,\)"),
+    "masked": (np.ma.array(GOOD, mask=[[1, 1], [0, 0]]), LABELS, "`probs` to be without masked entries, but got 2"),
+    "strings": (GOOD, ["cat", "dog"], r"`labels` to be integers, but got strings; np.unique\("),
+    "from 1": (GOOD, np.array([1, 2]), r"`labels` to be in \[0, 2\), but got 2; number the classes from 0: labels - 1"),
     "no labels": (GOOD, None, "`labels` to be a numpy array, a torch tensor or nested numbers, but got NoneType"),
 }
 
@@ -49,6 +57,17 @@ def test_bad_input_raises(metric, case):
 def test_bad_n_bins_raises(metric, n_bins):
     with pytest.raises(ValueError, match="^Expected `n_bins` to be an integer >= 1, but got"):
         metric(GOOD, LABELS, n_bins=n_bins)
+
+
+@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), evaluate, bootstrap, reliability_bins])
+def test_integers_of_numpy_are_integers(metric):
+    """255 is the largest uint8: arithmetic in it would overflow."""
+    probs, labels = np.tile(GOOD, (20, 1)), np.tile(LABELS, 20)
+    few = {"n_resamples": np.int64(3), "seed": np.int32(1)} if metric is bootstrap else {}
+    plain = {name: int(value) for name, value in few.items()}
+    for n_bins in (np.uint8(255), np.int64(15), np.int8(7)):
+        want, got = metric(probs, labels, n_bins=int(n_bins), **plain), metric(probs, labels, n_bins=n_bins, **few)
+        assert str(got) == str(want)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -133,3 +152,22 @@ def test_evaluate_some(mixed):
     assert list(evaluate(*mixed, ["nll", "ece"])) == ["nll", "ece"]
     with pytest.raises(ValueError, match="Expected `metrics` to be one of accuracy, .*, but got 'f1'"):
         evaluate(*mixed, ["f1"])
+
+
+@pytest.mark.parametrize("metrics", ["ece", 3])
+def test_names_are_a_sequence(mixed, metrics):
+    for call in (evaluate, bootstrap, bootstrap_values, lambda p, y, names: Comparison(y, names)):
+        with pytest.raises(ValueError, match=f"Expected `metrics` to be a sequence of names .*, but got {metrics!r}"):
+            call(*mixed, metrics)
+
+
+def test_choices_are_those_of_the_types():
+    for choices, names in ((WidthRule, WIDTH_RULES), (MassRule, MASS_RULES)):
+        assert list(get_args(choices)) == list(names)
+
+
+def test_no_function_has_the_name_of_a_module():
+    """Importing the module would put it in the place of the function."""
+    assert not {path.stem for path in Path(calibkit.metrics.__file__).parent.glob("*.py")} & set(
+        calibkit.metrics.__all__
+    )

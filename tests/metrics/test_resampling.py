@@ -22,6 +22,17 @@ def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
     assert values.tolist() == pytest.approx(want, abs=1e-7 if name == "debiased_ece" else 1e-12)
 
 
+def test_resamples_without_a_row_of_a_class():
+    """No p_k of class 2 reaches the threshold of TACE in some of the draws, nor does one in others: it adds 0 there."""
+    probs = np.array([[0.9, 0.095, 0.005], [0.6, 0.395, 0.005], [0.5, 0.2, 0.3]])
+    labels = np.array([0, 1, 2])
+    values = bootstrap_values(probs, labels, ["tace"], n_resamples=40)["tace"]
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(0, 3, 3) for _ in range(40)]
+    assert sum(2 not in r for r in rows) > 5
+    assert values.tolist() == pytest.approx([METRICS["tace"](probs[r], labels[r]) for r in rows], abs=1e-12)
+
+
 def test_every_metric_has_a_statistic():
     assert list(STATISTICS) == list(METRICS)
 

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+import torch
+from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from calibkit.metrics import smooth_ece
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.smooth import smooth_error
 
 
 def direct(probs, labels, points=20001):
@@ -17,7 +20,7 @@ def direct(probs, labels, points=20001):
     def error(sigma):
         images = [m + sign * position for m in range(-6, 7, 2) for sign in (1, -1)]
         residual = sum(norm.pdf(t, image, sigma) for image in images) @ gap
-        return np.trapezoid(np.abs(residual), t[:, 0])
+        return trapezoid(np.abs(residual), t[:, 0])
 
     low, high = 1e-3, 1.0
     if error(low) <= low:
@@ -78,3 +81,43 @@ def test_relplot_agrees():
         probs /= probs.sum(1, keepdims=True)
         theirs = relplot.smECE(probs.max(1), (probs.argmax(1) == labels).astype(float))
         assert smooth_ece(probs, labels) == pytest.approx(theirs, abs=1.5e-3)
+
+
+def series(position, residual, points):
+    """The reflected Gaussian in its eigenfunctions, cos(m pi t) with the factors exp(-(m pi sigma)^2 / 2)."""
+    t = np.linspace(0, 1, points)
+
+    def error(sigma):
+        m = np.arange(1, int(9 / (np.pi * sigma)) + 2)
+        weights = 2 * np.exp(-0.5 * (m * np.pi * sigma) ** 2) * (np.cos(np.pi * np.outer(m, position)) @ residual)
+        blocks = [np.cos(np.pi * np.outer(part, m)) @ weights for part in np.array_split(t, 20)]
+        return trapezoid(np.abs(residual.sum() + np.concatenate(blocks)), t)
+
+    low, high = 1e-3, 1.0
+    at_low = error(low)
+    if at_low <= low:
+        return at_low
+    for _ in range(22):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) > middle else (low, middle)
+    return error((low + high) / 2)
+
+
+@pytest.mark.parametrize("start", [0.6123, 0.99])
+@pytest.mark.parametrize("apart", [0.0005, 0.001])
+def test_grid_and_narrowest_kernel(start, apart):
+    """Gaps that cancel within the narrowest kernel, whose error depends on its width and on the cells."""
+    position, residual = np.array([start, start + apart]), np.array([0.0009, -0.0009])
+    want = series(position, residual, 20001)
+    assert want < 1e-3
+    assert smooth_error(torch.from_numpy(position), torch.from_numpy(residual)) == pytest.approx(want, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("position", "residual"),
+    [([0.9137, 0.9142], [0.02, -0.02]), ([0.61234, 0.6153], [0.005, -0.005]), ([0.3, 0.95], [0.3, -0.3])],
+)
+def test_the_width_that_is_its_own_error(position, residual):
+    position, residual = np.array(position), np.array(residual)
+    want = series(position, residual, 4001)
+    assert smooth_error(torch.from_numpy(position), torch.from_numpy(residual)) == pytest.approx(want, abs=1e-6)

@@ -100,6 +100,22 @@ class TestStreaming:
         with pytest.raises(ValueError, match=message):
             STREAMING[name]().update(probs, labels)
 
+    @pytest.mark.parametrize("call", ["update", "forward"])
+    def test_a_bad_image_leaves_what_was_counted(self, name, mixed, call):
+        """The second image of a batch is bad: its first does not count, and what was there stays."""
+        probs, labels = images(mixed)
+        metric = STREAMING[name]()
+        metric.update(probs[:1], labels[:1])
+        before = metric.compute()
+        wrong = labels.clone()
+        wrong[1, 0, 0] = 7
+        with pytest.raises(ValueError, match=r"Expected `labels` to be in \[0, 6\), but got 7"):
+            getattr(metric, call)(probs, wrong)
+        metric._computed = None  # what torchmetrics keeps of the last compute()
+        assert metric.compute() == before
+        metric(probs[1:], labels[1:])
+        assert metric.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+
 
 def test_options(mixed):
     probs, labels = tensors(mixed)
@@ -111,6 +127,13 @@ def test_options(mixed):
         streaming.ClasswiseECE(5).update(probs, labels)
     with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1, but got 0"):
         streaming.ECE(n_bins=0)
+    with pytest.raises(ValueError, match="Expected `ignore_index` to be an integer in"):
+        streaming.ECE(ignore_index=10**30)
+    with pytest.raises(ValueError, match="Expected `probs` to be a torch tensor, but got ndarray"):
+        streaming.ECE().update(*mixed)
+    metric = streaming.ClasswiseECE(np.uint8(6), np.uint8(255))
+    metric.update(probs, labels)
+    assert metric.compute().item() == pytest.approx(METRICS["classwise_ece"](*mixed, n_bins=255), rel=1e-12)
 
 
 def test_float32_pixels_of_many_classes():

@@ -1,8 +1,4 @@
-"""Training that cannot be: recipes, options and losses that are refused, and what a kill leaves."""
-
-import os
-import subprocess
-import sys
+"""Training that cannot be: recipes, options and losses that are refused."""
 
 import numpy as np
 import pytest
@@ -10,19 +6,7 @@ import torch
 from digits_runs import RECIPE, digits_model
 from torch import nn
 
-from calibkit._files import remove_strays
 from calibkit.training import Recipe, assemble, fit
-
-
-def test_what_killed_writers_left_is_removed(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    dead, alive = (tmp_path / f".x.npz.{pid}.tmp" for pid in (ended.pid, os.getpid()))
-    other = tmp_path / ".notes.tmp"
-    for path in (dead, alive, other):
-        path.touch()
-    remove_strays(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
 
 
 class Spoilt(nn.CrossEntropyLoss):

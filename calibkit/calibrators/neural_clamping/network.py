@@ -17,8 +17,9 @@ def frozen(model: nn.Module) -> Iterator[None]:
     """``model`` in evaluation mode, its parameters without gradients; every module and parameter is restored after."""
     modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    model.eval().requires_grad_(False)
     try:
+        model.eval()
+        model.requires_grad_(False)
         yield
     finally:
         for module, training in modes:
@@ -49,12 +50,18 @@ def check_images(model: nn.Module, images: Array) -> Tensor:
     return x
 
 
+def run(model: nn.Module, batch: Tensor) -> Tensor:
+    """Logits (n, K) of a batch, as the model gives them; an error where it gives anything else."""
+    logits = model(batch)
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(batch):
+        got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise expected("model", "a classifier that gives logits of shape (N, K)", got)
+    return logits
+
+
 @torch.no_grad()
 def forward(model: nn.Module, images: Tensor, delta: Tensor | float = 0.0, batch_size: int = 512) -> Tensor:
     """Checked logits (N, K) of ``images + delta`` on the device of the model."""
     where = place(model, images)
     with frozen(model):
-        logits = torch.cat([model(batch.to(*where) + delta) for batch in images.split(batch_size)])
-    if logits.shape[:1] != images.shape[:1]:
-        raise expected("model", "a classifier that gives logits of shape (N, K)", f"shape {tuple(logits.shape)}")
-    return check_logits(logits)[0]
+        return check_logits(torch.cat([run(model, batch.to(*where) + delta) for batch in images.split(batch_size)]))

@@ -5,7 +5,7 @@ r"""Neural Clamping: one perturbation for all inputs and one temperature, learne
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_int, check_labels, check_real, expected, like
-from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place
-from calibkit.calibrators.neural_clamping.theorem import Range, entropy_gradient, theorem_delta
+from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
+from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
 from calibkit.fitting.contract import Fitted
 from calibkit.fitting.temperature import fit_temperature
 
@@ -42,7 +42,8 @@ class NeuralClamping(Fitted):
         init: of delta. "random": normal with standard deviation ``std``; "theorem": Theorem 1's from the gradient of
             the entropy at T = 1, which needs ``input_range``; "zero".
         std: of the random start; 0.1, from "variance = 0.01" in Appendix A (the authors' code has 0.01).
-        input_range: (alpha, beta) that an input may have, after normalisation; each a number or one a channel.
+        input_range: (alpha, beta) that an input may have, after normalisation; each a number or one a channel, kept as
+            floats.
         lr: of SGD; 1e-3 (Sec. 4.1).
         momentum: of SGD; 0.9 as in the authors' code, the paper does not say.
         batch_size: images a step, and in every forward pass; 512 (Sec. 4.1).
@@ -57,7 +58,8 @@ class NeuralClamping(Fitted):
         loss_curve: (epochs,) mean of objective plus penalty over the steps of each epoch.
 
     Raises:
-        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges.
+        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, or a model that gives anything
+            but a tensor (N, K). The model is left as it was found, also then.
 
     Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".
@@ -86,10 +88,10 @@ class NeuralClamping(Fitted):
     def __init__(
         self,
         *,
-        objective: str | objectives.Objective = FOCAL,
+        objective: objectives.SmoothName | objectives.Objective = FOCAL,
         weight: float = 0.01,
-        variant: str = "paper",
-        init: str = "random",
+        variant: Literal["paper", "code"] = "paper",
+        init: Literal["random", "theorem", "zero"] = "random",
         std: float = 0.1,
         input_range: Range | None = None,
         lr: float = 1e-3,
@@ -106,7 +108,7 @@ class NeuralClamping(Fitted):
         self.std = check_real("std", std, 0.0)
         if init == "theorem" and input_range is None:
             raise expected("input_range", 'a pair (alpha, beta) for init="theorem"', None)
-        self.input_range = input_range
+        self.input_range = None if input_range is None else check_range(input_range)
         self.lr = check_real("lr", lr, 0.0, open_low=True)
         self.momentum = check_real("momentum", momentum, 0.0, 1.0)
         self.batch_size = check_int("batch_size", batch_size, 1)
@@ -148,7 +150,7 @@ class NeuralClamping(Fitted):
         for _ in range(self.epochs):
             values = []
             for rows in torch.randperm(len(x), generator=generator).split(self.batch_size):
-                z = model(x[rows.to(x.device)].to(delta.device, delta.dtype) + delta).double() / temperature
+                z = run(model, x[rows.to(x.device)].to(delta.device, delta.dtype) + delta).double() / temperature
                 labels = y[rows.to(y.device)]
                 loss = self._loss(z, labels, n_classes)
                 penalty = delta.square().sum() if self.variant == "paper" else torch.linalg.vector_norm(delta)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibkit._checks import Array, expected
-from calibkit.calibrators.neural_clamping.network import check_images, frozen, place
+from calibkit.calibrators.neural_clamping.network import check_images, frozen, place, run
 
+#: (alpha, beta), the least and the largest value of an input: each a number, or one a channel.
 Range = tuple[float | Sequence[float], float | Sequence[float]]
 
 
@@ -34,7 +36,7 @@ def entropy_gradient(model: nn.Module, images: Array, *, temperature: float = 1.
     with frozen(model), torch.enable_grad():
         for batch in x.split(batch_size):
             batch = batch.to(*where).detach().requires_grad_()
-            log_p = torch.log_softmax(model(batch).double() / temperature, 1)
+            log_p = torch.log_softmax(run(model, batch).double() / temperature, 1)
             entropy = -(log_p.exp() * log_p).sum()
             total += torch.autograd.grad(entropy, batch)[0].double().sum(0).cpu()
     return total / len(x)
@@ -59,18 +61,33 @@ def theorem_delta(gradient: Tensor, images: Array, input_range: Range) -> Tensor
 
     Returns:
         The perturbation, float64 in the shape of one image; its absolute value is eta.
+
+    Raises:
+        ValueError: a range that is none, or has another number of channels.
     """
     x = torch.as_tensor(images).cpu()
     low, high = (x.amin(0).double(), x.amax(0).double())
-    alpha, beta = (_per_channel(bound, low) for bound in input_range)
+    alpha, beta = (_per_channel(bound, low) for bound in check_range(input_range))
     eta = torch.where(gradient < 0, low - alpha, beta - high).clamp(min=0.0)
     return gradient.sign() * eta
 
 
-def _per_channel(bound: float | Sequence[float], image: Tensor) -> Tensor:
+def check_range(input_range: Range) -> Range:
+    """A pair of finite floats, or of tuples of them, with alpha < beta: from numbers, sequences, arrays or tensors."""
+    try:
+        alpha, beta = (np.asarray(bound, dtype=np.float64) for bound in input_range)
+        rises = (
+            alpha.ndim <= 1 and beta.ndim <= 1 and bool((np.isfinite(alpha) & np.isfinite(beta) & (alpha < beta)).all())
+        )
+    except (TypeError, ValueError):
+        rises = False
+    if not rises:
+        raise expected("input_range", "a pair alpha < beta of numbers, or of one number a channel each", input_range)
+    return tuple(tuple(bound.tolist()) if bound.ndim else float(bound) for bound in (alpha, beta))
+
+
+def _per_channel(bound: float | tuple[float, ...], image: Tensor) -> Tensor:
     values = torch.as_tensor(bound, dtype=torch.float64)
-    if values.ndim == 1 and len(values) == len(image):
-        return values.reshape(-1, *[1] * (image.ndim - 1))
-    if values.ndim == 0:
-        return values
-    raise expected("input_range", f"a pair of numbers or of {len(image)} numbers each", bound)
+    if values.ndim and len(values) != len(image):
+        raise expected("input_range", f"a pair of numbers or of {len(image)} numbers each", bound)
+    return values.reshape(-1, *[1] * (image.ndim - 1)) if values.ndim else values

@@ -1,5 +1,7 @@
 """Neural Clamping against a loop written by hand, Platt scaling, a generic linear programme and finite differences."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch import nn
 
 from calibkit.calibrators import load_calibrator
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient
-from calibkit.objectives import Focal
+from calibkit.objectives import ClassLossScaling, Focal
 
 
 def focal_by_scipy(logits, labels, gamma):
@@ -91,6 +93,21 @@ def test_every_smooth_objective_falls(network, images, labels, logits, objective
     assert after < before
 
 
+def test_weights_of_an_objective_sum_to_one_and_are_held_fixed(network, images, labels, logits):
+    """One step on all images by hand: its value at T = 1 and delta = 0, and where the gradient takes T."""
+    objective = ClassLossScaling()
+    options = {"init": "zero", "weight": 0.0, "batch_size": 60, "epochs": 1, "exact_temperature": False, "lr": 0.01}
+    clamping = NeuralClamping(objective=objective, **options).fit(network, images, labels)
+    t = torch.ones((), dtype=torch.float64, requires_grad=True)
+    ce = torch.nn.functional.cross_entropy(torch.from_numpy(logits) / t, labels, reduction="none")
+    weights = objective.weights(ce.detach(), labels, 4)
+    assert float(weights.sum()) > 2  # about one a class
+    loss = weights @ ce / weights.sum()
+    loss.backward()
+    assert clamping.loss_curve == pytest.approx([loss.item()], rel=1e-12)
+    assert clamping.temperature == pytest.approx(1 - 0.01 * t.grad.item(), rel=1e-12)
+
+
 def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images, labels):
     size = {
         variant: np.abs(
@@ -128,6 +145,46 @@ def test_a_failing_network_is_left_as_it_was_found_too(make_network, images, lab
     with pytest.raises(ValueError, match="Expected `logits` to be finite"):
         NeuralClamping(**FAST).fit(model, images, labels)
     assert model.training and all(p.requires_grad for p in model.parameters())
+
+
+class Gives(nn.Module):
+    """A network whose output is wrapped, and whose ``eval`` forgets to return it."""
+
+    def __init__(self, network, wrap):
+        super().__init__()
+        self.network, self.wrap = network, wrap
+
+    def forward(self, x):
+        return self.wrap(self.network(x))
+
+    def eval(self):
+        super().eval()
+
+
+@pytest.mark.parametrize(
+    ("wrap", "got"),
+    [
+        (lambda z: (z, z), "tuple"),
+        (lambda z: {"logits": z}, "dict"),
+        (lambda z: z.detach().numpy(), "ndarray"),
+        (lambda z: z[:, :, None], r"shape \(60, 4, 1\)"),
+        (lambda z: z[:1], r"shape \(1, 4\)"),
+    ],
+)
+@pytest.mark.parametrize("how", ["fit", "call", "entropy_gradient"])
+def test_what_gives_no_logits_is_refused_and_left_as_it_was_found(network, images, labels, wrap, got, how):
+    clamping = NeuralClamping(epochs=2, batch_size=60)
+    uses = {
+        "fit": lambda: clamping.fit(model, images, labels),
+        "call": lambda: clamping.load_state_dict(state)(model, images),
+        "entropy_gradient": lambda: entropy_gradient(model, images),
+    }
+    state = clamping.fit(network, images, labels).state_dict()
+    model = Gives(copy.deepcopy(network), wrap).train()
+    message = r"Expected `model` to be a classifier that gives logits of shape \(N, K\), but got "
+    with pytest.raises(ValueError, match=message + got):
+        uses[how]()
+    assert all(module.training for module in model.modules()) and all(p.requires_grad for p in model.parameters())
 
 
 def test_fit_works_under_no_grad_and_is_repeated_by_its_seed(network, images, labels):
@@ -176,6 +233,24 @@ def test_save_and_load_without_pickle(network, images, labels, tmp_path):
     np.testing.assert_array_equal(copy.loss_curve, clamping.loss_curve)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([[-2.0], [2.0]]),
+        (np.float32(-2), np.int64(2)),
+        torch.tensor([-2.0, 2.0]),
+        [torch.tensor([-2.0]), 2],
+    ],
+    ids=["array", "numpy numbers", "tensor", "mixed"],
+)
+def test_a_range_of_arrays_is_kept_as_floats_and_saved(network, images, labels, tmp_path, given):
+    options = {"init": "theorem", "epochs": 0}
+    clamping = NeuralClamping(**options, input_range=given).fit(network, images, labels)
+    known = NeuralClamping(**options, input_range=(-2.0, 2.0)).fit(network, images, labels)
+    np.testing.assert_array_equal(clamping.delta, known.delta)
+    assert load_calibrator(clamping.save(tmp_path / "clamping.npz")).options() == clamping.options()
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu(make_network, network, images, labels):
@@ -196,6 +271,14 @@ def test_cuda_equals_cpu(make_network, network, images, labels):
         ({"variant": "book"}, "Expected `variant` to be one of paper, code, but got 'book'"),
         ({"init": "ones"}, "Expected `init` to be one of random, theorem, zero"),
         ({"init": "theorem"}, "Expected `input_range` to be a pair"),
+        ({"input_range": (1.0, -1.0)}, r"Expected `input_range` to be a pair alpha < beta .*, but got \(1.0, -1.0\)"),
+        ({"input_range": (1.0, 1.0)}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": ((0.0, 0.0), (1.0, -1.0))}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": ((0.0, 0.0), (1.0, 1.0, 1.0))}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": (0.0, float("inf"))}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": (0.0, 1.0, 2.0)}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": "ab"}, "Expected `input_range` to be a pair alpha < beta"),
+        ({"input_range": 1.0}, "Expected `input_range` to be a pair alpha < beta"),
         ({"std": -0.1}, "Expected `std`"),
         ({"lr": 0.0}, r"Expected `lr` to be a number in \(0.0, inf\]"),
         ({"momentum": 2.0}, "Expected `momentum`"),

@@ -39,6 +39,13 @@ def test_entropy_gradient_equals_central_differences(network, images):
         assert g[index].item() == pytest.approx(slope, abs=1e-9)
 
 
+def test_entropy_gradient_is_that_of_the_network_in_evaluation(make_network, network, images):
+    """Dropout and the statistics of a batch play no part, in whatever mode the network comes."""
+    training = make_network().double().train()
+    training.load_state_dict(network.state_dict())
+    torch.testing.assert_close(entropy_gradient(training, images), entropy_gradient(network, images), rtol=0, atol=0)
+
+
 def test_entropy_gradient_of_a_linear_network_in_closed_form():
     """dH/dz_k = -p_k (log p_k + H), and z = W x / T."""
     x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

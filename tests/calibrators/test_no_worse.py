@@ -1,0 +1,94 @@
+"""No fit ends worse than the network as it is, by its own objective: every calibrator, every objective, odd data."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.calibrators import CALIBRATORS, Calibrator
+from calibkit.metrics import ece
+from calibkit.objectives import OBJECTIVES, get
+
+NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator) and hasattr(cls(), "objective")]
+
+
+def plain(n=50, k=6, seed=0):
+    """Logits 1.5 times too large and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    true = 2 * rng.normal(size=(n, k))
+    return 1.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
+
+
+def outlier(factor, right):
+    """One row that is ``factor`` times as large as drawn, and right or wrong."""
+    z, y = plain()
+    y[0] = z[0].argsort()[-1 if right else -2]
+    z[0] *= factor
+    return z, y
+
+
+def small_and_large():
+    """Two of three rows are 1,000 times as large as the rest."""
+    z, y = plain(60)
+    z[:40] *= 1e3
+    y[:40] = z[:40].argmax(1)
+    return z, y
+
+
+def separable(factor):
+    z, _ = plain()
+    return factor * z, z.argmax(1)
+
+
+SETS = {
+    "plain": plain(),
+    "right outlier": outlier(1e3, right=True),
+    "wrong outlier": outlier(30.0, right=False),
+    "small and large": small_and_large(),
+    "separable": separable(1.0),
+    "separable, huge": separable(1e6),
+    "separable, small": separable(1e-6),
+    "huge": (1e6 * plain()[0], plain()[1]),
+    "small": (1e-6 * plain()[0], plain()[1]),
+    "constant": (np.full((30, 4), 7.0), np.arange(30) % 3),
+    "one row, right": (np.array([[-0.2, 1.4, 2.7, -0.4]]), np.array([2])),
+    "one row, wrong": (np.array([[-0.2, 1.4, 2.7, -0.4]]), np.array([0])),
+    "five rows": plain(5, 3),
+    "N < K": plain(8, 20),
+    "classes absent": (plain(60, 8)[0], plain(60, 8)[1] // 2),
+    "one class": (plain()[0], np.full(50, 3)),
+}
+
+
+def value(objective, probs, labels, weights=None):
+    """The objective and its weights, from probabilities; a loss that is infinite in float64 counts 1e5."""
+    with np.errstate(divide="ignore"):
+        log_p = np.maximum(np.log(probs), -1e5)
+    rows, s = np.arange(len(labels)), objective.smoothing
+    ce = torch.from_numpy(-(1 - s) * log_p[rows, labels] - s * log_p.mean(1))
+    y = torch.from_numpy(labels)
+    weights = objective.weights(ce, y, probs.shape[1]) if weights is None else weights
+    return float(weights @ objective.transform(ce)[0]), weights
+
+
+@pytest.mark.parametrize("data", SETS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_worse_than_the_network_as_it_is(name, objective, data):
+    z, y = SETS[data]
+    options = dict.fromkeys({"lam", "mu"} & set(CALIBRATORS[name]().options()), 1e-3)  # no folds of a handful of rows
+    try:
+        calibrator = CALIBRATORS[name](objective=objective, **options)
+    except ValueError:
+        pytest.skip(f"{name} does not take {objective}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of bounds, separated labels and fixed points that are none
+        probs = calibrator.fit(z, y)(z)
+    np.testing.assert_allclose(probs.sum(1), 1.0, atol=1e-12)
+    before = CALIBRATORS["identity"]().fit(z, y)(z)
+    if objective == "ece":
+        assert ece(probs, y) <= ece(before, y) + 1e-12
+    else:
+        after, weights = value(get(objective), probs, y)  # the weights of the fit, also where they are adaptive
+        assert after <= (1 + 1e-9) * value(get(objective), before, y, weights)[0] + 1e-12

@@ -1,0 +1,80 @@
+"""States that no fit gives are not taken."""
+
+import numpy as np
+import pytest
+
+from calibkit import load_calibrator
+from calibkit._files import write_npz
+from calibkit.calibrators import CALIBRATORS, Calibrator
+
+NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
+
+
+@pytest.fixture(scope="module")
+def sample():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 90)
+    return rng.normal(size=(90, 3)) + 2 * np.eye(3)[labels], labels
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_values(name, sample, tmp_path):
+    calibrator = CALIBRATORS[name]().fit(*sample)
+    state = calibrator.state_dict()
+    assert CALIBRATORS[name]().load_state_dict(state).n_classes == 3
+    bad = [("n_classes", value, "an integer >= 2") for value in (np.asarray(1), np.asarray(3.5), np.asarray([3, 3]))]
+    for entry, value in state.items():
+        if entry.startswith("temperature"):
+            bad += [(entry, np.full_like(value, x), "positive") for x in (0.0, -1.0)]
+            bad += [(entry, np.full_like(value, x), "finite") for x in (np.nan, np.inf)]
+        if value.ndim and value.size:
+            spoilt = value.astype(float).copy()
+            spoilt.flat[-1] = np.nan
+            bad += [(entry, spoilt, "finite"), (entry, value.astype(str), "numbers")]
+    header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
+    for entry, value, want in bad:
+        other = CALIBRATORS[name]()
+        with pytest.raises(ValueError, match=f"Expected `{entry}` to be {want}, but got"):
+            other.load_state_dict({**state, entry: value})
+        assert other.n_classes is None and all(getattr(other, key) is None for key in other.state)
+        write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
+        with pytest.raises(ValueError, match=f"but got '.*bad.npz': Expected `{entry}` to be {want}"):
+            load_calibrator(tmp_path / "bad.npz")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_are_wanted_and_logits_are_no_probabilities(name, sample):
+    z, y = sample
+    with pytest.raises(ValueError, match="Expected `labels` to be a numpy array, .*, but got NoneType"):
+        CALIBRATORS[name]().fit(z, None)
+    with pytest.raises(ValueError, match="Expected `logits` to be logits, from before the softmax"):
+        CALIBRATORS[name]().fit(CALIBRATORS["identity"]().fit(z, y)(z), y)
+
+
+def test_a_damaged_file_is_named(sample, tmp_path):
+    path = CALIBRATORS["temperature_scaling"]().fit(*sample).save(tmp_path / "ts.npz")
+    whole = path.read_bytes()
+    for damaged in (whole[:40], whole[:-40], b"", whole[:60] + b"x" + whole[61:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote.*ts.npz"):
+            load_calibrator(path)
+
+
+def test_frames_and_series(sample):
+    """Columns of a table, with the labels as integers or not."""
+    pd = pytest.importorskip("pandas")
+    z, y = sample
+    frame = pd.DataFrame(z, columns=list("abc"))
+    ts = CALIBRATORS["temperature_scaling"]().fit(frame, pd.Series(y, index=frame.index[::-1]))
+    assert ts.temperature == CALIBRATORS["temperature_scaling"]().fit(z, y).temperature
+    for labels in (pd.Series(np.array(list("abc"))[y]), pd.Series(np.array(list("abc"))[y], dtype="category")):
+        with pytest.raises(ValueError, match="Expected `labels` to be integers, but got strings"):
+            ts.fit(frame, labels)
+    with pytest.raises(ValueError, match=r"but got shape \(90, 1\); flatten the column"):
+        ts.fit(frame, pd.DataFrame({"y": y}))
+    with pytest.raises(ValueError, match="they are whole numbers: cast them to int"):
+        ts.fit(frame, pd.Series(y, dtype=float))
+    with pytest.raises(
+        ValueError, match="Expected `logits` to be .*, but got an array of dtype object; cast it to numbers"
+    ):
+        ts.fit(frame.astype(object), y)

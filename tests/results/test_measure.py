@@ -1,0 +1,71 @@
+"""Numbers of one cell from probabilities: by the metrics themselves, and by the bootstrap of each training."""
+
+import numpy as np
+import pytest
+
+from calibkit.metrics import bootstrap, ece, evaluate
+from calibkit.results import append, load, measure
+from calibkit.results.rows import MEASURED, over_seeds
+
+CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}
+CELL |= {"budget": "reduced", "source": "ours"}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Three trainings, that differ in how sure they are and not evenly."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return [(np.exp(t * z) / np.exp(t * z).sum(1, keepdims=True), y) for t in (1.0, 2.0, 5.0)]
+
+
+def by_metric(rows):
+    return {row["metric"]: row for row in rows}
+
+
+def test_a_row_is_the_mean_over_trainings(runs):
+    found = by_metric(measure(runs, metrics=["ece", "nll"], **CELL))
+    for name in ("ece", "nll"):
+        values = [evaluate(*run, [name])[name] for run in runs]
+        ends = [bootstrap(*run, [name])[name] for run in runs]
+        row = found[name]
+        assert row["value"] == pytest.approx(sum(values) / 3)
+        assert row["std"] == pytest.approx(np.sqrt(sum((v - sum(values) / 3) ** 2 for v in values) / 2))
+        assert (row["low"], row["high"]) == pytest.approx([sum(column) / 3 for column in zip(*ends, strict=True)])
+        assert row["n_seeds"] == 3
+
+
+def test_one_training_has_no_deviation(runs):
+    row = by_metric(measure(runs[:1], metrics=["ece"], **CELL))["ece"]
+    assert (row["value"], row["std"], row["n_seeds"]) == (ece(*runs[0]), None, 1)
+    assert over_seeds([0.5], [(0.25, 0.75)]) == {"value": 0.5, "low": 0.25, "high": 0.75, "std": None}
+
+
+def test_units_and_bins(runs, tmp_path):
+    rows = measure(runs, note="as it is", **CELL)
+    assert [row["metric"] for row in rows] == list(MEASURED)
+    assert append(rows, tmp_path) == len(rows)
+    frame = load("ours", tmp_path).set_index("metric")
+    binned = {"ece", "adaptive_ece", "classwise_ece"}
+    assert dict(frame["n_bins"]) == {name: "15" if name in binned else "" for name in MEASURED}
+    assert dict(frame["unit"]) == {name: "nats" if name in ("nll", "entropy") else "fraction" for name in MEASURED}
+    assert set(frame["note"]) == {"as it is"} and set(frame["n_seeds"]) == {3}
+    for column, value in CELL.items():
+        assert set(frame[column]) == {value}
+
+
+def test_bins_groups_and_seed_are_used(runs):
+    p, y = runs[1]
+    options = {"n_bins": 5, "seed": 3, "groups": np.arange(300) // 10}
+    row = by_metric(measure([(p, y)], metrics=["ece"], **options, **CELL))["ece"]
+    assert row["n_bins"] == 5 and row["value"] == ece(p, y, n_bins=5) != ece(p, y)
+    assert (row["low"], row["high"]) == bootstrap(p, y, ["ece"], **options)["ece"]
+    for name, other in (("n_bins", 15), ("seed", 0), ("groups", None)):
+        changed = by_metric(measure([(p, y)], metrics=["ece"], **options | {name: other}, **CELL))["ece"]
+        assert (changed["low"], changed["high"]) != (row["low"], row["high"])
+
+
+def test_of_nothing():
+    with pytest.raises(ValueError, match="Expected `runs` to be at least one"):
+        measure([], **CELL)

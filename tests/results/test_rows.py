@@ -1,0 +1,206 @@
+"""Rows are appended whole or not at all, and a file that is none is refused by its name."""
+
+import fcntl
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from constructed_rows import MEASURED, measured_row
+
+from calibkit import _folders
+from calibkit.__main__ import main
+from calibkit.results import COLUMNS, append, load
+from calibkit.results.rows import KEY
+
+CTS = "class_temperature_scaling"
+INFINITE = {"value": np.inf, "low": -np.inf, "high": np.nan}
+
+
+def rows(*pairs, **columns) -> list[dict]:
+    """One row a (method, value)."""
+    return [measured_row(value) | {"method": method} | columns for method, value in pairs]
+
+
+def stored(folder) -> list[tuple]:
+    frame = load("ours", folder)
+    return list(zip(frame["method"], frame["value"], frame["n_seeds"], strict=True))
+
+
+def test_append_adds_replaces_and_sorts(tmp_path):
+    assert append(rows(("identity", 0.05), (CTS, 0.01)), tmp_path) == 2
+    assert append(rows((CTS, 0.01)), tmp_path) == 0
+    assert append(rows((CTS, 0.02)), tmp_path) == 1
+    assert append([], tmp_path) == 0
+    assert stored(tmp_path) == [(CTS, 0.02, 1), ("identity", 0.05, 1)]
+    assert [path.name for path in tmp_path.iterdir() if path.name[0] != "."] == ["ours.csv"]
+
+
+def test_cells_are_text_of_six_digits(tmp_path):
+    numbers = {"value": 1 / 3, "low": 0.1, "high": np.float64(0.123456789), "std": float("nan")}
+    append([MEASURED | numbers | {"note": "a, b", "commit": None}], tmp_path)
+    line = (tmp_path / "ours.csv").read_text().splitlines()[1]
+    assert line == ',,cifar10,resnet50,cross_entropy,identity,ece,0.333333,0.1,0.123457,,fraction,15,1,paper,ours,,"a, b"'
+
+
+@pytest.mark.parametrize("column", KEY)
+def test_rows_of_different_cells_stand_side_by_side(tmp_path, column):
+    other = {"paper": "mbls", "budget": "reduced", "source": "author-logits", "n_bins": 25}.get(column, "other")
+    assert append(rows(("identity", 0.05)), tmp_path) == append(rows(("identity", 0.05), **{column: other}), tmp_path)
+    assert len(load("ours", tmp_path)) == 2
+
+
+@pytest.mark.parametrize("column", sorted({"std", "commit", "note"}))
+def test_other_columns_make_no_new_cell(tmp_path, column):
+    append(rows(("identity", 0.05)), tmp_path)
+    assert append(rows(("identity", 0.05), **{column: "0.5"}), tmp_path) == 1
+    assert len(load("ours", tmp_path)) == 1
+
+
+def test_more_seeds_are_kept(tmp_path):
+    """A job that began when one seed was there does not undo one that saw two."""
+    append(rows(("identity", 0.05), n_seeds=2), tmp_path)
+    assert append(rows(("identity", 0.09), ("ets", 0.02)), tmp_path) == 1
+    assert stored(tmp_path) == [("ets", 0.02, 1), ("identity", 0.05, 2)]
+    assert append(rows(("identity", 0.06), n_seeds=2), tmp_path) == 1
+    assert append(rows(("identity", 0.07), n_seeds=10), tmp_path) == 1  # ten is more than two
+    assert stored(tmp_path)[1] == ("identity", 0.07, 10)
+
+
+@pytest.mark.parametrize("change", [INFINITE, {"low": -np.inf}, {"high": np.inf}])
+def test_an_infinite_row_leaves_none(tmp_path, change):
+    assert append(rows((CTS, 0.01), **change), tmp_path) == 0 and stored(tmp_path) == []
+    append(rows((CTS, 0.01), ("ets", 0.02)), tmp_path)
+    assert append(rows((CTS, 0.01), n_seeds=2, **change), tmp_path) == 0
+    assert stored(tmp_path) == [("ets", 0.02, 1)]
+    append(rows((CTS, 0.01), n_seeds=2), tmp_path)
+    append(rows((CTS, 0.01), **change), tmp_path)  # of fewer seeds
+    assert stored(tmp_path) == [(CTS, 0.01, 2), ("ets", 0.02, 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": float("nan")}, "Expected `value` to be a finite number"),
+        ({"value": "high"}, "Expected `value` to be a number or empty, but got 'high'"),
+        ({"low": 0.9}, "Expected `low` to be at most `high`"),
+        ({"low": None}, "Expected `low` to be a finite number"),
+        ({"high": None}, "Expected `high` to be a finite number"),
+        ({"std": "wide"}, "Expected `std` to be a number or empty, but got 'wide'"),
+        ({"budget": "smoke"}, "Expected `budget` to be one of reduced, paper, but got 'smoke'"),
+        ({"source": "printed"}, "Expected `source` to be one of author-logits, ours"),
+        ({"unit": "percent"}, "Expected `unit` to be one of fraction, nats"),
+        ({"paper": "guo"}, "Expected `paper` to be one of"),
+        ({"n_seeds": 0}, "Expected `n_seeds` to be an integer > 0"),
+        ({"n_seeds": 1.5}, "Expected `n_seeds` to be an integer > 0"),
+        ({"method": "CTS (ours)"}, r"Expected `key` to be"),
+        ({"loss": "Focal loss"}, r"Expected `key` to be"),
+        ({"epochs": 3}, "Expected `columns` to be"),
+        (INFINITE | {"unit": "percent"}, "Expected `unit` to be one of fraction, nats"),
+    ],
+)
+def test_bad_row_changes_nothing(tmp_path, change, message):
+    append(rows(("identity", 0.05)), tmp_path)
+    before = (tmp_path / "ours.csv").read_bytes()
+    with pytest.raises(ValueError, match=message):
+        append(rows(("ets", 0.02)) + rows((CTS, 0.01), **change), tmp_path)
+    assert (tmp_path / "ours.csv").read_bytes() == before
+
+
+def test_key_stands_once_in_a_batch(tmp_path):
+    with pytest.raises(ValueError, match="Expected `rows` to be of different keys"):
+        append(rows((CTS, 0.01), (CTS, 0.02)), tmp_path)
+    assert not (tmp_path / "ours.csv").exists()
+
+
+# ----------------------------------------------------------------------------------------------- several writers
+def _append_one(args) -> int:
+    folder, i = args
+    return append(rows((f"m{i}", 0.01)), Path(folder))
+
+
+def test_concurrent_appends_lose_nothing(tmp_path):
+    with ProcessPoolExecutor(2) as pool:
+        assert sum(pool.map(_append_one, [(str(tmp_path), i) for i in range(12)])) == 12
+    assert len(load("ours", tmp_path)) == 12
+
+
+def test_writers_lock_one_regular_file(tmp_path, monkeypatch):
+    """On NFS a lock of a folder holds on one machine only; and what is renamed cannot be what is locked."""
+    locked = []
+    flock = fcntl.flock
+
+    def spy(handle, operation):
+        locked.append((Path(f"/proc/self/fd/{handle}").resolve(), operation))
+        flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", spy)
+    for i in range(2):
+        _append_one((tmp_path, i))
+    ((path, operation),) = set(locked)
+    assert path.is_file() and path.parent == tmp_path and path.name not in ("ours.csv", "paper.csv")
+    assert operation == fcntl.LOCK_EX
+    with open(path) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and it is free again
+
+
+# ------------------------------------------------------------------------------------------- files, and where they lie
+HEADER, LINE = ",".join(COLUMNS), ",,cifar10,resnet50,brier,ets,ece,0.1,0.1,0.2,,fraction,15,1,paper,ours,,"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "Expected `columns` to be paper, table"),
+        (b"\n\n", "Expected `rows` to be of 18 cells, but got 0 in line 1"),
+        (HEADER.replace("paper", "Paper", 1).encode(), "Expected `columns` to be paper, table"),
+        (f"{HEADER},more\n{LINE},1\n".encode(), "Expected `rows` to be of 18 cells, but got 19 in line 1"),
+        (f"{HEADER}\n{LINE}\n{LINE[:-1]}\n".encode(), "Expected `rows` to be of 18 cells, but got 17 in line 3"),
+        (f"{HEADER}\n{LINE},1\n".encode(), "Expected `rows` to be of 18 cells, but got 19 in line 2"),
+        (f"{HEADER}\n{LINE}\n{LINE}\n".encode(), "Expected `rows` to be of different keys"),
+        (f"{HEADER}\n{LINE.replace('0.2', 'x')}\n".encode(), "Expected `high` to be a number or empty, but got 'x'"),
+        (f"{HEADER}\n{LINE.replace('0.2', 'inf')}\n".encode(), "Expected `high` to be a finite number"),
+        (f"{HEADER}\n{LINE.replace('15,1', '15,')}\n".encode(), "Expected `n_seeds` to be an integer > 0"),
+        (f'{HEADER}\n"{LINE}\n'.encode(), "unexpected end of data"),
+        (b"\xff\xfe\x00" + HEADER.encode(), "codec can't decode"),
+    ],
+)
+def test_a_file_that_is_none_is_named(tmp_path, text, message):
+    path = tmp_path / "ours.csv"
+    path.write_bytes(text)
+    for use in (lambda: load("ours", tmp_path), lambda: append(rows((CTS, 0.01)), tmp_path)):
+        with pytest.raises(ValueError) as caught:
+            use()
+        assert str(caught.value).startswith(f"Expected `path` to be a file of results, but got '{path}': ")
+        assert message in str(caught.value)
+    assert path.read_bytes() == text
+
+
+def test_absent_files(tmp_path):
+    assert load("ours", tmp_path).empty and list(load("ours", tmp_path).columns) == [*COLUMNS, "printed"]
+    with pytest.raises(FileNotFoundError, match="paper.csv"):
+        load("paper", tmp_path)
+    with pytest.raises(ValueError, match="Expected `which` to be one of paper, ours"):
+        load("theirs")
+
+
+def test_an_installed_package_reads_its_copy_and_writes_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(_folders, "PACKAGE", tmp_path / "site-packages" / "calibkit")
+    copy = tmp_path / "site-packages" / "calibkit" / "stored"
+    append(rows((CTS, 0.01)), copy)
+    assert stored(None) == [(CTS, 0.01, 1)]
+    with pytest.raises(ValueError, match="Expected `folder` to be given where the package is installed"):
+        append(rows((CTS, 0.02)))
+    assert append(rows((CTS, 0.02)), tmp_path / "mine") == 1
+    assert stored(None) == [(CTS, 0.01, 1)]
+
+
+def test_command_line_appends_files(book, tmp_path, capsys):
+    append(rows((CTS, 0.01), ("ets", 0.02)), tmp_path)
+    append(rows(("ets", 0.02)))
+    assert main(["append", str(tmp_path / "ours.csv")]) == 0
+    assert capsys.readouterr().out.endswith("ours.csv: 1 of 2 rows are new\n")
+    assert len(load("ours")) == 2
+    (tmp_path / "ours.csv").write_text("a,b\n1,2\n")
+    assert main(["append", str(tmp_path / "ours.csv")]) == 1
+    assert f"Expected `path` to be a file of results, but got '{tmp_path}/ours.csv'" in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""Files: whole or absent, nobody's but the writer's while they are written, and read with suspicion."""
+
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from calibkit import _files
+from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
+
+ARRAYS = {"x": np.arange(6.0).reshape(2, 3), "y": np.array([1, 0]), "meta": np.array("{}")}
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path):
+    path = write_atomic(tmp_path / "a" / "file", lambda stream: stream.write(b"old"))
+    with pytest.raises(ZeroDivisionError):
+        write_atomic(path, lambda stream: stream.write(b"new") / 0)
+    assert path.read_bytes() == b"old" and list(path.parent.iterdir()) == [path]
+
+
+def test_the_mode_is_that_of_the_old_file_or_of_any_new_one(tmp_path):
+    path, plain = tmp_path / "file", tmp_path / "plain"
+    plain.touch()
+    write_atomic(path, lambda stream: None)
+    assert path.stat().st_mode == plain.stat().st_mode
+    path.chmod(0o640)
+    write_atomic(path, lambda stream: stream.write(b"new"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 and path.read_bytes() == b"new"
+
+
+def test_temporary_names_are_new_each_time_and_never_followed(tmp_path, monkeypatch):
+    names = []
+    for _ in range(2):
+        write_atomic(tmp_path / "file", lambda stream: names.append(stream.name))
+    assert names[0] != names[1] and all(_files._TEMPORARY.fullmatch(os.path.basename(name)) for name in names)
+    (tmp_path / f".file.{'0' * 16}.tmp").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr(_files.secrets, "token_hex", lambda n: "0" * 2 * n)
+    with pytest.raises(FileExistsError):
+        write_atomic(tmp_path / "file", lambda stream: stream.write(b"x"))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_folder_is_synced_after_the_file_has_its_name(tmp_path, monkeypatch):
+    synced = []
+    path = tmp_path / "file"
+    monkeypatch.setattr(
+        _files.os, "fsync", lambda number: synced.append((os.readlink(f"/proc/self/fd/{number}"), path.exists()))
+    )
+    write_atomic(path, lambda stream: stream.write(b"x"))
+    (first, before), (second, after) = synced
+    assert _files._TEMPORARY.fullmatch(os.path.basename(first)) and not before
+    assert (second, after) == (str(tmp_path), True)
+    write_atomic(path, lambda stream: stream.write(b"x"), sync=False)
+    assert len(synced) == 2
+
+
+WRITER = """
+import sys, time
+from calibkit._files import write_atomic
+def write(stream):
+    print("writing", flush=True)
+    sys.stdin.read()
+write_atomic(sys.argv[1], write)
+"""
+
+
+def test_strays_are_those_of_dead_writers_only(tmp_path):
+    """By the lock that a writer holds, not by its number, which another machine does not know."""
+    other = tmp_path / ".editor.tmp"
+    other.touch()
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"writing\n"
+        (temporary,) = tmp_path.glob(".file.*.tmp")
+        remove_strays(tmp_path)
+        assert temporary.exists()
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    assert temporary.exists()
+    remove_strays(tmp_path)
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_a_new_file_that_is_taken_for_a_stray_is_made_again(tmp_path, monkeypatch):
+    """Between its creation and its lock another process may remove it."""
+    lock, calls = _files._lock, []
+
+    def late(stream):
+        calls.append(stream.name)
+        if len(calls) == 1:
+            os.unlink(stream.name)
+        return lock(stream)
+
+    monkeypatch.setattr(_files, "_lock", late)
+    assert write_atomic(tmp_path / "file", lambda stream: stream.write(b"x")).read_bytes() == b"x"
+    assert len(calls) == 2
+
+
+def test_only_what_is_asked_for_is_read(tmp_path):
+    path = write_npz(tmp_path / "a.npz", ARRAYS)
+    np.testing.assert_equal(read_npz(path), ARRAYS)
+    np.testing.assert_equal(read_npz(path, ["y", "absent"]), {"y": ARRAYS["y"]})
+    raw = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        start = archive.getinfo("x.npy").header_offset + 70
+    raw[start] ^= 255  # within the data of x
+    path.write_bytes(raw)
+    assert read_npz(path, ["y"])["y"].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="Expected `path` to be a whole npz file"):
+        read_npz(path)
+
+
+def test_sizes_are_bounded_before_they_are_read(tmp_path, monkeypatch):
+    path = write_npz(tmp_path / "a.npz", {**ARRAYS, "zeros": np.zeros(10**6)})
+    monkeypatch.setattr(_files, "LARGEST", 10**6)
+    with pytest.raises(ValueError, match=r"more than 1,000,000 bytes of arrays in '.*a.npz'"):
+        read_npz(path)
+    assert set(read_npz(path, ARRAYS)) == set(ARRAYS)
+
+
+def test_a_header_promises_no_more_than_there_is(tmp_path):
+    """numpy would make room for all of it first."""
+    stream = io.BytesIO()
+    facts = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    np.lib.format.write_array_header_1_0(stream, facts)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", stream.getvalue() + bytes(80))
+    with pytest.raises(ValueError, match="an array of another size than its header says, as x.npy in '.*a.npz'"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_what_is_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ValueError, match="Expected `path` to be a regular file, but got"):
+            read_npz(path)
+    with pytest.raises(FileNotFoundError):
+        read_npz(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_file_says_so_and_never_gives_other_numbers(tmp_path, save):
+    """Cut at every length, and every byte flipped: the arrays as they were, or the one wording with the file's name."""
+    save(tmp_path / "a.npz", **ARRAYS)
+    whole = (tmp_path / "a.npz").read_bytes()
+    flipped = (whole[:i] + bytes([whole[i] ^ 0x55]) + whole[i + 1 :] for i in range(len(whole)))
+    refused = 0
+    for damaged in [*(whole[:i] for i in range(len(whole))), *flipped]:
+        (tmp_path / "a.npz").write_bytes(damaged)
+        try:
+            found = read_npz(tmp_path / "a.npz", ARRAYS)
+        except ValueError as error:
+            assert str(error).startswith("Expected `path` to be a whole npz file") and "a.npz'" in str(error)
+            refused += 1
+        else:
+            np.testing.assert_equal(found, {name: ARRAYS[name] for name in found})
+    assert refused > 1.2 * len(whole)
