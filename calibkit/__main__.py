@@ -190,6 +190,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _append(args: argparse.Namespace) -> None:
+    _in_checkout("append")
     with needs("results"):
         from calibkit.results import COLUMNS, append
         from calibkit.results.rows import read
