@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from calibkit import __version__
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
-
-if TYPE_CHECKING:
-    from calibkit.metrics.comparison import Estimate
 
 _LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 
@@ -134,15 +130,12 @@ def _calibrate(args: argparse.Namespace) -> None:
     for name, change in changes.items():
         before, after = (methods.values[which][name] for which in ("before", "after"))
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
-    if worse := [name for name, change in changes.items() if _worse(name, change)]:
+    worse = [name for name in ("nll", "brier", "ece") if changes[name].above() == "holds"]
+    worse += ["accuracy"] if changes["accuracy"].below() == "holds" else []
+    if worse:
         print(f"worse than before, beyond chance: {', '.join(worse)}")
     if args.out:
         print(f"saved {fits['after'].save(args.out)}")
-
-
-def _worse(metric: str, change: Estimate) -> bool:
-    """Whether a change is for the worse, beyond chance; entropy is neither good nor bad."""
-    return metric != "entropy" and (change.below() if metric == "accuracy" else change.above()) == "holds"
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -197,6 +190,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _append(args: argparse.Namespace) -> None:
+    _in_checkout("append")
     with needs("results"):
         from calibkit.results import COLUMNS, append
         from calibkit.results.rows import read

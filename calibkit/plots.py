@@ -87,11 +87,12 @@ def reliability_diagram(
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
+    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
+    low, high = consistency_interval(probs, bins, **options) if interval else (None, None)
     ax, full = _axes(ax), bins.counts > 0
     lower, width = bins.edges[:-1], np.diff(bins.edges)
     ax.bar(lower[full], bins.accuracy[full], width[full], align="edge", color=BLUE, alpha=0.35, edgecolor="white")
     if interval:
-        low, high = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed)
         ax.vlines(
             bins.confidence[full], low[full], high[full], color=GREY, linewidth=5, alpha=0.6, label="if calibrated"
         )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -99,6 +100,7 @@ def test_from_logits_to_a_comparison(mine):
     before = ece(calibrator("identity").fit(*data.val)(data.test.logits), data.test.labels)
     assert value == pytest.approx(100 * (values["ece"] - before), abs=0.005) and low < value < high < 0
     ax = plots.reliability_diagram(probs, data.test.labels)
+    plt.close(ax.figure)
     assert ax.get_xlabel() == "confidence" and ax.figure.axes == [ax]
 
 

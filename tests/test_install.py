@@ -17,6 +17,7 @@ NAME = "cifar10/resnet20-cross_entropy-s0"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     """A folder with what a wheel would hold, and with the list of files of a source distribution."""
+    pytest.importorskip("setuptools", "77")
     folder = tmp_path_factory.mktemp("built")
     steps = ["egg_info", "--egg-base", folder, "build_py", "--build-lib", folder / "lib"]
     command = [sys.executable, "setup.py", "-q", *map(str, steps)]

@@ -1,4 +1,4 @@
-"""From stored logits to rows of ours.csv, and the command line around it."""
+"""From stored logits to rows of ours.csv."""
 
 import shutil
 
@@ -7,8 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from calibkit import _folders, results
-from calibkit.__main__ import main
-from calibkit.calibrators import TemperatureScaling, load_calibrator
+from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, nll
 from calibkit.results import record
@@ -115,57 +114,6 @@ def test_replays_are_all_that_the_class_loss_paper_logs():
     assert {"class_temperature_scaling solver=sctl:class_loss_scaling normalization=mm", "pts solver=sctl"} <= set(keys)
     for key in keys:
         record.calibrator(key)
-
-
-class TestCommandLine:
-    def test_train_writes_logits_and_resumes(self, tmp_path, capsys):
-        command = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--device", "cpu"]
-        command += ["--out", str(tmp_path / "run")]
-        assert main(command) == 0
-        assert "test accuracy 9" in capsys.readouterr().out
-        stamp = (tmp_path / "run" / "logits.npz").stat().st_mtime_ns
-        assert main(command) == 0
-        assert (tmp_path / "run" / "logits.npz").stat().st_mtime_ns == stamp
-
-    def test_calibrate_prints_saves_and_the_file_loads(self, toy, tmp_path, capsys):
-        assert main(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]) == 0
-        out = capsys.readouterr().out
-        assert "saved" in out
-        line = next(line for line in out.splitlines() if line.startswith("ece "))
-        before, after, low, high = (float(x.strip("[],")) for x in line.split()[1:])
-        assert low < after - before < high < 0  # half the logits: less error, and not by chance
-        assert load_calibrator(tmp_path / "ts.npz").temperature == pytest.approx(2, rel=0.2)
-
-    def test_evaluate_gives_intervals_that_hold_the_accuracy(self, toy, capsys):
-        assert main(["evaluate", str(toy)]) == 0
-        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
-        value, low, high = (float(x.strip("[],")) for x in line.split()[1:])
-        assert low < value < high
-
-    @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
-    def test_intervals_are_of_groups(self, toy, command, capsys):
-        printed = []
-        for path in (toy, twice(toy)):
-            assert main([command, str(path)]) == 0
-            lines = capsys.readouterr().out.splitlines()
-            printed.append([line for line in lines if line.startswith(("accuracy", "ece ", "nll"))])
-        assert printed[0] == printed[1]
-
-    @pytest.mark.parametrize(
-        ("command", "message"),
-        [
-            (["calibrate"], "Expected `logits` to be one network, or --all, but got neither"),
-            (["calibrate", "absent.npz"], "absent.npz"),
-            (["evaluate", "absent"], "Expected `logits` to be a path that ends in .npz, or a name"),
-            (["train", "--dataset", "mnist", "--model", "resnet20"], "Expected `dataset` to be one of digits"),
-            (["train", "--dataset", "digits", "--model", "vgg", "--budget", "smoke"], "Expected `model` to be one of"),
-            (["train", "--dataset", "digits", "--model", "small_cnn", "--loss", "hinge"], "Expected `loss` to be one"),
-            (["train", "--dataset", "digits", "--model", "small_cnn"], "Expected `budget` to be one with a recipe"),
-        ],
-    )
-    def test_bad_input_says_so_and_exits_1(self, command, message, capsys):
-        assert main(command) == 1
-        assert message in capsys.readouterr().err
 
 
 def test_seeds_of_one_training_are_one_row(toy, tmp_path):

@@ -1,0 +1,197 @@
+"""The command line: what it prints, what it leaves behind, and one line with exit status 1 for whatever is wrong."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from calibkit.__main__ import main
+from calibkit.calibrators import Identity, load_calibrator
+from calibkit.logits import ARRAYS, Logits
+from calibkit.metrics import REPORTED, ece
+from calibkit.networks import zoo
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A small Logits file whose best temperature is 2."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:]).save(tmp_path / "toy.npz")
+
+
+def row(out: str, metric: str) -> list[float]:
+    """The numbers behind a metric's name."""
+    line = next(line for line in out.splitlines() if line.startswith(f"{metric} "))
+    return [float(word.strip("[],")) for word in line.split()[1:] if word != "*"]
+
+
+def test_train_writes_logits_and_resumes(tmp_path, capsys):
+    command = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--device", "cpu"]
+    command += ["--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    assert "test accuracy 9" in capsys.readouterr().out
+    stamp = (tmp_path / "run" / "logits.npz").stat().st_mtime_ns
+    assert main(command) == 0
+    assert (tmp_path / "run" / "logits.npz").stat().st_mtime_ns == stamp
+
+
+def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, capsys):
+    assert main(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]) == 0
+    out = capsys.readouterr().out
+    saved = load_calibrator(tmp_path / "ts.npz")
+    assert out.startswith(f"{saved!r}\n") and out.endswith(f"saved {tmp_path / 'ts.npz'}\n")
+    assert saved.temperature == pytest.approx(2, rel=0.2)
+    before, after, low, high = row(out, "ece")
+    assert low < after - before < high < 0  # half the logits: less error, and not by chance
+    assert "worse" not in out
+    assert len(out.splitlines()) == len(REPORTED) + 3
+
+
+def test_calibrate_takes_an_objective(toy, capsys):
+    assert main(["calibrate", str(toy), "--objective", "ece"]) == 0
+    assert capsys.readouterr().out.startswith("TemperatureScaling(objective='ece', temperature=")
+
+
+def test_calibrate_says_what_became_worse_and_saves_only_what_it_is_told_to(toy, tmp_path, capsys):
+    """Fitted where labels are those of chance, judged where the network was calibrated."""
+    logits = Logits.load(toy)
+    chance = np.random.default_rng(1).integers(0, 4, 400)
+    bad = Logits(logits.val_logits, chance, logits.test_logits / 2, logits.test_labels).save(tmp_path / "bad.npz")
+    before = set(tmp_path.iterdir())
+    assert main(["calibrate", str(bad)]) == 0
+    out = capsys.readouterr().out
+    said = out.splitlines()[-1].removeprefix("worse than before, beyond chance: ").split(", ")
+    assert said == ["nll", "brier", "ece"]
+    assert all(row(out, metric)[-2] > 0 for metric in said)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_lower_accuracy_is_worse(toy, tmp_path, capsys):
+    """One of four classes is rare where the calibrator is fitted, and is not predicted any more."""
+    logits = Logits.load(toy)
+    keep = logits.val_labels != 0
+    keep[np.flatnonzero(~keep)[:2]] = True
+    few = Logits(logits.val_logits[keep], logits.val_labels[keep], *logits.test).save(tmp_path / "few.npz")
+    assert main(["calibrate", str(few), "--calibrator", "vector_scaling"]) == 0
+    out = capsys.readouterr().out
+    assert row(out, "accuracy")[-1] < 0
+    assert "accuracy" in out.splitlines()[-1]
+
+
+def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, capsys):
+    assert main(["evaluate", str(toy)]) == 0
+    out = capsys.readouterr().out
+    data = Logits.load(toy)
+    value, low, high = row(out, "accuracy")
+    assert value == pytest.approx(np.mean(data.test_logits.argmax(1) == data.test_labels)) and low < value < high
+    assert row(out, "ece")[0] == pytest.approx(
+        ece(Identity().fit(*data.val)(data.test_logits), data.test_labels), abs=1e-5
+    )
+    assert "*" not in out
+
+
+def test_an_interval_beside_its_value_is_explained(tmp_path, capsys):
+    """Of a calibrated network with few samples a class all of the class-wise error is noise."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(500, 30))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    assert main(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "noise.npz"))]) == 0
+    out = capsys.readouterr().out
+    value, low, high = row(out, "classwise_ece")
+    assert high < value
+    marked = [line.split()[0] for line in out.splitlines() if line.endswith(" *")]
+    assert "classwise_ece" in marked and "nll" not in marked
+    assert "\n* A binned error counts the noise in its bins as error." in out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+def test_intervals_are_of_groups(toy, command, capsys):
+    """Every test sample twice, a pair a group, tells as much as once."""
+    logits = Logits.load(toy)
+    z, y, numbers = np.tile(logits.test_logits, (2, 1)), np.tile(logits.test_labels, 2), np.tile(np.arange(500), 2)
+    twice = Logits(*logits.val, z, y, {}, numbers).save(toy.with_name("twice.npz"))
+    printed = []
+    for path in (toy, twice):
+        assert main([command, str(path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        printed.append([line for line in lines if line.startswith(("accuracy", "ece ", "nll"))])
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+def test_a_folder_of_npy_files_is_a_logits_file(toy, command, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    for name in ARRAYS:
+        np.save(tmp_path / "mine" / f"{name}.npy", getattr(Logits.load(toy), name))
+    printed = []
+    for path in (toy, tmp_path / "mine"):
+        assert main([command, str(path)]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
+def test_networks_lists_the_zoo(capsys):
+    assert main(["networks"]) == 0
+    listed = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in listed][: len(zoo())] == list(zoo())
+    name, path = next(iter(zoo().items()))
+    meta = Logits.load(path).meta
+    assert listed[0].split() == [name, meta["budget"], f"{100 * meta['accuracy']:.2f}", "%", "here"]
+
+
+@pytest.mark.parametrize(("command", "lines"), [("evaluate", 1), ("calibrate", 2)])
+def test_what_takes_time_is_told_only_to_a_person(toy, command, lines, capsys, monkeypatch):
+    assert main([command, str(toy)]) == 0
+    quiet = capsys.readouterr()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main([command, str(toy)]) == 0
+    watched = capsys.readouterr()
+    assert watched.out == quiet.out and quiet.err == ""
+    assert len(watched.err.splitlines()) == lines and "500 samples" in watched.err
+
+
+LONG = "x" * 400
+TRAIN = "train --dataset digits --model"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("calibrate", "Expected `logits` to be one network, or --all, but got neither"),
+        ("calibrate TOY --all", "Expected `logits` to be one network, or --all, but got both"),
+        ("calibrate absent.npz", "Expected `path` to be one that can be used, but got 'absent.npz': No such file"),
+        ("evaluate absent", "Expected `logits` to be a path that ends in .npz, or a name"),
+        ("evaluate FOLDER", "Expected `logits` to be a path that ends in .npz, or a name that `calibkit networks`"),
+        ("evaluate FOLDER.npz", "Expected `path` to be a Logits file or a folder of .npy files, with val_logits"),
+        ("evaluate EMPTY", "Expected `path` to be"),
+        (f"evaluate {LONG}", f"Expected `path` to be one that can be used, but got '{LONG}"),
+        (f"calibrate TOY --out {LONG}.npz", "Expected `path` to be one that can be used, but got"),
+        ("calibrate TOY --calibrator platt", "Expected `calibrator` to be one of identity, temperature_scaling"),
+        ("calibrate TOY --calibrator neural_clamping", "Expected `calibrator` to be one of identity, temperature_sc"),
+        ("calibrate TOY --calibrator identity --objective nll", "Expected `calibrator` to be without options, but got"),
+        ("calibrate TOY --objective hinge", "Expected `objective` to be one of"),
+        ("train --dataset mnist --model resnet20", "Expected `dataset` to be one of digits"),
+        (f"{TRAIN} vgg --budget smoke", "Expected `model` to be one of"),
+        (f"{TRAIN} small_cnn --loss hinge", "Expected `loss` to be one of"),
+        (f"{TRAIN} small_cnn --budget paper", "Expected `budget` to be one with a recipe"),
+        (f"{TRAIN} resnet20 --budget smoke", "Expected `model` to be one of small_cnn, but got 'resnet20'"),
+        (f"{TRAIN} gpool_cnn --budget smoke", "Expected `model` to be one of small_cnn, but got 'gpool_cnn'"),
+        ("train --dataset 20newsgroups --model resnet20", "Expected `model` to be one of gpool_cnn, but got"),
+        ("train --dataset camvid --model resnet20", "Expected `model` to be one of deeplabv3_resnet34, deeplabv3_re"),
+        ("data prepare mnist", "Expected `name` to be one of"),
+        ("append absent.csv", "Expected `path` to be one that can be used, but got 'absent.csv'"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_bad_input_says_so_in_one_line_and_exits_1(command, message, toy, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "EMPTY.npz").touch()
+    for name in ("FOLDER", "FOLDER.npz"):
+        (tmp_path / name).mkdir()
+    words = {"TOY": str(toy), "EMPTY": "EMPTY.npz"}
+    assert main([words.get(word, word) for word in command.split()]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith(message)
+    assert (printed.out, printed.err.count("\n")) == ("", 1) or "--out" in command
