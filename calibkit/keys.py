@@ -86,7 +86,7 @@ def _part(text: str, key: str) -> tuple[str, dict[str, Any]]:
 def _literal(text: str) -> object:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two of what is nested too deep
         return text
 
 
@@ -96,5 +96,5 @@ def make(cls: Callable[..., Made], what: str, options: Mapping[str, Any]) -> Mad
     takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not takes_more:
-            raise expected(what, f"with options among {', '.join(known)}", option)
+            raise expected(what, f"with options among {', '.join(known)}" if known else "without options", option)
     return cls(**options)
