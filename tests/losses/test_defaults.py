@@ -1,4 +1,4 @@
-"""What a loss is where nothing is chosen: the numbers that its authors publish, each with its place; what can be chosen."""
+"""What a loss is where nothing is chosen, the numbers that its authors publish; and what can be chosen."""
 
 import inspect
 
