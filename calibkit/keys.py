@@ -86,7 +86,7 @@ def _part(text: str, key: str) -> tuple[str, dict[str, Any]]:
 def _literal(text: str) -> object:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two of what is nested too deep
         return text
 
 

@@ -29,6 +29,13 @@ def test_what_is_no_key(bad):
         Key.parse(bad)
 
 
+@pytest.mark.parametrize("value", ["(" * 300 + ")" * 300, "-" * 10**5 + "1", "9" * 5000, "1_", "os.sep"])
+def test_a_value_that_is_no_literal_is_text(value):
+    assert Key.parse(f"mbls margin={value}").options == {"margin": value}
+    with pytest.raises(ValueError, match="Expected `margin` to be a number"):
+        Key.parse(f"mbls margin={value}").build(LOSSES)
+
+
 def test_an_option_is_given_once():
     with pytest.raises(ValueError, match="Expected `key` to be one that gives each option once, but got 'mbls margin"):
         Key.parse("mbls margin=1 margin=2")
@@ -50,6 +57,8 @@ def test_build_knows_names_and_options():
     assert Key.parse("mbls margin=8").build(LOSSES, "loss").margin == 8
     with pytest.raises(ValueError, match="Expected `loss` to be with options among gamma, .*, but got margin"):
         Key.parse("focal margin=8").build(LOSSES, "loss")
+    with pytest.raises(ValueError, match="Expected `calibrator` to be without options, but got objective"):
+        calibrator("identity:nll")
     with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'platt'"):
         calibrator("platt")
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):

@@ -134,3 +134,16 @@ def test_an_option_that_the_network_lacks_is_named():
     """As ``--pretrained`` with a network of CIFAR, for which nobody distributes weights."""
     with pytest.raises(ValueError, match="Expected `model` to be with options among n_classes, drop, but got weights"):
         build("resnet20", 10, weights="DEFAULT")
+
+
+def test_numbers_of_numpy_build_the_same_network():
+    for name, options in (("small_cnn", {"channels": 1}), ("resnet20", {}), ("gpool_cnn", {"n_tokens": 50, "dim": 4})):
+        plain = size(on_meta(name, 200, **options))
+        numpy = {option: np.uint8(value) for option, value in options.items()}
+        assert size(on_meta(name, np.uint8(200), **numpy)) == plain
+
+
+def test_a_damaged_file_of_weights_is_named(tmp_path):
+    (tmp_path / "weights.npz").write_bytes(b"PK half")
+    with pytest.raises(ValueError, match="Expected `path` to be a whole npz file .* in '.*weights.npz'"):
+        load_weights(build("small_cnn", 10, channels=1), tmp_path / "weights.npz")

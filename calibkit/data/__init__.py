@@ -30,6 +30,7 @@ __all__ = ["DATASETS", "Dataset", "Split", "available", "files", "load_split", "
 #: The label of pixels without a class: what every loss leaves out by default (``ignore_index``).
 IGNORE = -100
 SplitName = Literal["train", "val", "test"]
+Kind = Literal["image", "dense", "text"]
 
 
 class Split(NamedTuple):
@@ -71,9 +72,9 @@ class Dataset:
     base: str | None = None
     rho: float | None = None
     augment: bool = True
-    kind: str = "image"
+    kind: Kind = "image"
     stratified: bool = False
-    test: str = "test"
+    test: SplitName = "test"
     void: int | None = None
     n_tokens: int | None = None
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit._checks import expected
+from calibkit._checks import check_int, expected
 from calibkit.data._archive import Archive, File
 
 FILES = (
@@ -116,7 +116,7 @@ def word_vectors(path: str | os.PathLike, vocabulary: Sequence[str], *, seed: in
         float32 (V, D).
 
     Raises:
-        ValueError: a line of another length; no word found.
+        ValueError: a line of another length; no word found; a seed that is no integer >= 0.
     """
     ids = {word: i for i, word in enumerate(vocabulary)}
     found: dict[int, np.ndarray] = {}
@@ -133,7 +133,8 @@ def word_vectors(path: str | os.PathLike, vocabulary: Sequence[str], *, seed: in
     if not found:
         raise expected("path", "word vectors of the vocabulary", f"none of its {len(ids)} words in {path}")
     known = np.stack(list(found.values()))
-    vectors = np.random.default_rng(seed).normal(known.mean(), known.std(), (len(ids), size)).astype(np.float32)
+    rng = np.random.default_rng(check_int("seed", seed, 0))
+    vectors = rng.normal(known.mean(), known.std(), (len(ids), size)).astype(np.float32)
     vectors[list(found)] = known
     vectors[0] = 0.0
     return vectors

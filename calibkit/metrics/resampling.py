@@ -200,6 +200,8 @@ def resampled(
     n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     own = isinstance(metrics, Mapping)
+    if own and not all(callable(metric) for metric in metrics.values()):
+        raise expected("metrics", "names, or a mapping of names to functions", repr(metrics))
     names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
     if own:

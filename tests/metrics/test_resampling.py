@@ -106,6 +106,10 @@ def test_infinite_nll_of_some_resamples():
 @pytest.mark.parametrize(
     "options, message",
     [
+        (
+            {"metrics": {"ece": 15}},
+            "Expected `metrics` to be names, or a mapping of names to functions, but got {'ece': 15}",
+        ),
         ({"metrics": ["f1"]}, "Expected `metrics` to be one of accuracy, .*, but got 'f1'"),
         ({"n_resamples": 0}, "Expected `n_resamples` to be an integer >= 1, but got 0"),
         ({"level": 1.0}, "Expected `level` to be between 0 and 1, but got 1.0"),
