@@ -19,7 +19,7 @@ from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
-from calibkit.fitting.temperature import fit_temperature, temperature_bounds
+from calibkit.fitting.temperature import fit_temperature, temperature_bounds, typical_spread
 from calibkit.objectives import Objective, ObjectiveName, get
 
 
@@ -122,7 +122,8 @@ def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor)
     The log-temperatures stay within the bounds of ``temperature_bounds``, widened to hold the single best T; a
     RuntimeWarning names the classes that end at one, as a class without a label may.
     """
-    single, (coldest, hottest) = fit_temperature(objective, logits, labels), temperature_bounds(logits)
+    single = fit_temperature(objective, logits, labels)
+    coldest, hottest = temperature_bounds(typical_spread(logits))
     low, high = math.log(min(coldest, single)), math.log(max(hottest, single))
     start = logits.new_full((logits.shape[1],), math.log(single), dtype=torch.float64)
 
@@ -134,7 +135,8 @@ def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor)
         grad -= (g.mul_(z).sum(0) * torch.exp(-x)).where(free, 0.0)
 
     x = fit_smooth(objective, logits, labels, start, forward, backward, curvature=_curvature(logits, start))
-    x = no_worse(objective, logits, labels, x, start, forward)
+    if objective.adaptive:  # else every step went down from the start
+        x = no_worse(objective, logits, labels, x, start, forward)
     at_bound = ((x <= low) | (x >= high)).nonzero()[:, 0].tolist()
     if at_bound:
         warnings.warn(f"the temperatures of classes {at_bound} are at a bound", RuntimeWarning, stacklevel=4)

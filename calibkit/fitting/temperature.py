@@ -35,9 +35,9 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         T > 0. With a RuntimeWarning, a bound of ``temperature_bounds`` where the objective decreases for good up to it:
         below, when every label has the largest logit; above, when the logits tell nothing about the labels.
     """
-    coldest, hottest = temperature_bounds(logits)
-    bounds = (-math.log(hottest), -math.log(coldest))
-    x = -math.log(typical_spread(logits))
+    spread = typical_spread(logits)
+    coldest, hottest = temperature_bounds(spread)
+    x, bounds = -math.log(spread), (-math.log(hottest), -math.log(coldest))
     coarse = max(1, len(logits) // SUBSAMPLE)
     for stride in (coarse, FRACTION):
         some, some_labels = logits[::stride].double(), labels[::stride]
@@ -101,12 +101,11 @@ def typical_spread(logits: Tensor) -> float:
     return float(spreads.median() * unit) if len(spreads) else 1.0
 
 
-def temperature_bounds(logits: Tensor) -> tuple[float, float]:
-    """Lowest and highest temperature searched: 0.01 and 1,000 times the typical spread of the logits within a row.
+def temperature_bounds(spread: float) -> tuple[float, float]:
+    """Lowest and highest temperature searched: 0.01 and 1,000 times the ``typical_spread`` of the logits within a row.
 
     They hold T = 1 whatever the spread, so that what ends at a bound is no worse than the network as it is.
     """
-    spread = typical_spread(logits)
     return min(LOWEST * spread, 1.0), max(HIGHEST * spread, 1.0)
 
 

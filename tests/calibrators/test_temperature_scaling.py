@@ -84,7 +84,40 @@ def test_focal_finds_the_lowest_minimum(seed):
 
 
 @pytest.mark.parametrize(
-    "objective", [Focal(3.0, detach=True), ClassLossScaling(), ClassLossScaling(0.3, 2.0, "mm")], ids=str
+    ("gamma", "size", "n_right"),
+    [(3.0, 100, 608), (3.0, 100, 650), (2.0, 50, 203), (2.0, 100, 380)],
+    ids=["hot", "cold", "cold, near the start is another", "cold, the other is narrow"],
+)
+def test_focal_finds_the_lower_of_two_minima(gamma, size, n_right):
+    """Many rows with a gap of 1 that are right, and a large one that is wrong: softening helps the latter alone."""
+    z, y = torch.tensor([[1.0, 0.0]] * n_right + [[0.0, size]], dtype=torch.float64), torch.zeros(n_right + 1).long()
+    grid = np.exp(np.linspace(0.0, 5.0, 1000))
+    values = np.array([Focal(gamma).value(z / t, y) for t in grid])
+    minima = (values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])
+    assert minima.sum() == 2
+    fitted = TemperatureScaling(Focal(gamma)).fit(z, y)
+    assert fitted.temperature == pytest.approx(grid[values.argmin()], rel=0.01)
+    assert Focal(gamma).value(z / fitted.temperature, y) <= values.min() + 1e-12
+
+
+def test_few_float32_rows_give_the_temperature_of_their_float64_copies():
+    """Passes in float32 would leave an error of 1e-8 here."""
+    for seed in range(5):
+        z, y = random_sample(seed, n=30)
+        z = (5 * z).float()
+        single, double = (TemperatureScaling().fit(given, y).temperature for given in (z, z.double()))
+        assert single == pytest.approx(double, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Focal(3.0, detach=True),
+        ClassLossScaling(),
+        ClassLossScaling(0.3, 2.0, "mm"),
+        ClassLossScaling(variant="paper"),
+    ],
+    ids=str,
 )
 def test_fixed_point_equals_bisection_with_frozen_weights(objective):
     g = torch.Generator().manual_seed(1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibkit.calibrators import PTS, ClassTemperatureScaling, TemperatureScaling, calibrator
+from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, calibrator
 from calibkit.fitting import replay
 from calibkit.metrics import ece
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
@@ -54,12 +54,24 @@ def test_set_alpha_stays(sample):
     assert (loss.objective.alpha, loss.objective.beta) == (0.3, 1.8)
 
 
-def test_absent_class_is_left_out(sample):
+@pytest.mark.parametrize("variant", ["code", "paper"])
+def test_absent_class_is_left_out(sample, variant):
     z, y = sample
     wider = torch.cat([z, torch.full((len(z), 1), -30.0, dtype=z.dtype)], 1)
-    alpha = ClassLossScaling(alpha=1.0)
+    alpha = ClassLossScaling(alpha=1.0, variant=variant)
     one, other = replay.training_loss(alpha, y, 5)(z), replay.training_loss(alpha, y, 6)(wider)
     assert float(other) == pytest.approx(float(one), rel=1e-9)
+
+
+@pytest.mark.parametrize(("variant", "correction"), [("code", 1), ("paper", 0)])
+def test_class_loss_is_the_formula(sample, variant, correction):
+    """The weighted sum of equations 3 to 5, by numpy."""
+    z, y = sample
+    loss = replay.training_loss(ClassLossScaling(alpha=1.0, variant=variant), y, 5)(z)
+    ce = F.cross_entropy(z, y, reduction="none").numpy()
+    losses = np.array([ce[y == c].mean() if variant == "code" else ce[y == c].sum() for c in range(5)])
+    scales = 1.5 / (1 + np.exp(-(losses - losses.mean()) / losses.std(ddof=correction))) - 0.75
+    assert float(loss) == pytest.approx(((1 + scales) * losses).sum(), rel=1e-12)
 
 
 def test_focal_factor_is_held_fixed(sample):
@@ -91,6 +103,26 @@ def test_temperature_takes_the_same_steps(objective, stages, smoothing, sample):
         optimizer.step(closure)
     assert TemperatureScaling(objective, solver="sctl").fit(*sample).temperature == float(t.detach())
     assert float(t.detach()) != pytest.approx(TemperatureScaling(objective).fit(*sample).temperature, rel=1e-6)
+
+
+def test_mixture_takes_the_same_steps(sample):
+    """ETS: the temperature from 1, then the weights from (1, 0, 0), written out."""
+    sample = sample[0][:100], sample[1][:100]
+    z, y = sample[0].float(), sample[1]
+    t, w = torch.ones(1, requires_grad=True), torch.tensor([1.0, 0.0, 0.0], requires_grad=True)
+    for parameter in (t, w):
+        optimizer = torch.optim.LBFGS([parameter], lr=0.02, max_iter=1000)
+
+        def closure(optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(z / t * w[0] + z * w[1] + 1 / 5 * w[2], y)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    ets = ETS(solver="sctl").fit(*sample)
+    assert ets.temperature == pytest.approx(float(t.detach()), rel=1e-6)
+    np.testing.assert_allclose(ets.weights, w.detach().numpy(), atol=1e-6)
 
 
 def test_number_of_threads_does_not_matter(sample):
