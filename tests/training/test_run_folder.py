@@ -1,8 +1,6 @@
 """The folder of a run: after a kill at any point, under damage on the disk, and with two trainings at once."""
 
 import os
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -20,7 +18,7 @@ from digits_runs import (
 from torch import nn
 
 from calibkit import data
-from calibkit._files import remove_strays, write_npz
+from calibkit._files import write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
 from calibkit.training import Recipe, fit, predict
@@ -224,17 +222,6 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     cut_short(tmp_path, 1)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
         train_digits(tmp_path, recipe=RECIPE, seed=1)
-
-
-def test_what_killed_writers_left_is_removed(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    dead, alive = (tmp_path / f".x.npz.{pid}.tmp" for pid in (ended.pid, os.getpid()))
-    other = tmp_path / ".notes.tmp"
-    for path in (dead, alive, other):
-        path.touch()
-    remove_strays(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
 
 
 def test_checkpoints_are_not_compressed(tmp_path):
