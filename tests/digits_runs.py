@@ -1,13 +1,87 @@
-"""A small training on scanned digits, in double precision."""
+"""Small trainings on scanned digits, in double precision; also in processes of their own, which may be killed."""
+
+import multiprocessing
+import os
+import signal
 
 import torch
+from torch import nn
 
+from calibkit.logits import Logits
 from calibkit.models import build
-from calibkit.training import Recipe
+from calibkit.training import Recipe, fit
 
 RECIPE = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true")
 
+#: Its processes begin with everything imported.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["calibkit.training", "calibkit.models", "lightning_fabric", "sklearn.datasets"])
 
-def digits_model():
+
+def digits_model() -> nn.Module:
     torch.manual_seed(0)
     return build("small_cnn", 10, channels=1).double()
+
+
+def train_digits(folder, loss: nn.Module | None = None, recipe: Recipe = RECIPE, **options) -> Logits:
+    """A training on the CPU, by cross-entropy unless told."""
+    torch.set_num_threads(1)
+    loss = nn.CrossEntropyLoss() if loss is None else loss
+    return fit(digits_model(), loss, "digits", recipe, folder=folder, device="cpu", **options)
+
+
+def in_a_process(target, *args) -> multiprocessing.Process:
+    """A process that runs ``target(*args)``, started."""
+    process = _SERVER.Process(target=target, args=args)
+    process.start()
+    return process
+
+
+def was_killed(process: multiprocessing.Process) -> bool:
+    """Whether SIGKILL ended a process; False if it ended by itself. Anything else fails."""
+    process.join(120)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_in_step(folder, n: int, recipe: Recipe) -> None:
+    """Train and be killed in the loss of the n-th step."""
+    steps = iter(range(1, n))
+
+    class Deadly(nn.CrossEntropyLoss):
+        def forward(self, logits, labels):
+            if logits.requires_grad and next(steps, None) is None:
+                die()
+            return super().forward(logits, labels)
+
+    train_digits(folder, Deadly(), recipe, meta={"loss": "CrossEntropyLoss"})
+
+
+def die_before_rename(folder, n: int, recipe: Recipe) -> None:
+    """Train and be killed before the n-th file gets its name."""
+    renames, replace = iter(range(1, n)), os.replace
+
+    def deadly(*paths):
+        if next(renames, None) is None:
+            die()
+        replace(*paths)
+
+    os.replace = deadly
+    train_digits(folder, None, recipe)
+
+
+def die_after(folder, name: str, recipe: Recipe) -> None:
+    """Train and be killed after the file called ``name`` got its name."""
+    replace = os.replace
+
+    def deadly(source, target):
+        replace(source, target)
+        if os.path.basename(target) == name:
+            die()
+
+    os.replace = deadly
+    train_digits(folder, None, recipe)

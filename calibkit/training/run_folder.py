@@ -70,6 +70,7 @@ class Run:
 
     def _enter(self, stack: ExitStack) -> bool:
         if self._finished():  # it is only read, and may be write-protected
+            self._clean()
             return True
         stack.enter_context(lock(self.folder))
         if self._finished():  # by the run that held it until now
@@ -145,7 +146,11 @@ class Run:
             write_npz(self.folder / "maps.npz", maps)
         write_npz(self.weights, arrays_of(model))
         logits.save(self.logits)
-        for path in (*self.folder.glob("best-*.npz"), *self.folder.glob("checkpoint*")):
+        self._clean()
+
+    def _clean(self) -> None:
+        """Delete what only an unfinished run needs."""
+        for path in (*self.folder.glob("best-*.npz"), *self.folder.glob("checkpoint*"), self.folder / ".lock"):
             path.unlink(missing_ok=True)
 
     def result(self, model: nn.Module) -> Logits:

@@ -72,27 +72,12 @@ def test_the_default_dtype_is_not_that_of_the_network():
     assert {p.dtype for p in network.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
-        ("lr", float("nan"), "Expected `lr` to be a number"),
-        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
-        ("precision", "16", "Expected `precision` to be one of"),
-        ("augment", True, "Expected `augment` to be one of"),
-        ("keep", "first", "Expected `keep` to be one of"),
-        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
-        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
-        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
-        ("milestones", ("a",), "Expected `milestones` to be a number"),
-        ("warmup", 2.0, "Expected `warmup` to be a number in"),
-    ],
-)
-def test_bad_recipes(option, value, message):
-    with pytest.raises(ValueError, match=message):
-        Recipe(**{"epochs": 1, option: value})
-
-
 def test_bad_data_name(tmp_path):
     with pytest.raises(ValueError, match="Expected `data` to be one of digits"):
         fit(digits_model(), nn.CrossEntropyLoss(), "digit", RECIPE, folder=tmp_path)
+
+
+@pytest.mark.parametrize("key", ["crl n_samples=5", "acls indicator=ranking n_samples=1000"])
+def test_the_size_of_the_training_set_is_no_option(key):
+    with pytest.raises(ValueError, match="Expected `loss` to be without `n_samples`.*, but got '.* n_samples="):
+        assemble("digits", "small_cnn", key, "smoke")

@@ -1,10 +1,5 @@
-"""Training: recipes, resuming after SIGKILL, augmentation, prediction."""
+"""``fit`` as a whole: what it gives, keeps and refuses; prediction; the command line."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -20,19 +15,6 @@ from calibkit.logits import Logits
 from calibkit.losses import LOSSES
 from calibkit.models import build, load_weights
 from calibkit.training import Recipe, fit, predict
-from calibkit.training.batches import crop_and_flip
-
-RUN = """
-import sys, torch
-from torch import nn
-from calibkit.models import build
-from calibkit.training import Recipe, fit
-torch.set_num_threads(1)
-torch.manual_seed(0)
-model = build("small_cnn", 10, channels=1).double()
-recipe = Recipe(4, batch_size=50, lr=0.05, schedule="cosine", precision="64-true", keep="best")
-fit(model, nn.CrossEntropyLoss(), "digits", recipe, folder=sys.argv[1])
-"""
 
 
 def changed(path):
@@ -41,36 +23,6 @@ def changed(path):
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A run that nothing disturbs."""
-    folder = tmp_path_factory.mktemp("whole")
-    subprocess.run([sys.executable, "-c", RUN, folder], check=True, capture_output=True)
-    return Logits.load(folder / "logits.npz")
-
-
-@pytest.mark.parametrize("wait", [0.0, 0.1])
-def test_a_killed_run_resumes_to_the_same_logits(tmp_path, whole, wait):
-    """SIGKILL ``wait`` seconds after the first checkpoint, and once more after the next; then let it end."""
-    checkpoint = tmp_path / "checkpoint.npz"
-    for _ in range(2):
-        before = changed(checkpoint)
-        process = subprocess.Popen(
-            [sys.executable, "-c", RUN, tmp_path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while process.poll() is None and changed(checkpoint) in (None, before):
-            time.sleep(0.002)
-        time.sleep(wait)
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    subprocess.run([sys.executable, "-c", RUN, tmp_path], check=True, capture_output=True)
-    resumed = Logits.load(tmp_path / "logits.npz")
-    np.testing.assert_array_equal(resumed.test_logits, whole.test_logits)
-    np.testing.assert_array_equal(resumed.val_logits, whole.val_logits)
-    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_a_finished_run_is_returned_with_its_weights(tmp_path):
@@ -140,26 +92,6 @@ def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     assert best.meta["accuracy"] > last.meta["accuracy"] + 0.3
 
 
-def test_learning_rates_by_hand():
-    steps = Recipe(100, lr=0.1, milestones=(0.5, 0.75), warmup=5)
-    assert [steps.lr_at(e) for e in (0, 2.5, 5, 49.9, 50, 75)] == pytest.approx([0, 0.05, 0.1, 0.1, 0.01, 0.001])
-    cosine = Recipe(10, lr=0.2, schedule="cosine")
-    assert [cosine.lr_at(e) for e in (0, 5, 10)] == pytest.approx([0.2, 0.1, 0.0])
-
-
-def testcrop_and_flip_against_a_loop():
-    images = torch.randint(0, 256, (6, 5, 7, 3), dtype=torch.uint8)
-    crops = torch.tensor([[0, 0], [4, 4], [8, 8], [0, 8], [3, 5], [4, 4]])
-    flips = torch.tensor([False, False, False, True, True, True])
-    got = crop_and_flip(images, crops, flips)
-    for i in range(6):
-        padded = np.pad(images[i].numpy(), ((4, 4), (4, 4), (0, 0)))
-        top, left = crops[i].tolist()
-        window = padded[top : top + 5, left : left + 7]
-        np.testing.assert_array_equal(got[i].numpy(), window[:, ::-1] if flips[i] else window)
-    np.testing.assert_array_equal(got[1], images[1])  # offset (4, 4) is the image itself
-
-
 @pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.9173), ("resnet56", 0.9339)])
 def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
     """Public checkpoints, normalised as their authors did: 91.73 % and 93.39 % on the CIFAR-10 test images."""
@@ -198,17 +130,6 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
     second = fit(digits_model(), again, "digits", Recipe(2, **recipe), folder=tmp_path / "cut", meta=crl)
     np.testing.assert_array_equal(first.test_logits, second.test_logits)
     assert torch.equal(again.counts, whole.counts)
-
-
-def test_the_recipe_is_that_of_the_losss_own_paper():
-    from calibkit.training.recipes import RECIPES, recipe_of
-
-    assert recipe_of("cifar10", "paper", "acls").keep == "best"
-    assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
-    assert recipe_of("cifar100", "paper", "mbls") is RECIPES["class_temperature_scaling", "cifar100"]
-    assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
-    with pytest.raises(ValueError, match="Expected `budget` to be one with a recipe: .*, but got reduced/imagenet"):
-        recipe_of("imagenet", "reduced", "acls")
 
 
 def test_the_command_line_trains_with_a_loss_key(tmp_path, capsys):

@@ -1,0 +1,126 @@
+"""Recipes: the papers' numbers, learning rates by hand, what is refused."""
+
+import pytest
+
+from calibkit.training import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
+
+#: Of each paper's own training: epochs, batch size, first learning rate, epochs at which it is divided by 10, weight
+#: decay, largest gradient norm, optimiser, and the epoch whose network is tested. Mukhoti et al. 2020, Appendix, whose
+#: networks CTS takes; MbLS, Sec. 4.1; ACLS, Sec. 4.1; SCTL, Table 4; and their code, for what is not printed.
+PRINTED = {
+    ("class_temperature_scaling", "cifar10"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "last"),
+    ("class_temperature_scaling", "cifar100"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "last"),
+    ("class_temperature_scaling", "tiny_imagenet"): (100, 64, 0.1, (40, 60), 5e-4, 2.0, "sgd", "last"),
+    ("class_loss_scaling", "cifar10_lt"): (200, 128, 0.1, (100, 150), 1e-4, None, "sgd", "last"),
+    ("class_loss_scaling", "cifar100_lt"): (200, 128, 0.1, (100, 150), 1e-4, None, "sgd", "last"),
+    ("mbls", "cifar10"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "best"),
+    ("mbls", "tiny_imagenet"): (100, 64, 0.1, (40, 60), 5e-4, 2.0, "sgd", "best"),
+    ("mbls", "cub200"): (200, 16, 0.1, (80, 160), 5e-4, 2.0, "sgd", "best"),
+    ("mbls", "voc2012"): (100, 8, 0.01, (40, 80), 5e-4, 2.0, "sgd", "best"),
+    ("mbls", "20newsgroups"): (100, 128, 0.001, (50,), 0.0, None, "adam", "best"),
+    ("acls", "cifar10"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "best"),
+    ("acls", "tiny_imagenet"): (100, 64, 0.1, (40, 60), 5e-4, 2.0, "sgd", "best"),
+    ("acls", "imagenet"): (200, 256, 5e-4, "cosine", 0.05, None, "adamw", "best"),
+    ("acls", "voc2012"): (100, 8, 0.01, (40, 80), 5e-4, 2.0, "sgd", "best"),
+}
+
+
+@pytest.mark.parametrize("paper", PRINTED, ids="/".join)
+def test_the_numbers_of_the_papers(paper):
+    recipe = RECIPES[paper]
+    epochs, batch_size, lr, drops, weight_decay, clip_norm, optimizer, keep = PRINTED[paper]
+    assert (recipe.epochs, recipe.batch_size, recipe.lr) == (epochs, batch_size, lr)
+    assert (recipe.weight_decay, recipe.clip_norm, recipe.optimizer) == (weight_decay, clip_norm, optimizer)
+    assert (recipe.keep, recipe.momentum, recipe.warmup) == (keep, 0.9, 0.0)
+    assert recipe.augment == ("none" if paper[1] == "20newsgroups" else "crop+flip")
+    assert recipe.cutmix == recipe.dropout == 0 and recipe.n_tokens is None
+    if drops == "cosine":
+        rates = [recipe.lr_at(epoch) for epoch in (0, epochs / 2, epochs)]
+        assert rates == pytest.approx([lr, lr / 2, 0.0])
+    else:
+        ends = (0, *drops, epochs)
+        rates = [recipe.lr_at(epoch) for a, b in zip(ends, ends[1:], strict=False) for epoch in (a, b - 0.01)]
+        assert rates == pytest.approx([lr / 10**i for i in range(len(drops) + 1) for _ in range(2)])
+
+
+def test_every_recipe_of_a_paper_is_pinned():
+    assert set(PRINTED) == {key for key in RECIPES if key[0] not in ("smoke", "reduced")}
+
+
+def test_margins_and_variants_of_the_papers():
+    """Margin 6 on CIFAR-10 (MbLS Sec. 4.3, ACLS Sec. 4.1) and 20 Newsgroups; CutMix's code mixes half the batches."""
+    pairs = [("mbls", "cifar10"), ("mbls", "20newsgroups"), ("acls", "cifar10")]
+    assert LOSS_OPTIONS == {pair: {"margin": 6.0} for pair in pairs}
+    assert VARIANTS == {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
+
+
+@pytest.mark.parametrize("key", [key for key in RECIPES if key[0] == "reduced"], ids="/".join)
+def test_reduced_recipes_are_short_and_without_crops(key):
+    """At most a seventh of the epochs of CIFAR's recipe; crops would keep the network from over-confidence."""
+    recipe = RECIPES[key]
+    assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
+
+
+def test_learning_rates_by_hand():
+    steps = Recipe(100, lr=0.1, milestones=(0.5, 0.75), warmup=5)
+    assert [steps.lr_at(e) for e in (0, 2.5, 5, 49.9, 50, 75)] == pytest.approx([0, 0.05, 0.1, 0.1, 0.01, 0.001])
+    cosine = Recipe(10, lr=0.2, schedule="cosine")
+    assert [cosine.lr_at(e) for e in (0, 2.5, 5, 10)] == pytest.approx([0.2, 0.1 + 0.1 / 2**0.5, 0.1, 0.0])
+
+
+def test_the_recipe_is_that_of_the_losss_own_paper():
+    assert recipe_of("cifar10", "paper", "acls").keep == "best"
+    assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
+    assert recipe_of("cifar100", "paper", "mbls") is RECIPES["class_temperature_scaling", "cifar100"]
+    assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
+    assert recipe_of("digits", "smoke", "mbls") is RECIPES["smoke", "digits"]
+    assert recipe_of("digits", "reduced", "mbls") is RECIPES["reduced", "digits"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (("imagenet", "reduced", "acls"), "Expected `budget` to be one with a recipe: .*, but got reduced/imagenet"),
+        (("digits", "paper", "mbls"), "Expected `budget` to be one with a recipe: .*, but got paper/digits"),
+        (("cifar10", "paper", "mbls", "reduced"), "Expected `budget` to be one with .*, but got reduced/cifar10"),
+        (("cifar10", "paper", "mbls", "nope"), "Expected `budget` to be one with .*, but got nope/cifar10"),
+        (
+            ("cifar10", "reduced", "mbls", "nope"),
+            "Expected `paper` to be None at the budget reduced, .*, but got 'nope'",
+        ),
+        (("digits", "smoke", "mbls", "mbls"), "Expected `paper` to be None at the budget smoke, .*, but got 'mbls'"),
+    ],
+)
+def test_recipes_that_nobody_has(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        recipe_of(*wanted)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
+        ("batch_size", 0, "Expected `batch_size` to be an integer >= 1, but got 0"),
+        ("lr", 0.0, r"Expected `lr` to be a number in \(0"),
+        ("lr", float("nan"), "Expected `lr` to be a number"),
+        ("momentum", 1.1, r"Expected `momentum` to be a number in \[0.0, 1.0\]"),
+        ("weight_decay", -1e-4, "Expected `weight_decay` to be a number in"),
+        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
+        ("precision", "16", "Expected `precision` to be one of"),
+        ("augment", True, "Expected `augment` to be one of"),
+        ("keep", "first", "Expected `keep` to be one of"),
+        ("optimizer", "lbfgs", "Expected `optimizer` to be one of sgd, adam, adamw, but got 'lbfgs'"),
+        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
+        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
+        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
+        ("milestones", ("a",), "Expected `milestones` to be a number"),
+        ("warmup", 2.0, "Expected `warmup` to be a number in"),
+        ("cutmix", 1.5, "Expected `cutmix` to be a number in"),
+        ("dropout", 0.95, "Expected `dropout` to be a number in"),
+        ("passes", 0, "Expected `passes` to be an integer >= 1, but got 0"),
+        ("n_tokens", 0, "Expected `n_tokens` to be an integer >= 1, but got 0"),
+    ],
+)
+def test_bad_recipes(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(**{"epochs": 1, option: value})
