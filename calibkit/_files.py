@@ -94,8 +94,8 @@ def remove_strays(folder: str | os.PathLike) -> None:
                 pass
 
 
-def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: bool = False) -> Path:
-    """An npz, atomically; returns the path. ``fast`` neither compresses it nor waits for the disk.
+def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
+    """An npz, atomically; returns the path.
 
     Raises:
         ValueError: an array of objects, which only pickle could write.
@@ -103,8 +103,8 @@ def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, fast: b
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise expected(name, "an array of numbers or text", "one of objects")
-    save = np.savez if fast else np.savez_compressed
-    return write_atomic(path, lambda stream: save(stream, **arrays), sync=not fast)
+    save = np.savez_compressed if compress else np.savez
+    return write_atomic(path, lambda stream: save(stream, **arrays))
 
 
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:

@@ -52,7 +52,7 @@ notebook.parameters(
     grid_max=notebook.Real(0.0, 1000.0, open_low=True),
     max_sweeps=range(1, 101),
     n_resamples=range(10, 100_001),
-    n_splits=range(1, 101),
+    n_splits=range(2, 101),
     seed=range(2**31),
     budget=notebook.BUDGETS,
     device=("auto", "cpu", "cuda"),
@@ -60,6 +60,7 @@ notebook.parameters(
 
 # %% tags=["hide-input"]
 import inspect
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -69,25 +70,22 @@ import torch
 from calibkit import plots, results
 from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureScaling
 from calibkit.fitting.greedy import greedy_search
-from calibkit.logits import external, load, zoo
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
 from calibkit.metrics.comparison import Comparison
-from calibkit.results.record import ensure_logits
+from calibkit.networks import load_logits, published
+from calibkit.notebook import claims, curves, pictures, tables
+from calibkit.notebook.recorded import recorded
 
-pd.set_option("display.max_rows", None)  # whole tables
-
+pd.set_option("display.max_rows", None, "display.max_colwidth", None)  # whole tables and keys
 plots.use_style()
-plt.rcParams["figure.constrained_layout.use"] = True
 torch.set_num_threads(1)
 
-data = ensure_logits(logits, budget=budget, device=device)
-val_logits, val_labels = data.val
-test_logits, test_labels = data.test
+# %%
+data = notebook.logits_of(logits, budget=budget, device=device)
+(val_logits, val_labels), (test_logits, test_labels) = data.val, data.test
 K = data.n_classes
 grid = np.round(np.arange(1, round(grid_max / grid_step) + 1) * grid_step, 10)
-raw = Identity().fit(*data.val)
-facts = {name: data.meta.get(name, "unknown") for name in ("dataset", "model", "loss", "epochs", "split", "budget")}
-print("\n".join(f"{name:8} {value}" for name, value in facts.items()))
+print(notebook.facts(data))
 
 # %% [markdown]
 # The network above stands in for the paper's. It was trained for this book, shorter and smaller than theirs, and it is
@@ -121,7 +119,7 @@ print("\n".join(f"{name:8} {value}" for name, value in facts.items()))
 # can be held against the paper's; `classwise_ece` has both as `normalize="class_count"` and `normalize="n"`.
 
 
-# %% tags=["hide-input"]
+# %%
 def class_errors(probs, labels):
     """Per class: accuracy, ECE_j, its two parts, and the two parts summed over classes in each bin."""
     n_classes = probs.shape[1]
@@ -135,7 +133,7 @@ def class_errors(probs, labels):
     return class_accuracy, parts
 
 
-raw_probs = raw(test_logits)
+raw_probs = Identity().fit(*data.val)(test_logits)
 class_accuracy, parts = class_errors(raw_probs, test_labels)
 under, over = parts.sum(2)
 direct = classwise_ece(raw_probs, test_labels, n_bins=n_bins, normalize="class_count")
@@ -143,40 +141,24 @@ print(f"mean over classes of the two parts   {(under + over).mean():.6f}")
 print(f"class-wise ECE computed directly     {direct:.6f}")
 assert abs((under + over).mean() - direct) < 1e-12  # equation (5)
 
-# %% mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}} tags=["hide-input"]
-fig, axes = plt.subplots(1, 4, figsize=(11, 2.7))
-for ax, values, title, color in zip(
-    axes,
-    (under + over, under, over),
-    ("(a) error", "(b) under-confident part", "(c) over-confident part"),
-    (plots.BLACK, plots.BLUE, plots.RED),
-    strict=False,
-):
-    plots.class_scatter(ax, class_accuracy, values, color=color)
-    ax.set_title(title)
-centers = (np.arange(n_bins) + 0.5) / n_bins
-for i, (name, color) in enumerate((("under", plots.BLUE), ("over", plots.RED))):
-    axes[3].bar(centers + (i - 0.5) * 0.4 / n_bins, parts[i].sum(0), 0.4 / n_bins, color=color, label=name)
+# %% mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}}
+errors = {"error": under + over, "under-confident part": under, "over-confident part": over}
+_, axes = plt.subplots(1, 4, figsize=(11, 2.7))
+colors = (plots.BLACK, plots.BLUE, plots.RED)
+for ax, letter, (name, values), color in zip(axes, "abc", errors.items(), colors, strict=False):
+    plots.class_scatter(class_accuracy, values, ax=ax, color=color).set(title=f"({letter}) {name}")
+by_bin = dict(zip(("under", "over"), parts.sum(1), strict=True))
+pictures.grouped_bars(range(n_bins), by_bin, ax=axes[3], colors=(plots.BLUE, plots.RED))
+edges = np.linspace(-0.5, n_bins - 0.5, 6)
+axes[3].set_xticks(edges, [f"{t:.1f}" for t in np.linspace(0, 1, 6)])
 axes[3].set(title="(d) by bin, all classes", xlabel="probability of the class")
-axes[3].legend()
 plt.show()
 
-
-# %% tags=["hide-input"]
-def rank_correlation(x, y, resamples=2000):
-    """Spearman's correlation with a percentile bootstrap interval over classes."""
-    rng = np.random.default_rng(seed)
-
-    def spearman(i):
-        return np.corrcoef(pd.Series(x[i]).rank(), pd.Series(y[i]).rank())[0, 1]
-
-    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(resamples)]
-    return spearman(np.arange(len(x))), *np.percentile(draws, [2.5, 97.5])
-
-
-for name, values in (("error", under + over), ("under-confident part", under), ("over-confident part", over)):
-    print("accuracy of a class against its {:21} rank correlation {:+.2f} [{:+.2f}, {:+.2f}]".format(
-        name, *rank_correlation(class_accuracy, values)))  # fmt: skip
+# %%
+correlation = partial(notebook.rank_correlation, seed=seed)
+for name, values in errors.items():
+    found = correlation(class_accuracy, values)
+    print(f"accuracy of a class against its {name:21} rank correlation {found:+.2f}")
 lowest = parts[0, :, 0].sum() / parts[0].sum()
 print(f"share of the under-confidence that lies in the lowest bin: {100 * lowest:.0f} %")
 
@@ -243,7 +225,7 @@ for temperatures in ([2.0, 2.0, 2.0], [2.0, 1.0, 2.0]):
 # $z_j / T_j$. Then a candidate $S$ costs one exponential a sample: if $z_i / S$ wins, the prediction is $i$ and the
 # confidence $e^{z_i/S} / (R + e^{z_i/S})$; if not, the prediction is the best of the others. That is all that ECE needs.
 
-# %% tags=["hide-input"]
+# %%
 print(inspect.getsource(greedy_search).split('"""')[-1].lstrip("\n"))
 
 # %% [markdown]
@@ -275,8 +257,13 @@ def naive_search(z, y, sweeps):
 
 few = np.random.default_rng(seed).choice(len(val_labels), 200, replace=False)
 small_logits, small_labels = val_logits[few][:, :6].astype(float), val_labels[few] % 6
-fast = ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=2).fit(small_logits, small_labels)
-print("same temperatures:", np.array_equal(fast.temperatures, naive_search(small_logits, small_labels, 2)))
+fast = ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=2).fit(
+    small_logits, small_labels
+)
+print(
+    "same temperatures:",
+    np.array_equal(fast.temperatures, naive_search(small_logits, small_labels, 2)),
+)
 
 # %% [markdown]
 # ## Experiment
@@ -285,24 +272,24 @@ print("same temperatures:", np.array_equal(fast.temperatures, naive_search(small
 # log-likelihood (NLL), as {cite:t}`guo2017calibration` proposed it, and by ECE on the grid, as the CTS paper uses it.
 # The last row fits the same $K$ temperatures by gradient on NLL; {cite:t}`jung2023scaling` call that CTS too.
 
-# %% tags=["hide-input"]
+# %%
+search = partial(ClassTemperatureScaling, grid=grid, n_bins=n_bins, max_sweeps=max_sweeps)
 methods = {
-    "uncalibrated": raw,
+    "uncalibrated": Identity(),
     "TS by NLL": TemperatureScaling(),
     "TS by ECE": TemperatureScaling(objective="ece", grid=grid, n_bins=n_bins),
-    "CTS": ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=max_sweeps),
-    "U-CTS": ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=max_sweeps, accuracy_constraint=False),
+    "CTS": search(),
+    "U-CTS": search(accuracy_constraint=False),
     "CTS by NLL": ClassTemperatureScaling(objective="nll"),
 }
-probs = {name: (method.fit(*data.val)(val_logits), method(test_logits)) for name, method in methods.items()}
-
-comparison = Comparison(test_labels, ["accuracy", "ece", "nll"], n_bins=n_bins, n_resamples=n_resamples, seed=seed)
+fits = {name: method.fit(*data.val) for name, method in methods.items()}
+bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
+comparison = Comparison.on(data.test, fits, ["accuracy", "ece", "nll"], **bootstrap)
 rows = {}
-for name, (on_val, on_test) in probs.items():
-    comparison.add(name, on_test)
+for name, method in fits.items():
     value, low, high = comparison.of(name).percent
     rows[name] = {
-        "val ECE": 100 * ece(on_val, val_labels, n_bins=n_bins),
+        "val ECE": 100 * ece(method(val_logits), val_labels, n_bins=n_bins),
         "test ECE": value,
         "low": low,
         "high": high,
@@ -316,19 +303,23 @@ outcome = pd.DataFrame(rows).T
 print("ECE and accuracy in percent, with the 95 % interval of the test ECE; NLL in nats")
 outcome.round(2)
 
-
-# %% tags=["hide-input"]
-pairs = {
-    "ece": [("TS by NLL", "TS by ECE"), ("TS by ECE", "CTS"), ("CTS", "U-CTS"), ("TS by NLL", "CTS by NLL")],
-    "accuracy": [("uncalibrated", "CTS"), ("uncalibrated", "U-CTS"), ("uncalibrated", "CTS by NLL")],
-}
-paired = {(m, f"{b} minus {a}"): comparison.difference(b, a, m).percent for m, names in pairs.items() for a, b in names}
-
 # %%
 # NBVAL_CHECK_OUTPUT
+of_ece = [
+    ("TS by ECE", "TS by NLL"),
+    ("CTS", "TS by ECE"),
+    ("U-CTS", "CTS"),
+    ("CTS by NLL", "TS by NLL"),
+]
+of_accuracy = [(name, "uncalibrated") for name in ("CTS", "U-CTS", "CTS by NLL")]
+paired = {
+    metric: notebook.differences(comparison, pairs, metric)
+    for metric, pairs in (("ece", of_ece), ("accuracy", of_accuracy))
+}
 print("differences on the test set in points, 95 % interval of the paired bootstrap")
-for (metric, name), change in paired.items():
-    print(f"{metric:9} {name:28} {change:+.2f}")
+for metric, changes in paired.items():
+    for name, change in changes.items():
+        print(f"{metric:9} {name:28} {change:+.2f}")
 
 # %% [markdown]
 # The paired interval is the right one for a comparison: both methods see the same resampled images, so what is common
@@ -337,11 +328,11 @@ for (metric, name), change in paired.items():
 #
 # {numref}`fig-cts-reliability` is the paper's Figure 2: the same network three times.
 
-# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}} tags=["hide-input"]
-fig, axes = plt.subplots(1, 3, figsize=(10, 3.3), sharey=True)
-for ax, name in zip(axes, ("uncalibrated", "TS by ECE", "CTS"), strict=True):
-    plots.reliability_diagram(ax, probs[name][1], test_labels, n_bins=n_bins)
-    ax.set_title(name)
+# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}}
+shown = {
+    name: (fits[name](test_logits), test_labels) for name in ("uncalibrated", "TS by ECE", "CTS")
+}
+pictures.reliability_row(shown, n_bins=n_bins)
 plt.show()
 
 # %% [markdown]
@@ -350,30 +341,33 @@ plt.show()
 # Every accepted step lowers the validation ECE; that is a theorem. {numref}`fig-cts-history` sets the test ECE beside
 # it. Where the two curves part, the temperatures learn the validation images and not the network.
 
-# %% tags=["hide-input"]
-cts = methods["CTS"]
-history = cts.history  # rows (sweep, class, temperature, validation ECE): the start, then every accepted step
-steps = np.arange(len(history))
+# %%
+cts, start = fits["CTS"], fits["TS by ECE"].temperature
+history = (
+    cts.history
+)  # rows (sweep, class, temperature, validation ECE): the start, then every accepted step
 val_curve = 100 * history[:, 3]
 assert (np.diff(val_curve) < 0).all(), "validation ECE must fall with every accepted step"
 
-shown = np.unique(np.linspace(0, len(history) - 1, min(len(history), 40)).astype(int))
-temperatures = np.full(K, methods["TS by ECE"].temperature)
-test_curve, val_accuracy = [], []
-for step, (_, class_index, temperature, _) in enumerate(history):
-    if class_index >= 0:
-        temperatures[int(class_index)] = temperature
-    if step in shown:
-        p = {name: (torch.as_tensor(z).double() / torch.as_tensor(temperatures)).softmax(1)
-             for name, z in (("val", val_logits), ("test", test_logits))}  # fmt: skip
-        test_curve.append(100 * ece(p["test"], test_labels, n_bins=n_bins))
-        val_accuracy.append(accuracy(p["val"], val_labels))
+temperatures = np.full((len(history), K), start)  # after each step
+for step, (_, class_index, temperature, _) in enumerate(history[1:], 1):
+    temperatures[step:, int(class_index)] = temperature
+
+
+def scaled(z, step):
+    """Probabilities after a step."""
+    return (torch.as_tensor(z).double() / torch.as_tensor(temperatures[step])).softmax(1)
+
+
+steps = np.unique(np.linspace(0, len(history) - 1, min(len(history), 40)).astype(int))
+test_curve = [100 * ece(scaled(test_logits, i), test_labels, n_bins=n_bins) for i in steps]
+val_accuracy = [accuracy(scaled(val_logits, i), val_labels) for i in steps]
 assert (np.diff(val_accuracy) >= 0).all(), "validation accuracy must not fall"
 
-# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}} tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.5, 3))
-ax.plot(steps, val_curve, color=plots.BLUE, label="validation: chooses the step")
-ax.plot(steps[shown], test_curve, color=plots.RED, label="test")
+# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}}
+_, ax = plt.subplots(figsize=(6.5, 3))
+ax.plot(val_curve, color=plots.BLUE, label="validation: chooses the step")
+ax.plot(steps, test_curve, color=plots.RED, label="test")
 for curve, color in ((val_curve, plots.BLUE), (test_curve, plots.RED)):
     ax.axhline(curve[0], color=color, linewidth=0.8, linestyle="--")
 ax.set(xlabel="accepted steps", ylabel="ECE (%)", ylim=(0, None))
@@ -390,42 +384,48 @@ print("accepted steps by sweep:", " ".join(f"{i}: {sweeps.count(i)}" for i in so
 # One division into validation and test images is one draw. Here all held-out images are pooled and divided at random
 # several times. Of the validation part only the first $n$ images are used, so $n$ varies and the test images do not.
 
-# %% tags=["hide-input"]
+# %%
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
 pool_labels = np.concatenate([val_labels, test_labels])
 n_val = len(val_labels)
 sizes = [n for n in (500, 1000, 2000, 5000, 10000) if n <= n_val]
-curves = {name: np.zeros((n_splits, len(sizes), 2)) for name in ("TS by ECE", "CTS")}
+draws = []
 for split in range(n_splits):
     order = np.random.default_rng(seed + 1 + split).permutation(len(pool_labels))
-    held_out = order[n_val:]
-    for column, n in enumerate(sizes):
-        chosen = order[:n]
-        fitted = {
-            "TS by ECE": TemperatureScaling(objective="ece", grid=grid, n_bins=n_bins),
-            "CTS": ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=max_sweeps),
-        }
-        for name, method in fitted.items():
-            method.fit(pool_logits[chosen], pool_labels[chosen])
-            for k, part in enumerate((chosen, held_out)):
-                curves[name][split, column, k] = 100 * ece(method(pool_logits[part]), pool_labels[part], n_bins=n_bins)
+    for n in sizes:
+        by_ece = TemperatureScaling(objective="ece", grid=grid, n_bins=n_bins)
+        for name, method in (("TS by ECE", by_ece), ("CTS", search())):
+            method.fit(pool_logits[order[:n]], pool_labels[order[:n]])
+            for part, images in (("fitted", order[:n]), ("held out", order[n_val:])):
+                error = ece(method(pool_logits[images]), pool_labels[images], n_bins=n_bins)
+                draws.append((name, part, n, split, 100 * error))
+names = ["method", "part", "n", "split", "ECE"]
+errors_by_size = pd.DataFrame(draws, columns=names).pivot(
+    index=names[:3], columns="split", values="ECE"
+)
 
-# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}} tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.5, 3))
-for (name, curve), color in zip(curves.items(), (plots.BLACK, plots.RED), strict=True):
-    mean, error = curve.mean(0), 2 * curve.std(0, ddof=1 if n_splits > 1 else 0) / np.sqrt(n_splits)
-    ax.plot(sizes, mean[:, 1], "o-", color=color, label=f"{name}, held out")
-    ax.fill_between(sizes, mean[:, 1] - error[:, 1], mean[:, 1] + error[:, 1], color=color, alpha=0.15, linewidth=0)
-    ax.plot(sizes, mean[:, 0], color=color, linewidth=0.8, linestyle=":", label=f"{name}, fitted images")
+# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}}
+_, ax = plt.subplots(figsize=(6.5, 3))
+for name, color in (("TS by ECE", plots.BLACK), ("CTS", plots.RED)):
+    held_out, fitted = (
+        errors_by_size.loc[name, part].loc[sizes] for part in ("held out", "fitted")
+    )
+    pictures.mean_band(sizes, held_out, ax=ax, color=color, label=f"{name}, held out")
+    ax.plot(
+        sizes, fitted.mean(axis=1), ":", color=color, linewidth=0.8, label=f"{name}, fitted images"
+    )
 ax.set(xscale="log", xlabel="images that choose the temperatures", ylabel="ECE (%)", ylim=(0, None))
 ax.set_xticks(sizes, [str(n) for n in sizes])
 ax.minorticks_off()
 ax.legend()
 plt.show()
-gain = curves["CTS"][:, -1, 1] - curves["TS by ECE"][:, -1, 1]
+cts_errors, ts_errors = (
+    errors_by_size.loc[name, "held out", n_val] for name in ("CTS", "TS by ECE")
+)
 
 # %%
 # NBVAL_CHECK_OUTPUT
+gain = cts_errors - ts_errors
 print(f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:")
 print(" ".join(f"{value:+.2f}" for value in gain))
 
@@ -435,60 +435,61 @@ print(" ".join(f"{value:+.2f}" for value in gain))
 # {numref}`fig-cts-temperatures` is the paper's Figure 3. If temperatures reflected a property of the classes, they would
 # come out alike from two different sets of images. So CTS is fitted twice more, on two halves of the validation images.
 
-# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half.", "name": "fig-cts-temperatures"}} tags=["hide-input"]
-half = np.random.default_rng(seed).permutation(n_val)
-halves = [
-    ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=max_sweeps)
-    .fit(val_logits[i], val_labels[i])
-    .temperatures
-    for i in np.array_split(half, 2)
-]
-fig, axes = plt.subplots(1, 2, figsize=(8, 3.2))
-plots.class_scatter(axes[0], class_accuracy, cts.temperatures, reference=methods["TS by ECE"].temperature)
+# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half.", "name": "fig-cts-temperatures"}}
+parts = np.array_split(np.random.default_rng(seed).permutation(n_val), 2)
+halves = [search().fit(val_logits[i], val_labels[i]).temperatures for i in parts]
+_, axes = plt.subplots(1, 2, figsize=(8, 3.2))
+plots.class_scatter(class_accuracy, cts.temperatures, ax=axes[0], reference=start)
 axes[0].set_ylabel("temperature")
-axes[1].plot(*halves, "o", color=plots.BLUE, alpha=0.4)
-ends = [0.9 * min(map(min, halves)), 1.1 * max(map(max, halves))]
-axes[1].plot(ends, ends, color=plots.BLACK, linewidth=0.8, linestyle="--")
-ticks = [t for t in (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 10) if ends[0] <= t <= ends[1]]
-axes[1].set(xlabel="temperature from one half", ylabel="from the other half", xscale="log", yscale="log")
-for axis in (axes[1].xaxis, axes[1].yaxis):
-    axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
-    axis.set_ticks([], minor=True)
+curves.twice(*halves, ax=axes[1]).set(
+    xlabel="temperature from one half", ylabel="from the other half"
+)
 plt.show()
-for name, x, y in (
-    ("temperature against class accuracy", class_accuracy, cts.temperatures),
-    ("one half against the other", *halves),
-):
-    print(
-        "{:36} rank correlation {:+.2f} [{:+.2f}, {:+.2f}]".format(
-            name, *rank_correlation(np.asarray(x), np.asarray(y))
-        )
-    )
+alike = {
+    "temperature against class accuracy": (class_accuracy, cts.temperatures),
+    "one half against the other": halves,
+}
+for name, (x, y) in alike.items():
+    print(f"{name:36} rank correlation {correlation(x, y):+.2f}")
 
 # %% [markdown]
 # ## On logits that others published
 #
 # {cite:t}`jung2023scaling` published the logits of a DenseNet-40 on CIFAR-10 and what their code makes of them. They are
 # a check from outside: no training of ours is involved. The recorded rows below were measured on them; where the file
-# lies in `$CALIBKIT_DATA/logits`, the cell after next computes them again.
+# lies in `$CALIBKIT_DATA/logits`, the cell after next measures two of them again.
 
 # %%
 # NBVAL_CHECK_OUTPUT
-ours = results.load("ours")
-chosen = (ours["source"] == "author-logits") & (ours["dataset"] == "cifar10") & (ours["model"] == "densenet40")
-wanted = ["identity", "temperature_scaling", "temperature_scaling solver=sctl", "temperature_scaling:ece",
-          "class_temperature_scaling", "class_temperature_scaling accuracy_constraint=False", "class_temperature_scaling:nll", "class_temperature_scaling solver=sctl:nll"]  # fmt: skip
-external_rows = ours[chosen & ours["metric"].isin(["ece", "accuracy"]) & ours["method"].isin(wanted)]
-shown = external_rows.assign(value=100 * external_rows["value"]).pivot(index="method", columns="metric", values="value")
-notes = external_rows[external_rows["metric"] == "ece"].set_index("method")["note"]
-printed = results.load("paper")
-printed = printed[(printed["paper"] == "class_loss_scaling") & (printed["table"] == "1") & (printed["metric"] == "ece")
-                  & (printed["dataset"] == "cifar10") & (printed["model"] == "densenet40")]  # fmt: skip
-printed = printed.set_index("method")["printed"]
-shown["printed ECE"] = [printed.get(name.replace(" solver=sctl", ""), "") for name in shown.index]
-shown["fitted"] = notes
+ours, paper = results.load("ours"), results.load("paper")
+network = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy"}
+theirs = network | {
+    "paper": "class_loss_scaling",
+    "table": "1",
+    "source": "printed",
+    "metric": "ece",
+}
+rows = {}
+for method in (
+    "identity",
+    "temperature_scaling",
+    "temperature_scaling solver=sctl",
+    "temperature_scaling:ece",
+    "class_temperature_scaling",
+    "class_temperature_scaling accuracy_constraint=False",
+    "class_temperature_scaling:nll",
+    "class_temperature_scaling solver=sctl:nll",
+):
+    measured = tables.select(ours, **network, source="author-logits", method=method)
+    printed = notebook.number(paper, **theirs, method=method.replace(" solver=sctl", "")).value
+    rows[method] = {
+        "accuracy": f"{notebook.number(measured, metric='accuracy').value:.2f}",
+        "ece": f"{notebook.number(measured, metric='ece').value:.3f}",
+        "printed ECE": f"{printed:.2f}".replace("nan", ""),
+        "fitted": tables.select(measured, metric="ece")["note"].item(),
+    }
 print("percent, 10,000 test images")
-print(shown.reindex([name for name in wanted if name in shown.index]).round({"ece": 3, "accuracy": 2}).to_string())
+print(pd.DataFrame(rows).T.to_string())
 
 # %% [markdown]
 # The row `temperature_scaling` is the optimum: the mean NLL is convex in $1 / T$, so there is one, and Newton's method
@@ -497,17 +498,28 @@ print(shown.reindex([name for name in wanted if name in shown.index]).round({"ec
 # holds for their CTS, which is the gradient version, `class_temperature_scaling:nll`. The difference is small here. The chapter on class-wise
 # loss scaling shows objectives for which it is not.
 
+
 # %%
-path = external().get("sctl-cifar10-densenet40")
-if path is None:
-    print("skipped: sctl-cifar10-densenet40.npz is not in $CALIBKIT_DATA/logits")
-else:
-    other = load(path)
-    ts = TemperatureScaling().fit(*other.val)
-    at_printed = TemperatureScaling(solver="sctl").fit(*other.val)
-    for name, method in (("optimum", ts), ("authors' optimiser", at_printed)):
-        error = ece(method(other.test_logits), other.test_labels)
-        print(f"{name:18}  T = {method.temperature:.4f}  test ECE {100 * error:.3f} %")
+# NBVAL_CHECK_OUTPUT
+def optimum_and_stop(name):
+    """Temperature and test ECE of TS at the optimum, and where the authors' optimiser stops."""
+    other, rows = load_logits(name), {}
+    for shown, solver in (("optimum", "exact"), ("authors' optimiser", "sctl")):
+        method = TemperatureScaling(solver=solver).fit(*other.val)
+        error = 100 * ece(method(other.test_logits), other.test_labels)
+        rows[shown] = {"T": method.temperature, "ECE": error}
+    return pd.DataFrame(rows).T
+
+
+name = "sctl-cifar10-densenet40"
+fitted = recorded(
+    "class_temperature_scaling/stop",
+    partial(optimum_and_stop, name),
+    available=name in published(),
+    tolerance=0.02,
+)
+for shown, row in fitted.iterrows():
+    print(f"{shown:18}  T = {row['T']:.4f}  test ECE {row['ECE']:.3f} %")
 
 # %% [markdown]
 # (sec-cts-tiny)=
@@ -523,16 +535,16 @@ else:
 print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval]")
 print(f"{'':16}{'fitted on validation':44}fitted on test")
 print(f"{'':16}{'TS':8}{'CTS':8}{'CTS less TS':28}{'TS':8}CTS")
-for loss in ("cross_entropy", "label_smoothing", "mbls"):
-    key = f"tiny_imagenet_20/resnet20-{loss}-s0"
-    if key not in zoo():
-        print(f"{loss:16}not run here")
-        continue
-    tiny = load(zoo()[key])
-    both = Comparison(tiny.test_labels, ["ece"], n_bins=n_bins, n_resamples=n_resamples, seed=seed)
-    for where, sample in (("val", tiny.val), ("test", tiny.test)):
-        for name, method in (("TS", TemperatureScaling("ece")), ("CTS", ClassTemperatureScaling())):
-            both.add(f"{name} {where}", method.fit(*sample)(tiny.test_logits))
+networks = notebook.by_loss(
+    "tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"]
+)
+for loss, tiny in networks.items():
+    found = {
+        f"{name} {part}": cls("ece").fit(*images)
+        for part, images in (("val", tiny.val), ("test", tiny.test))
+        for name, cls in (("TS", TemperatureScaling), ("CTS", ClassTemperatureScaling))
+    }
+    both = Comparison.on(tiny.test, found, ["ece"], **bootstrap)
     val_ts, val_cts, test_ts, test_cts = (f"{both.of(name).percent.value:.2f}" for name in both)
     apart = f"{both.difference('CTS val', 'TS val').percent:+.2f}"
     print(f"{loss:16}{val_ts:8}{val_cts:8}{apart:28}{test_ts:8}{test_cts}")
@@ -555,13 +567,13 @@ for loss in ("cross_entropy", "label_smoothing", "mbls"):
 
 # %%
 stand_in = {"resnet110": "resnet20", "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20"}
-results.table(results.compare("class_temperature_scaling", "I", stand_in=stand_in), wide="method")
+tables.paper_table("class_temperature_scaling", "I", "method", stand_in=stand_in)
 
 # %% [markdown]
 # ### Table II: with and without the accuracy constraint
 
 # %%
-results.table(results.compare("class_temperature_scaling", "II", stand_in=stand_in), wide="method")
+tables.paper_table("class_temperature_scaling", "II", "method", stand_in=stand_in)
 
 # %% [markdown]
 # ### Table III: against other scalers, 25 bins
@@ -572,7 +584,7 @@ results.table(results.compare("class_temperature_scaling", "II", stand_in=stand_
 # sum).
 
 # %%
-results.table(results.compare("class_temperature_scaling", "III"), wide="method")
+tables.paper_table("class_temperature_scaling", "III", "method")
 
 # %% [markdown]
 # To train the networks of the paper and fill these cells, on a GPU: `make paper`. One cell:
@@ -599,22 +611,22 @@ results.table(results.compare("class_temperature_scaling", "III"), wide="method"
 #
 # ## Summary
 
-
-# %% tags=["hide-input"]
-WORDS = {"holds": "lower", "does not hold": "higher", "not decided": "no difference that this test set can show"}
-change = paired["ece", "CTS minus TS by ECE"]
+# %%
+change = paired["ece"]["CTS minus TS by ECE"]
 fit_gain = outcome.loc["TS by ECE", "val ECE"] - outcome.loc["CTS", "val ECE"]
-print(
-    f"1. ECE falls with the accuracy of a class: rank correlation {rank_correlation(class_accuracy, under + over)[0]:+.2f}"
-)
-print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points:\n   {WORDS[change.below()]}")
-print(f"   over {n_splits} divisions: {gain.mean():+.2f} on average, from {gain.min():+.2f} to {gain.max():+.2f}")
-print(
-    f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}"
-)
+falls = correlation(class_accuracy, under + over).value
+print(f"1. ECE falls with the accuracy of a class: rank correlation {falls:+.2f}")
+print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points:\n   {claims.direction(change)}")
+print(f"   over {n_splits} divisions: {gain.mean():+.2f} on average,", end=" ")
+print(f"from {gain.min():+.2f} to {gain.max():+.2f}")
+print(f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points,", end=" ")
+print(f"on new ones by {-change.value:.2f}")
 for name in ("CTS", "U-CTS"):
-    print(f"3. test accuracy after {name}: {paired['accuracy', f'{name} minus uncalibrated']:+.2f} points")
-print(f"4. accepted steps after the first sweep: {sum(sweep > 1 for sweep in sweeps)} of {len(sweeps)}")
+    print(
+        f"3. test accuracy after {name}: {paired['accuracy'][f'{name} minus uncalibrated']:+.2f} points"
+    )
+late = sum(sweep > 1 for sweep in sweeps)
+print(f"4. accepted steps after the first sweep: {late} of {len(sweeps)}")
 
 # %% [markdown]
 # Three things to take home.

@@ -77,7 +77,8 @@ notebook.parameters(
 # %% tags=["hide-input"]
 import inspect
 import textwrap
-from pathlib import Path
+from collections import Counter
+from operator import methodcaller
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -86,19 +87,16 @@ import torch
 from IPython.display import display
 from scipy.optimize import brentq
 
-from calibkit import plots, results
-from calibkit.calibrators import TemperatureScaling
-from calibkit.data import DATASETS
-from calibkit.data import load_split as load_data
+from calibkit import Network, TemperatureScaling, ece, networks, plots, results
 from calibkit.keys import Key
-from calibkit.logits import load, zoo
 from calibkit.losses import LOSSES
-from calibkit.metrics import ece, nll
-from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.resampling import interval
-from calibkit.models import MODELS
-from calibkit.results.record import ensure_logits
-from calibkit.training.recipes import RECIPES, Recipe
+from calibkit.notebook import claims, pictures, tables
+from calibkit.notebook.free_sample import along_distance, descend
+from calibkit.notebook.maps import maps
+from calibkit.notebook.small_networks import digit_scores, many_on_digits
+from calibkit.training import Recipe
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -140,21 +138,7 @@ K = n_classes
 # derivatives, computed from the losses of the package by automatic differentiation.
 
 
-# %% tags=["hide-input"]
-def at_distance(d):
-    """Logits (N, K) whose winner, class 0, is d above all other classes; labels 0."""
-    z = torch.zeros(len(d), K, dtype=torch.float64)
-    z[:, 0] = d
-    return z, torch.zeros(len(d), dtype=torch.long)
-
-
-def curve(penalty, d):
-    """Values of ``penalty(logits, labels)`` at the distances d, and its derivative by automatic differentiation."""
-    d = torch.as_tensor(d, dtype=torch.float64).requires_grad_()
-    values = torch.stack([penalty(*at_distance(x[None])) for x in d])
-    return values.detach().numpy(), torch.autograd.grad(values.sum(), d)[0].numpy()
-
-
+# %%
 cross_entropy = LOSSES["cross_entropy"]()
 smoothing, focal = LOSSES["label_smoothing"](alpha=0.05), LOSSES["focal"](gamma=3.0)
 confidence_penalty = LOSSES["ecp"](variant="paper")
@@ -163,23 +147,24 @@ added = {  # what the loss adds to CE, per unit of its weight
     "ECP": lambda z, y: confidence_penalty.penalty(z, y) + np.log(K),
     "FL": lambda z, y: (focal(z, y) - cross_entropy(z, y)) / 3.0 + np.log(K),
 }
-distances = np.linspace(0.01, 16, 200)
+zero, some = (LOSSES["mbls"](margin=m).penalty for m in (0.0, margin))
 panels = {
-    "(a) linear, m = 0": {"m = 0": LOSSES["mbls"](margin=0.0).penalty},
-    f"(b) with a margin, m = {margin:g}": {f"m = {margin:g}": LOSSES["mbls"](margin=margin).penalty},
+    "(a) linear, m = 0": {"m = 0": zero},
+    f"(b) with a margin, m = {margin:g}": {f"m = {margin:g}": some},
     "(c) what LS, ECP and FL add": added,
 }
-curves = {title: {name: curve(f, distances) for name, f in group.items()} for title, group in panels.items()}
 
-# %% mystnb={"figure": {"caption": "Which penalties push at every distance? Top: penalty of a sample whose winner is a distance d above all other classes, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is what three losses add to cross-entropy, LS to 0.95 of it, per unit of their weight, plus log K for ECP and FL.", "name": "fig-mbls-penalties"}} tags=["hide-input"]
-fig, axes = plt.subplots(2, 3, figsize=(8.4, 4), sharex=True, sharey="row")
+# %% mystnb={"figure": {"caption": "Which penalties push at every distance? Top: penalty of a sample whose winner is a distance d above all other classes, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is what three losses add to cross-entropy, LS to 0.95 of it, per unit of their weight, plus log K for ECP and FL.", "name": "fig-mbls-penalties"}}
+distances = np.linspace(0.01, 16, 200)
 colors = {"LS": plots.GREEN, "ECP": plots.PURPLE, "FL": plots.ORANGE}
-for column, (title, group) in enumerate(curves.items()):
-    for name, pair in group.items():
-        for row, values in enumerate(pair):
-            axes[row, column].plot(distances, values, color=colors.get(name, plots.BLUE), label=name)
-    axes[0, column].set_title(title)
-    axes[1, column].set_xlabel("distance d")
+fig, axes = plt.subplots(2, 3, figsize=(8.4, 4), sharex=True, sharey="row")
+for (upper, lower), (title, group) in zip(axes.T, panels.items(), strict=True):
+    for name, penalty in group.items():
+        values, slopes = along_distance(penalty, distances, K)
+        upper.plot(distances, values, color=colors.get(name, plots.BLUE), label=name)
+        lower.plot(distances, slopes, color=colors.get(name, plots.BLUE))
+    upper.set_title(title)
+    lower.set_xlabel("distance d")
 axes[0, 0].set_ylabel("penalty")
 axes[1, 0].set_ylabel("derivative")
 axes[0, 2].legend()
@@ -190,7 +175,7 @@ plt.show()
 print(f"derivative of the penalty in d (K = {K})      at d = 2   at d = 8  at d = 16")
 for group in panels.values():
     for name, penalty in group.items():
-        slopes = curve(penalty, [2.0, 8.0, 16.0])[1]
+        slopes = along_distance(penalty, [2.0, 8.0, 16.0], K)[1]
         print(f"{name:38}" + "".join(f"{slope:11.6f}" for slope in slopes))
 
 # %% [markdown]
@@ -236,9 +221,10 @@ for group in panels.values():
 # %%
 # NBVAL_CHECK_OUTPUT
 generator = torch.Generator().manual_seed(seed)
+normal = {"generator": generator, "dtype": torch.float64}
 cases = {
-    "random, scale 1": torch.randn(2000, K, generator=generator, dtype=torch.float64),
-    "random, scale 30": 30 * torch.randn(2000, K, generator=generator, dtype=torch.float64),
+    "random, scale 1": torch.randn(2000, K, **normal),
+    "random, scale 30": 30 * torch.randn(2000, K, **normal),
     "one class far ahead": 700 * torch.eye(K, dtype=torch.float64),
     "all equal": torch.zeros(1, K, dtype=torch.float64),
     "two share the lead": torch.tensor([[300.0, 300.0] + [-300.0] * (K - 2)], dtype=torch.float64),
@@ -255,9 +241,11 @@ print(f"KL(u || p) and its bounds, which are log K = {np.log(K):.4f} apart")
 print(f"{'logits':20} {'below the upper one by':26} above the lower one by")
 for name, z in cases.items():
     divergence = -np.log(K) - torch.log_softmax(z, 1).mean(1)
-    upper, lower = distance(z).mean(1) - divergence, divergence - distance(z).mean(1) + np.log(K)
+    upper = distance(z).mean(1) - divergence
+    lower = divergence - distance(z).mean(1) + np.log(K)
     bounds_hold &= bool(upper.min() >= -1e-9 and lower.min() >= -1e-9)
-    ends = [abs(round(float(x), 4)) for x in (upper.min(), upper.max(), lower.min(), lower.max())]
+    ends = (upper.min(), upper.max(), lower.min(), lower.max())
+    ends = [abs(round(float(end), 4)) for end in ends]
     print("{:20} {:.4f} to {:.4f}           {:.4f} to {:.4f}".format(name, *ends))
 print("Proposition 1 holds in all cases:", bounds_hold)
 z, y = cases["random, scale 1"], torch.randint(K, (2000,), generator=generator)
@@ -290,8 +278,9 @@ for loss in (smoothing, linear):
     free = z.clone().requires_grad_()
     loss(free, right).backward()
     gradients.append(free.grad)
+same = torch.allclose(*gradients, atol=1e-15)
 print(f"right predictions: LS {smoothing(z, right):.10f}  m = 0 {linear(z, right):.10f}  "
-      f"same gradient: {torch.allclose(*gradients, atol=1e-15)}")  # fmt: skip
+      f"same gradient: {same}")  # fmt: skip
 wrong = (right + 1) % K
 gap = (smoothing(z, wrong) - linear(z, wrong)) / -0.05
 print(f"wrong predictions: (m = 0 - LS) / 0.05 = {gap:.10f}, mean of d_y = "
@@ -325,22 +314,23 @@ print(f"wrong predictions: (m = 0 - LS) / 0.05 = {gap:.10f}, mean of d_y = "
 # NBVAL_CHECK_OUTPUT
 fl_holds = True
 for gamma in (1.0, 2.0, 3.0, 5.0):
-    slack = []
+    loss, slack = LOSSES["focal"](gamma=gamma), []
     for z in cases.values():
         p = torch.softmax(z, 1)
         entropy = -torch.special.xlogy(p, p).sum(1)
         for label in range(K):
             log_p = torch.log_softmax(z, 1)[:, label]
-            fl = torch.stack([LOSSES["focal"](gamma=gamma)(row[None], torch.tensor([label])) for row in z[:50]])
+            fl = torch.stack([loss(row[None], torch.tensor([label])) for row in z[:50]])
             slack.append(fl + log_p[:50] + gamma * entropy[:50])
     slack = torch.cat(slack)
     fl_holds &= bool(slack.min() >= -1e-9)
-    print(f"gamma {gamma:.0f}: FL - CE + gamma H from {abs(round(float(slack.min()), 4)):.4f} to {slack.max():.4f}")
+    lowest = abs(round(float(slack.min()), 4))
+    print(f"gamma {gamma:.0f}: FL - CE + gamma H from {lowest:.4f} to {slack.max():.4f}")
 z = cases["random, scale 1"]
 p = torch.softmax(z, 1)
-reversed_kl = (p * (p.log() + np.log(K))).sum(1).mean()
+reversed_kl = (p * (p.log() + np.log(K))).sum(1).mean() - np.log(K)
 print(f"equation (5) holds in all cases: {fl_holds}")
-print(f"-H(p) {confidence_penalty.penalty(z, y):.10f}   KL(p || u) - log K {reversed_kl - np.log(K):.10f}")
+print(f"-H(p) {confidence_penalty.penalty(z, y):.10f}   KL(p || u) - log K {reversed_kl:.10f}")
 
 # %% [markdown]
 # ### One sample, solved
@@ -376,7 +366,7 @@ print(f"-H(p) {confidence_penalty.penalty(z, y):.10f}   KL(p || u) - log K {reve
 # package.
 
 
-# %% tags=["hide-input"]
+# %%
 def best_distance(m, lam, K, reduction="mean"):
     """The minimiser of one sample, by the closed form; ``reduction`` over the classes."""
     inner = K / lam - K + 1 if reduction == "mean" else 1 / lam - K + 1
@@ -388,31 +378,16 @@ def confidence_at(d, K):
     return 1 / (1 + (K - 1) * np.exp(-d))
 
 
-def descend(loss, K, starts=4, steps=1000):
-    """(starts, K - 1) distances of the true class to the others, at the end of a descent from random logits."""
-    z = 3 * torch.randn(starts, K, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    y = torch.zeros(starts, dtype=torch.long)
-    optimizer = torch.optim.Adam([z.requires_grad_()], lr=0.5, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 1e-5 ** (1 / steps))
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss(z, y).backward()
-        optimizer.step()
-        schedule.step()
-    return (z[:, :1] - z[:, 1:]).detach()
-
-
-checked = {m: descend(LOSSES["mbls"](margin=m, weight=weight), K) for m in (0.0, 2.0, 4.0, 6.0, 10.0)}
-
 # %%
 # NBVAL_CHECK_OUTPUT
+reached = {}
 print(f"K = {K}, weight {weight}: distance of the true class to each other one, at the minimum")
-for m, found in checked.items():
+for m in (0.0, 2.0, 4.0, 6.0, 10.0):
+    reached[m] = descend(LOSSES["mbls"](margin=m, weight=weight), K, seed=seed)
     predicted = best_distance(m, weight, K)
-    agrees = bool((found - predicted).abs().max() < 0.01)
-    print(
-        f"m = {m:4.1f}  closed form {predicted:6.3f}, confidence {confidence_at(predicted, K):.4f}   optimiser agrees: {agrees}"
-    )
+    agrees = bool((reached[m] - predicted).abs().max() < 0.01)
+    print(f"m = {m:4.1f}  closed form {predicted:6.3f}, "
+          f"confidence {confidence_at(predicted, K):.4f}   optimiser agrees: {agrees}")  # fmt: skip
 
 # %% [markdown]
 # The same question to the other losses, answered by the sign of their derivative along $d$:
@@ -432,13 +407,10 @@ candidates = {
 }
 print(f"where the loss of one sample is smallest, K = {K}")
 for name, loss in candidates.items():
-
-    def slope(d, loss=loss):
-        return curve(loss, [d])[1][0]
-
+    slope = lambda d, loss=loss: along_distance(loss, [d], K)[1][0]  # noqa: E731
     d = brentq(slope, 0.5, 25.0) if slope(25.0) > 0 else np.inf
-    text = f"at distance {d:6.3f}, confidence {confidence_at(d, K):.4f}" if d < 25 else "beyond distance 25"
-    print(f"{name:36} {text}")
+    where = f"at distance {d:6.3f}, confidence {confidence_at(d, K):.4f}"
+    print(f"{name:36} {where if d < 25 else 'beyond distance 25'}")
 
 # %% [markdown]
 # CE and FL never stop. FL differs from CE in how fast it moves out, not in where it goes. ECP stops where $d \, p_y =
@@ -446,22 +418,24 @@ for name, loss in candidates.items():
 # Only LS and the margin loss choose a confidence, and they choose it *on the training samples*.
 # {numref}`fig-mbls-sample` shows both regimes.
 
-# %% mystnb={"figure": {"caption": "What decides the confidence of a fitted training sample, the margin or the weight? Left: distance at the minimum against the margin, by the closed form (lines) and by an optimiser (circles); red: with the sum over classes as printed in equation (7). Right: confidence at the minimum against the weight.", "name": "fig-mbls-sample"}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "What decides the confidence of a fitted training sample, the margin or the weight? Left: distance at the minimum against the margin, by the closed form (lines) and by an optimiser (circles); red: with the sum over classes as printed in equation (7). Right: confidence at the minimum against the weight.", "name": "fig-mbls-sample"}}
 fig, axes = plt.subplots(1, 2, figsize=(8, 2.9))
 grid = np.linspace(0, 12, 200)
 for reduction, color, dash in (("mean", plots.BLUE, "-"), ("sum", plots.RED, "--")):
     line = [best_distance(m, weight, K, reduction) for m in grid]
     axes[0].plot(grid, line, dash, color=color, label=f"{reduction} over classes")
-axes[0].plot(list(checked), [found.mean() for found in checked.values()], "o", color=plots.BLUE,
-             markerfacecolor="white", markersize=6, label="optimiser, mean")  # fmt: skip
+means = [float(found.mean()) for found in reached.values()]
+axes[0].plot(list(reached), means, "o", color=plots.BLUE, markerfacecolor="white", markersize=6,
+             label="optimiser, mean")  # fmt: skip
 axes[0].set(xlabel="margin m", ylabel="distance at the minimum", ylim=(-0.4, None))
-axes[0].legend()
 lambdas = np.geomspace(0.002, 0.5, 200)
-for m, color in ((0.0, plots.BLACK), (4.0, plots.GREEN), (6.0, plots.BLUE), (10.0, plots.ORANGE)):
+colors = {0.0: plots.BLACK, 4.0: plots.GREEN, 6.0: plots.BLUE, 10.0: plots.ORANGE}
+for m, color in colors.items():
     line = [confidence_at(best_distance(m, lam, K), K) for lam in lambdas]
-    axes[1].plot(lambdas, line, color=color, label=f"m = {m:g}" + (" (and LS)" if m == 0 else ""))
+    axes[1].plot(lambdas, line, color=color, label=f"m = {m:g}" + " (and LS)" * (m == 0))
 axes[1].set(xlabel="weight", ylabel="confidence", xscale="log")
-axes[1].legend()
+for ax in axes:
+    ax.legend()
 plt.show()
 
 # %% [markdown]
@@ -513,17 +487,13 @@ for name, classes, m, lam in (
     ("Tiny-ImageNet, m = 0, weight 0.05", 200, 0.0, 0.05),
     ("Tiny-ImageNet, m = 10, weight 0.1", 200, 10.0, 0.1),
 ):
-    both = [confidence_at(best_distance(m, lam, classes, how), classes) for how in ("mean", "sum")]
+    ways = [best_distance(m, lam, classes, how) for how in ("mean", "sum")]
+    both = [confidence_at(d, classes) for d in ways]
     print(f"{name:36} {both[0]:18.4f} {both[1]:20.4f}")
-printed = results.load("paper")
-printed = printed[(printed["paper"] == "mbls") & (printed["source"] == "printed")]
-cell = printed[
-    (printed["table"] == "2") & (printed["dataset"] == "tiny_imagenet") & (printed["loss"] == "mbls margin=0")
-]
-print(
-    "printed accuracy of m = 0 on Tiny-ImageNet:",
-    ", ".join(f"{row.model} {row.printed} %" for row in cell.itertuples()),
-)
+printed = tables.select(results.load("paper"), paper="mbls", source="printed")
+cell = tables.select(printed, table="2", dataset="tiny_imagenet", loss="mbls margin=0")
+accuracies = ", ".join(f"{row.model} {row.printed} %" for row in cell.itertuples())
+print("printed accuracy of m = 0 on Tiny-ImageNet:", accuracies)
 
 # %% [markdown]
 # With the sum, the printed runs with $m = 0$ on Tiny-ImageNet would sit at chance level, 0.5 %. They do not, so the
@@ -538,83 +508,26 @@ print(
 # start from the same weights and see the same images. The images of the training split that were not drawn serve as
 # validation set. This shows the mechanism. It says nothing about the size of the effect on CIFAR-10.
 
-# %% tags=["hide-input"]
-splits = {name: load_data("digits", name) for name in ("train", "test")}
-pixels = {name: torch.from_numpy(np.array(s.inputs)).double().flatten(1) / 255 - 0.3 for name, s in splits.items()}
-digit = {name: torch.from_numpy(s.labels) for name, s in splits.items()}
-
-
-def train_small(settings, hidden=64, steps=200, lr=0.05):
-    """All networks at once, ``n_draws`` a setting: logits and labels (settings, draws, N) of train, val and test."""
-    rng = torch.Generator().manual_seed(seed)
-    n_in, n_out, n_settings = pixels["train"].shape[1], 10, len(settings)
-    rows = torch.stack([torch.randperm(len(digit["train"]), generator=rng) for _ in range(n_draws)])
-    first, second = (
-        torch.randn(n_draws, n, m, generator=rng, dtype=torch.float64) / n**0.5
-        for n, m in ((n_in, hidden), (hidden, n_out))
-    )
-    parameters = [first.repeat(n_settings, 1, 1), torch.zeros(n_settings * n_draws, 1, hidden, dtype=torch.float64),
-                  second.repeat(n_settings, 1, 1), torch.zeros(n_settings * n_draws, 1, n_out, dtype=torch.float64)]  # fmt: skip
-    w1, b1, w2, b2 = (p.requires_grad_() for p in parameters)
-
-    def forward(x):
-        return (torch.relu(x @ w1 + b1) @ w2 + b2).unflatten(0, (n_settings, n_draws))
-
-    drawn, rest = rows[:, :n_train], rows[:, n_train:]
-    x, y = pixels["train"][drawn].repeat(n_settings, 1, 1), digit["train"][drawn]
-    optimizer = torch.optim.Adam(parameters, lr=lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
-        z = forward(x)
-        total = sum(loss(z[i].flatten(0, 1), y.flatten()) for i, loss in enumerate(settings))
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
-        schedule.step()
-    with torch.no_grad():
-        held_out = pixels["train"][rest].repeat(n_settings, 1, 1)
-        return {
-            "train": (forward(x), y),
-            "val": (forward(held_out), digit["train"][rest]),
-            "test": (forward(pixels["test"]), digit["test"].expand(n_draws, -1)),
-        }
-
-
-def small_metrics(outcome, split):
-    """(settings, draws, 4): ECE, accuracy and mean confidence in percent, NLL in nats."""
-    z, y = outcome[split]
-    cells = [[(100 * ece(p, t, n_bins=n_bins), 100 * float((p.argmax(1) == t).double().mean()),
-               100 * float(p.amax(1).mean()), nll(p, t)) for p, t in zip(row.softmax(-1), y, strict=True)] for row in z]  # fmt: skip
-    return np.array(cells)
-
-
+# %%
+small = {"n_draws": n_draws, "n_train": n_train, "seed": seed}
 by_margin = [LOSSES["mbls"](margin=m, weight=weight) for m in margins] + [cross_entropy]
-outcome = train_small(by_margin)
-swept = {split: small_metrics(outcome, split) for split in ("train", "val", "test")}
+outcome = many_on_digits(by_margin, **small)
+swept = {name: digit_scores(outcome, name, n_bins=n_bins) for name in ("train", "val", "test")}
 
-# %% mystnb={"figure": {"caption": "How does the margin act on new samples? Small networks on 100 scanned digits, mean over draws, band two standard errors; dashed: cross-entropy. Left: ECE (the paper's Figure 2, on other data). Middle: accuracy less that of cross-entropy in the same draw. Right: mean confidence on training images, beside the closed form for a fitted sample, and on test images, beside their accuracy.", "name": "fig-mbls-margins"}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "How does the margin act on new samples? Small networks on 100 scanned digits, mean over draws, band two standard errors; dashed: cross-entropy. Left: ECE (the paper's Figure 2, on other data). Middle: accuracy less that of cross-entropy in the same draw. Right: mean confidence on training images, beside the closed form for a fitted sample, and on test images, beside their accuracy.", "name": "fig-mbls-margins"}}
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.8))
-ms = np.array(margins)
-
-
-def band(ax, x, values, color, label):
-    """Mean over draws with two standard errors; the last setting is CE, a dashed line."""
-    mean, error = values.mean(1), 2 * values.std(1, ddof=1) / np.sqrt(values.shape[1])
-    ax.plot(x, mean[: len(x)], "o-", color=color, label=label)
-    ax.fill_between(x, (mean - error)[: len(x)], (mean + error)[: len(x)], color=color, alpha=0.15, linewidth=0)
-    ax.axhline(mean[-1], color=color, linewidth=0.8, linestyle="--")
-
-
 for split, color in (("val", plots.BLUE), ("test", plots.RED)):
-    band(axes[0], ms, swept[split][..., 0], color, split)
-    band(axes[1], ms, swept[split][..., 1] - swept[split][-1, :, 1], color, split)
+    errors, hits = swept[split][..., 0], swept[split][..., 1] - swept[split][-1, :, 1]
+    for ax, values in zip(axes, (errors, hits), strict=False):
+        pictures.mean_band(margins, values[:-1], ax=ax, color=color, label=split)
+        ax.axhline(values[-1].mean(), color=color, linewidth=0.8, linestyle="--")
 fine = np.linspace(0, max(margins), 200)
-axes[2].plot(
-    fine, [100 * confidence_at(best_distance(m, weight, 10), 10) for m in fine], color=plots.BLACK, label="closed form"
-)
-axes[2].plot(ms, swept["train"][:-1, :, 2].mean(1), "o", color=plots.GREEN, label="train")
-axes[2].plot(ms, swept["test"][:-1, :, 2].mean(1), "o-", color=plots.RED, label="test")
-axes[2].plot(ms, swept["test"][:-1, :, 1].mean(1), ":", color=plots.RED, label="accuracy, test")
+closed = [100 * confidence_at(best_distance(m, weight, 10), 10) for m in fine]
+means = {split: values[:-1].mean(1) for split, values in swept.items()}
+axes[2].plot(fine, closed, color=plots.BLACK, label="closed form")
+axes[2].plot(margins, means["train"][:, 2], "o", color=plots.GREEN, label="train")
+axes[2].plot(margins, means["test"][:, 2], "o-", color=plots.RED, label="test")
+axes[2].plot(margins, means["test"][:, 1], ":", color=plots.RED, label="accuracy, test")
 for ax, name in zip(axes, ("ECE (%)", "accuracy less CE's", "confidence (%)"), strict=True):
     ax.set(xlabel="margin m", ylabel=name)
 axes[0].set_ylim(0, None)
@@ -622,15 +535,25 @@ axes[0].legend()
 axes[2].legend(loc="lower right")
 plt.show()
 
-# %% tags=["hide-input"]
-print(f"{n_draws} networks a setting, {n_train} training images; ECE, accuracy and confidence in percent")
-print("           ECE val  ECE test  acc. test   conf. train  closed form  conf. test")
-for i, name in enumerate([f"m = {m:g}" for m in margins] + ["CE"]):
-    closed = "" if name == "CE" else f"{100 * confidence_at(best_distance(margins[i], weight, 10), 10):.2f}"
-    v, t, own = (swept[split][i].mean(0) for split in ("val", "test", "train"))
-    print(f"{name:10} {v[0]:7.2f} {t[0]:9.2f} {t[1]:10.2f} {own[2]:13.2f} {closed:>12} {t[2]:11.2f}")
-chosen = {split: margins[int(swept[split][:-1, :, 0].mean(1).argmin())] for split in ("val", "test")}
-print(f"margin of the lowest ECE: {chosen['val']:g} on validation images, {chosen['test']:g} on test images")
+# %%
+print(f"{n_draws} networks a setting, {n_train} training images; percent")
+train, val, test = (values.mean(1) for values in swept.values())
+closed = [100 * confidence_at(best_distance(m, weight, 10), 10) for m in margins]
+shown = pd.DataFrame(
+    {
+        "ECE val": val[:, 0],
+        "ECE test": test[:, 0],
+        "acc. test": test[:, 1],
+        "conf. train": train[:, 2],
+        "closed form": [*closed, np.nan],
+        "conf. test": test[:, 2],
+    },
+    index=[f"m = {m:g}" for m in margins] + ["CE"],
+)
+print(shown.to_string(float_format="{:.2f}".format, na_rep=""))
+chosen = {"val": margins[int(val[:-1, 0].argmin())], "test": margins[int(test[:-1, 0].argmin())]}
+print(f"margin of the lowest ECE: {chosen['val']:g} on validation images, "
+      f"{chosen['test']:g} on test images")  # fmt: skip
 
 # %% [markdown]
 # The training images have nearly the confidence of the closed form. On new images the confidence is lower, and rises
@@ -641,28 +564,30 @@ print(f"margin of the lowest ECE: {chosen['val']:g} on validation images, {chose
 #
 # {numref}`fig-mbls-weights` turns the other dial, the weight.
 
-# %% tags=["hide-input"]
-families = {"LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
-            "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
-            f"m = {chosen['val']:g}": [LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights]}  # fmt: skip
-weighed = train_small([loss for group in families.values() for loss in group])
+# %%
+families = {
+    "LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
+    "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
+    f"m = {chosen['val']:g}": [LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights],
+}
+weighed = many_on_digits([loss for group in families.values() for loss in group], **small)
 by_weight = {}
 for split in ("val", "test"):
-    by_weight[split] = dict(zip(families, np.split(small_metrics(weighed, split), len(families)), strict=True))
+    scores = np.split(digit_scores(weighed, split, n_bins=n_bins), len(families))
+    by_weight[split] = dict(zip(families, scores, strict=True))
 
-# %% mystnb={"figure": {"caption": "Does the weight matter less with a margin? ECE of small networks, and accuracy less that of cross-entropy in the same draw, against the weight of the penalty (for LS its share); mean over draws, band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Does the weight matter less with a margin? ECE of small networks, and accuracy less that of cross-entropy in the same draw, against the weight of the penalty (for LS its share); mean over draws, band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}}
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.8))
-for ax, split, column, label in (
-    (axes[0], "val", 0, "ECE (%), validation"),
-    (axes[1], "test", 0, "ECE (%), test"),
-    (axes[2], "test", 1, "accuracy less CE's, test"),
-):
-    for (name, values), color in zip(by_weight[split].items(), (plots.GREEN, plots.BLACK, plots.BLUE), strict=True):
-        drawn = values[..., column] - (swept[split][-1, :, 1] if column == 1 else 0)
-        mean, error = drawn.mean(1), 2 * drawn.std(1, ddof=1) / np.sqrt(n_draws)
-        ax.plot(weights, mean, "o--" if name == "m = 0" else "o-", color=color, label=name)
-        ax.fill_between(weights, mean - error, mean + error, color=color, alpha=0.15, linewidth=0)
-    ax.set(xlabel="weight", ylabel=label, xscale="log")
+colors = dict(zip(families, (plots.GREEN, plots.BLACK, plots.BLUE), strict=True))
+for name, color in colors.items():
+    of_val, of_test = by_weight["val"][name], by_weight["test"][name]
+    less_ce = of_test[..., 1] - swept["test"][-1, :, 1]
+    for ax, values in zip(axes, (of_val[..., 0], of_test[..., 0], less_ce), strict=True):
+        line = "o--" if name == "m = 0" else "o-"
+        pictures.mean_band(weights, values, ax=ax, color=color, label=name, line=line)
+heads = ("ECE (%), validation", "ECE (%), test", "accuracy less CE's, test")
+for ax, head in zip(axes, heads, strict=True):
+    ax.set(xlabel="weight", ylabel=head, xscale="log")
     ax.set_xticks(weights, [f"{w:g}" for w in weights])
     ax.minorticks_off()
 axes[0].set_ylim(0, None)
@@ -670,16 +595,17 @@ axes[1].set_ylim(0, None)
 axes[2].legend()
 plt.show()
 
-# %% tags=["hide-input"]
+# %%
+errors = {name: values[..., 0] for name, values in by_weight["test"].items()}
 print("test ECE in percent, mean over draws, by weight")
-print(" " * 8 + "".join(f"{w:>8g}" for w in weights))
-for name, values in by_weight["test"].items():
-    print(f"{name:8}" + "".join(f"{e:8.2f}" for e in values[..., 0].mean(1)))
-spread = {name: np.ptp(values[..., 0], axis=0) for name, values in by_weight["test"].items()}
-steadier = spread[f"m = {chosen['val']:g}"] - spread["LS"]
-apart = (by_weight["test"]["m = 0"] - by_weight["test"]["LS"])[..., 0]
-print(f"largest minus smallest: {', '.join(f'{name} {s.mean():.2f}' for name, s in spread.items())} points")
-print("m = 0 minus LS, mean over draws by weight:", " ".join(f"{value:+.2f}" for value in apart.mean(1)))
+shown = pd.DataFrame({name: of_name.mean(1) for name, of_name in errors.items()}, index=weights).T
+print(shown.to_string(float_format="{:.2f}".format))
+spread = {name: np.ptp(of_name, axis=0) for name, of_name in errors.items()}
+spreads = ", ".join(f"{name} {of_name.mean():.2f}" for name, of_name in spread.items())
+print(f"largest minus smallest: {spreads} points")
+gap_to_ls = errors["m = 0"] - errors["LS"]
+by_mean = " ".join(f"{value:+.2f}" for value in gap_to_ls.mean(1))
+print("m = 0 minus LS, mean over draws by weight:", by_mean)
 
 # %% [markdown]
 # ## CIFAR-10: twelve losses, one recipe
@@ -693,33 +619,27 @@ print("m = 0 minus LS, mean over draws by weight:", " ".join(f"{value:+.2f}" for
 # the epochs. So the values are not the paper's, and what can be compared is the direction of effects. Networks that
 # are not there yet are said to be missing, here and below; every number and verdict is computed from those that are.
 
-# %% tags=["hide-input"]
-SHORT = {"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD", "brier": "Brier", "mmce": "MMCE",
-         "ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL", "mbls": "MbLS", "acls": "ACLS",
-         "mbls margin=0 weight=0.05": "MbLS m=0", "mbls margin=0": "MbLS m=0"}  # fmt: skip
+# %%
+SHORT = {
+    **{"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD"},
+    **{"brier": "Brier", "mmce": "MMCE", "ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL"},
+    **{"mbls": "MbLS", "acls": "ACLS"},
+    **{"mbls margin=0 weight=0.05": "MbLS m=0", "mbls margin=0": "MbLS m=0"},
+}
 keys = [*losses, *(["mbls margin=0 weight=0.05"] if "mbls" in losses else [])]
-networks = {}
+stored = notebook.by_loss(f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device)
+trained = {SHORT.get(key, key): data for key, data in stored.items()}
+print(f"{dataset}, {model}: {len(trained)} of {len(keys)} networks are there")
+print(" ", ", ".join(trained) or "none")
 for key in keys:
-    name = f"{dataset}/{model}-{key.replace(' ', ',')}-s{seed}"
-    if name in zoo() or budget != "smoke":
-        networks[SHORT.get(key, key)] = ensure_logits(name, budget=budget, device=device)
-missing = [key for key in keys if SHORT.get(key, key) not in networks]
-print(f"{dataset}, {model}: {len(networks)} of {len(keys)} networks are there")
-if networks:
-    print(" ", ", ".join(networks))
-if missing:
-    print("not run here:\n ", ", ".join(SHORT.get(key, key) for key in missing))
-    print(
-        "  for loss in", " ".join(f'"{key}"' if " " in key else key for key in missing[:6]), "\\" if missing[6:] else ""
-    )
-    if missing[6:]:
-        print("     ", " ".join(f'"{key}"' if " " in key else key for key in missing[6:]))
-    print(f'  do\n      python -m calibkit train --dataset {dataset} --model {model} --loss "$loss"\n  done')
-recipes = [Recipe(**data.meta["recipe"]) for data in networks.values()]
-common = max(recipes, key=recipes.count, default=None)
-odd = [f"{name} ({recipe.epochs} epochs)" for name, recipe in zip(networks, recipes, strict=True) if recipe != common]
-if odd and len(networks) > 1:
-    print("trained by another recipe than the others:", ", ".join(odd))
+    if key not in stored:
+        print("not run here:", SHORT.get(key, key))
+        print(" ", tables.train_command(Network(dataset, model, key, seed)))
+recipes = {name: Recipe(**data.meta["recipe"]) for name, data in trained.items()}
+for common, _ in Counter(recipes.values()).most_common(1):
+    odd = [f"{name} ({own.epochs} epochs)" for name, own in recipes.items() if own != common]
+    if odd:
+        print("trained by another recipe than the others:", ", ".join(odd))
 
 # %% [markdown]
 # Each network is measured as it is, and after temperature scaling with the validation images, as the paper does it:
@@ -727,56 +647,41 @@ if odd and len(networks) > 1:
 # `adaptive_ece`, with bins of equal mass. The temperature that minimises the negative log-likelihood (NLL) is shown
 # beside it.
 
-# %% tags=["hide-input"]
+# %%
+STAGES = {"": "identity", " + TS": "temperature_scaling:ece"}
+METHODS = STAGES | {" + TS by NLL": "temperature_scaling"}
 METRICS = ["accuracy", "ece", "adaptive_ece", "nll"]
-temperatures, comparison = {}, None
-for name, data in networks.items():
-    if comparison is None:
-        comparison = Comparison(data.test_labels, METRICS, n_bins=n_bins, n_resamples=n_resamples, seed=seed)
-    by_ece, by_nll = (TemperatureScaling(objective).fit(*data.val) for objective in ("ece", "nll"))
-    temperatures[name] = by_ece.temperature, by_nll.temperature
-    comparison.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
-    comparison.add(f"{name} + TS", by_ece(data.test_logits))
-    comparison.add(f"{name} + TS by NLL", by_nll(data.test_logits))
+resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
+comparison, fits = None, {}
+if trained:
+    comparison, fits = notebook.side_by_side(trained, METHODS, METRICS, **resampling)
 
-
-def percent(name, metric="ece"):
-    """A metric of a network, with its interval, in percent."""
-    return comparison.of(name, metric).percent
-
-
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
+names = [SHORT.get(key, key) for key in keys]
+heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "AECE": ("", "adaptive_ece")}
+shown = tables.estimates(comparison, trained, heads).reindex(names, fill_value=claims.NOT_RUN)
 print("test set, percent [95 % bootstrap interval]")
-print(f"{'as trained':10} {'accuracy':22} {'ECE':19} AECE")
-for name in networks:
-    accuracy, ece_, aece = (f"{percent(name, metric):.2f}" for metric in ("accuracy", "ece", "adaptive_ece"))
-    print(f"{name:10} {accuracy:22} {ece_:19} {aece}")
-for key in missing:
-    print(f"{SHORT.get(key, key):10} not run here")
-print(f"\n{'after TS':10} {'T by ECE':>8}   {'ECE':19} {'NLL':>8} {'T by NLL':>10} {'NLL as trained':>16}")
-for name in networks:
-    by_ece, by_nll = temperatures[name]
-    scaled, nlls = percent(f"{name} + TS"), (comparison.of(f"{name}{stage}", "nll").value for stage in (" + TS", ""))
-    print(
-        "{:10} {:8.1f}   {:19} {:8.3f} {:10.2f} {:16.3f}".format(
-            name, by_ece, f"{scaled:.2f}", next(nlls), by_nll, next(nlls)
-        )
-    )
+print(shown.rename_axis("as trained").to_string(), end="\n\n")
+after = tables.estimates(comparison, trained, {"ECE": (" + TS", "ece")})
+after.insert(0, "T by ECE", [f"{fits[f'{name} + TS'].temperature:.1f}" for name in trained])
+after["NLL"] = [f"{comparison.of(f'{name} + TS', 'nll').value:.3f}" for name in trained]
+after["T by NLL"] = [f"{fits[f'{name} + TS by NLL'].temperature:.2f}" for name in trained]
+after["NLL as trained"] = [f"{comparison.of(name, 'nll').value:.3f}" for name in trained]
+print(after.rename_axis("after TS").to_string())
 
-# %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95 % bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}} tags=["hide-input"]
-order = sorted(networks, key=lambda name: percent(name).value)
+# %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95 % bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}}
+order = sorted(trained, key=lambda name: comparison.of(name).value)
 fig, ax = plt.subplots(figsize=(7, 0.6 + 0.32 * max(len(order), 3)))
 for row, name in enumerate(order):
     color = plots.RED if name.startswith("MbLS") else plots.BLUE
     for stage, shift, fill in (("", -0.13, color), (" + TS", 0.13, "white")):
-        value, low, high = percent(name + stage)
+        value, low, high = comparison.of(name + stage).percent
         ax.plot([low, high], [row + shift] * 2, color=color, linewidth=1.2, alpha=0.6)
         ax.plot(value, row + shift, "o", color=color, markerfacecolor=fill, markersize=5)
 ax.set_yticks(range(len(order)), order)
 ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0.5))
 plt.show()
-
 
 # %% [markdown]
 # All networks see the same test images, so differences are judged on the same resamples, which is sharper than to look
@@ -784,27 +689,16 @@ plt.show()
 # the training is not in it: one seed each.
 
 
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
-def difference(name, base, metric="ece"):
-    """A metric of one network less that of another, with its paired interval, in points."""
-    return comparison.difference(name, base, metric).percent
-
-
+heads = {"ECE": ("", "ece"), "accuracy": ("", "accuracy"), "ECE, both after TS": (" + TS", "ece")}
 print("percentage points [95 % interval of the paired bootstrap]")
 for base in ("CE", "LS"):
-    if base not in networks or len(networks) == 1:
+    if base in trained and len(trained) > 1:
+        shown = tables.estimates(comparison, trained, heads, base=base)
+        print(shown.rename_axis(f"minus {base}").to_string())
+    else:
         print(f"differences to {base}: not run here")
-        continue
-    print(f"{f'minus {base}':10} {'ECE':22} {'accuracy':22} ECE, both after TS")
-    for name in networks:
-        if name != base:
-            cells = [
-                difference(name, base),
-                difference(name, base, "accuracy"),
-                difference(f"{name} + TS", f"{base} + TS"),
-            ]
-            print(f"{name:10} " + " ".join(f"{f'{cell:+.2f}':22}" for cell in cells).rstrip())
 
 # %% [markdown]
 # ### What the margin does to the distances
@@ -813,30 +707,28 @@ for base in ("CE", "LS"):
 # The penalty acts on the samples to the right of the line. Most test samples lie there, also for MbLS, but hardly any far
 # beyond, where CE has most of its own; and LS does the same without a margin.
 
-# %% mystnb={"figure": {"caption": "Does training with a margin keep the distances below it? Share of test samples whose largest logit distance is below d. Line: the margin.", "name": "fig-mbls-distances"}} tags=["hide-input"]
-SHOWN = [name for name in ("CE", "LS", "FL", "MbLS", "ACLS", "MbLS m=0") if name in networks]
-farthest = {name: distance(torch.from_numpy(networks[name].test_logits)).amax(1).numpy() for name in networks}
+# %% mystnb={"figure": {"caption": "Does training with a margin keep the distances below it? Share of test samples whose largest logit distance is below d. Line: the margin.", "name": "fig-mbls-distances"}}
+colors = {"CE": plots.BLACK, "LS": plots.GREEN, "FL": plots.ORANGE, "MbLS": plots.RED,
+          "ACLS": plots.BLUE, "MbLS m=0": plots.PURPLE}  # fmt: skip
+test_logits = {name: torch.from_numpy(data.test_logits) for name, data in trained.items()}
+apart = {name: distance(logits).numpy() for name, logits in test_logits.items()}
 fig, ax = plt.subplots(figsize=(6.5, 2.6))
-for name, color in zip(
-    SHOWN, (plots.BLACK, plots.GREEN, plots.ORANGE, plots.RED, plots.BLUE, plots.PURPLE), strict=False
-):
-    ax.plot(np.sort(farthest[name]), np.linspace(0, 1, len(farthest[name])), "--" if name == "MbLS m=0" else "-",
-            color=color, label=name)  # fmt: skip
+for name in [name for name in colors if name in trained]:
+    farthest = np.sort(apart[name].max(1))
+    line = "--" if name == "MbLS m=0" else "-"
+    ax.plot(farthest, np.linspace(0, 1, len(farthest)), line, color=colors[name], label=name)
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 ax.axvline(margin, color=plots.GREY, linewidth=0.8, linestyle="--")
 ax.set(xlabel="largest distance d", ylabel="share of samples below", ylim=(0, 1), xlim=(0, None))
-if SHOWN:
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plt.show()
 
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
 print("largest logit distance of a test sample; share of all distances beyond the margin")
 print(f"{'':10} {'median':>8} {'95th percentile':>16} {f'beyond {margin:g}':>12}")
-for name, data in networks.items():
-    d = distance(torch.from_numpy(data.test_logits)).numpy()
-    others = d[d > 0]
-    print(f"{name:10} {np.median(farthest[name]):8.2f} {np.percentile(farthest[name], 95):16.2f} "
-          f"{100 * (others > margin).mean():10.1f} %")  # fmt: skip
+for name, d in apart.items():
+    middle, far = np.percentile(d.max(1), [50, 95])
+    print(f"{name:10} {middle:8.2f} {far:16.2f} {100 * (d[d > 0] > margin).mean():10.1f} %")
 
 # %% [markdown]
 # ### Reliability
@@ -846,21 +738,18 @@ for name, data in networks.items():
 # under-confident, LS worst where confidence is low and FL where it is high. Ours agree for CE and FL, by nearly six points
 # each; LS and MbLS are close to the diagonal.
 
-# %% mystnb={"figure": {"caption": "On which side of the diagonal does each loss lie, and where? Accuracy (points) against confidence on the test set, 25 bins; red: the gap; grey: where the accuracy of a calibrated network would lie. The paper's Figure 5, with other networks.", "name": "fig-mbls-reliability"}} tags=["hide-input"]
-drawn = [name for name in ("CE", "LS", "FL", "MbLS") if name in networks]
-fig, axes = plt.subplots(1, max(len(drawn), 1), figsize=(2.4 * max(len(drawn), 1), 2.6), squeeze=False)
-for ax, name in zip(axes[0], drawn, strict=False):
-    probs = torch.from_numpy(networks[name].test_logits).double().softmax(1)
-    plots.reliability_diagram(ax, probs, networks[name].test_labels, n_bins=25)
-    ax.get_legend().remove()
-    ax.set_title(name)
-plt.show()
-absent = [name for name in ("CE", "LS", "FL", "MbLS") if name not in networks]
+# %% mystnb={"figure": {"caption": "On which side of the diagonal does each loss lie, and where? Accuracy (points) against confidence on the test set, 25 bins; red: the gap; grey: where the accuracy of a calibrated network would lie. The paper's Figure 5, with other networks.", "name": "fig-mbls-reliability"}}
+raw = {name: (fits[name](data.test_logits), data.test_labels) for name, data in trained.items()}
+drawn = {name: raw[name] for name in ("CE", "LS", "FL", "MbLS") if name in raw}
+if drawn:
+    pictures.reliability_row(drawn, n_bins=25, size=2.4)
+    plt.show()
+absent = [name for name in ("CE", "LS", "FL", "MbLS") if name not in raw]
 if absent:
     print("not run here:", ", ".join(absent))
-for name in networks:
-    confidence = float(torch.from_numpy(networks[name].test_logits).double().softmax(1).amax(1).mean())
-    print(f"{name:9} mean confidence minus accuracy: {100 * confidence - percent(name, 'accuracy').value:+.2f} points")
+for name, (probs, labels) in raw.items():
+    gap = probs.max(1).mean() - (probs.argmax(1) == labels).mean()
+    print(f"{name:9} mean confidence minus accuracy: {100 * gap:+.2f} points")
 
 # %% [markdown]
 # ### Margin and weight on CIFAR-10
@@ -868,33 +757,33 @@ for name in networks:
 # The paper's Figures 2 and 4 need one training a point. Networks that were trained with other margins or weights are
 # shown here as soon as they are in the zoo.
 
-# %% tags=["hide-input"]
-swept_networks = []
-for name, path in zoo().items():
-    head, _, rest = name.partition("/")
-    if head == dataset and rest.startswith(f"{model}-"):
-        stored = load(path)
-        key, options = (parsed := Key.parse(stored.meta["loss"])).name, parsed.options
-        if key in ("mbls", "label_smoothing"):
-            loss = LOSSES[key](**(stored.meta.get("loss_options", {}) | options))
-            e = [
-                100 * ece(torch.from_numpy(z).double().softmax(1), y, n_bins=n_bins)
-                for z, y in (stored.val, stored.test)
-            ]
-            swept_networks.append({"loss": key, "margin": getattr(loss, "margin", 0.0), "weight": getattr(loss, "weight", None) or loss.alpha,
-                                   "val ECE": e[0], "test ECE": e[1], "accuracy": 100 * stored.meta["accuracy"]})  # fmt: skip
-margins_here = {row["margin"] for row in swept_networks if row["loss"] == "mbls"}
-if len(margins_here) > 1:
-    print(pd.DataFrame(swept_networks).sort_values(["loss", "margin", "weight"]).round(2).to_string(index=False))
+# %%
+known = [Network.parse(name) for name in networks.zoo()]
+beside = [n for n in known if (n.dataset, n.model, n.seed) == (dataset, model, seed)]
+sweep = stored | {n.loss: n.logits(budget) for n in beside if n.find(budget)}
+rows = []
+for key, data in sweep.items():
+    name, options = Key.parse(key).name, Key.parse(key).options
+    if name in ("mbls", "label_smoothing"):
+        loss = LOSSES[name](**(data.meta.get("loss_options", {}) | options))
+        is_ls = name == "label_smoothing"
+        row = {"loss": name, "margin": 0.0 if is_ls else loss.margin}
+        row["weight"] = loss.alpha if is_ls else loss.weight
+        for split, (z, y) in (("val", data.val), ("test", data.test)):
+            probs = torch.from_numpy(z).double().softmax(1)
+            row[f"{split} ECE"] = 100 * ece(probs, y, n_bins=n_bins)
+        rows.append(row | {"accuracy": 100 * data.meta["accuracy"]})
+if len({row["margin"] for row in rows if row["loss"] == "mbls"}) > 1:
+    shown = pd.DataFrame(rows).sort_values(["loss", "margin", "weight"])
+    print(shown.round(2).to_string(index=False))
 else:
     print("a sweep of the margin or the weight: not run here. One point of each:")
-    for option in ('"mbls margin=8"', '"mbls margin=6 weight=0.05"', '"label_smoothing alpha=0.1"'):
-        print(f"  python -m calibkit train --dataset {dataset} --model {model} \\\n      --loss {option}")
+    for loss in ("mbls margin=8", "mbls margin=6 weight=0.05", "label_smoothing alpha=0.1"):
+        print(" ", tables.train_command(Network(dataset, model, loss)))
 print("and of the paper's networks:")
-for option in ('"mbls margin=8"', '"mbls margin=10 weight=0.05"'):
-    print(
-        f"  python -m calibkit train --dataset tiny_imagenet --model resnet50 \\\n      --loss {option} --budget paper --paper mbls"
-    )
+for loss in ("mbls margin=8", "mbls margin=10 weight=0.05"):
+    network = Network("tiny_imagenet", "resnet50", loss)
+    print(" ", tables.train_command(network, "--budget paper --paper mbls"))
 
 # %% [markdown]
 # (sec-mbls-tiny)=
@@ -904,47 +793,17 @@ for option in ('"mbls margin=8"', '"mbls margin=10 weight=0.05"'):
 # images of 64 by 64 pixels, for the same network, by the same recipe but for batches of 64. The margin is the paper's for
 # Tiny-ImageNet, 10. With a tenth of the test images the intervals are three to four times as wide as above.
 
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
-tiny = {
-    SHORT[loss]: load(zoo()[name])
-    for loss in ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
-    if (name := f"tiny_imagenet_20/resnet20-{loss}-s0") in zoo()
-}
-
-
-def as_trained_and_scaled(stored):
-    """Networks on one test set, each as trained and after temperature scaling by ECE; None if there are none."""
-    among = None
-    for name, data in stored.items():
-        if among is None:
-            among = Comparison(
-                data.test_labels,
-                ["accuracy", "ece"],
-                groups=data.test_groups,
-                n_bins=n_bins,
-                n_resamples=n_resamples,
-                seed=seed,
-            )
-        among.add(name, torch.from_numpy(data.test_logits).double().softmax(1))
-        among.add(f"{name} + TS", TemperatureScaling("ece").fit(*data.val)(data.test_logits))
-    return among
-
-
-def less_ce(among, name):
-    """The ECE of a network less that of CE, as trained and both after TS, as text; nothing for CE itself."""
-    if name == "CE" or "CE" not in among:
-        return ""
-    pairs = (name, "CE"), (f"{name} + TS", "CE + TS")
-    return "".join(f"{f'{among.difference(*pair).percent:+.2f}':22}" for pair in pairs)
-
-
-of_tiny = as_trained_and_scaled(tiny)
+LESS_CE = {"less that of CE": ("", "ece"), "both after TS": (" + TS", "ece")}
+five = ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
+tiny = notebook.by_loss("tiny_imagenet_20/resnet20", five)
+tiny = {SHORT[loss]: data for loss, data in tiny.items()}
+of_tiny, _ = notebook.side_by_side(tiny, STAGES, **resampling)
+shown = tables.estimates(of_tiny, tiny, {"accuracy": ("", "accuracy"), "ECE": ("", "ece")})
+shown = shown.join(tables.estimates(of_tiny, tiny, LESS_CE, base="CE")).fillna("")
 print("percent and points [95 % bootstrap interval]")
-print(f"{'':5}{'accuracy':9}{'ECE':20}{'less that of CE':22}both after TS")
-for name in tiny:
-    line = f"{name:5}{of_tiny.of(name, 'accuracy').percent.value:8.1f} {of_tiny.of(name).percent:.2f}"
-    print(f"{line:34}{less_ce(of_tiny, name)}".rstrip())
+print(shown.to_string())
 
 # %% [markdown]
 # As trained, all four have a lower ECE than CE, and MbLS, with half of it, is told apart from neither LS nor FL. FL made the network
@@ -961,80 +820,69 @@ for name in tiny:
 # needs a network that is not there is *not run here*.
 
 
-# %% tags=["hide-input"]
-def joint(verdicts):
-    """The verdict on several claims as one."""
-    if not verdicts:
-        return "not run here"
-    return next((v for v in ("does not hold", "not decided", "not run here") if v in verdicts), "holds")
-
-
-def over_draws(sample):
-    """Mean and an interval of two standard errors."""
-    error = 2 * sample.std(ddof=1) / np.sqrt(len(sample))
-    return Estimate(sample.mean(), sample.mean() - error, sample.mean() + error)
-
-
-claims = []
-
-
-def claim(text, evidence, verdict):
-    claims.append({"claim": text, "found": evidence, "verdict": verdict})
-
-
-def claim_of(text, name, base, judge, metric="ece", among=comparison):
-    """A claim on the difference of two networks, as ``judge`` sees it."""
-    there = among is not None and name in among and base in among
-    cell = among.difference(name, base, metric).percent if there else None
-    claim(text, f"{cell:+.2f}" if there else "", judge(cell) if there else "not run here")
-
-
-claim("LS penalises the distances linearly (Prop. 1)", "bounds checked; on right predictions an identity",
-      "holds" if bounds_hold else "does not hold")  # fmt: skip
-slopes = {name: curve(f, [16.0])[1][0] / np.abs(curve(f, distances)[1]).max() for name, f in added.items()}
-claim("... ECP and FL do too, pushing at every distance", "slope at d = 16 / largest: "
-      + ", ".join(f"{name} {abs(s):.0e}" for name, s in slopes.items() if name != "LS"),
-      "holds" if min(abs(s) for s in slopes.values()) > 0.1 else "does not hold")  # fmt: skip
-for other in ("CE", "ECP", "LS", "FL", "FLSD"):
-    claim_of(f"test ECE lower than {other}", "MbLS", other, Estimate.below)
-claim("lowest ECE of the losses in Table 1", "", joint([row["verdict"] for row in claims[-5:]]))
+# %%
+found = [claims.checked("LS penalises the distances linearly (Prop. 1)", bounds_hold,
+                        "bounds checked; on right predictions an identity")]  # fmt: skip
+slopes = {}
+for name in ("ECP", "FL"):
+    far, near = (along_distance(added[name], d, K)[1] for d in ([16.0], distances))
+    slopes[name] = abs(far[0]) / np.abs(near).max()
+evidence = "slope at d = 16 / largest: " + ", ".join(f"{n} {s:.0e}" for n, s in slopes.items())
+pushing = min(slopes.values()) > 0.1
+found.append(claims.checked("... ECP and FL do too, pushing at every distance", pushing, evidence))
+of_table_1 = [
+    claims.compared(f"test ECE lower than {other}", comparison, "MbLS", other)
+    for other in ("CE", "ECP", "LS", "FL", "FLSD")
+]
+lowest = claims.joint(claim.verdict for claim in of_table_1)
+found += [*of_table_1, claims.Claim("lowest ECE of the losses in Table 1", lowest)]
 for other in ("CE", "LS", "FL"):
-    claim_of(
-        f"twenty classes of Tiny-ImageNet: test ECE lower than {other}", "MbLS", other, Estimate.below, among=of_tiny
-    )
+    text = f"twenty classes of Tiny-ImageNet: test ECE lower than {other}"
+    found.append(claims.compared(text, of_tiny, "MbLS", other))
 for other in ("CE", "LS"):
-    claim_of(f"accuracy on par with {other}", "MbLS", other, lambda cell: cell.above(-1.0), "accuracy")
-claim_of("m = 0 behaves as LS: networks of this chapter", "MbLS m=0", "LS", lambda cell: cell.within(1.0))
-cell = over_draws(apart.mean(0))
-claim("m = 0 behaves as LS: small networks, mean over weights", f"{cell:+.2f}", cell.within(1.0))
-step = abs(margins.index(chosen["val"]) - margins.index(chosen["test"]))
-claim(
-    "best margin agrees on val and test: small networks",
-    f"{chosen['val']:g} and {chosen['test']:g}",
-    "holds" if step <= 1 else "does not hold",
-)
-cell = over_draws(steadier)
-claim("less sensitive to its weight than LS: small networks", f"{cell:+.2f}", cell.below())
-if "MbLS" in networks:
-    data, rng = networks["MbLS"], np.random.default_rng(seed)
-    picks = (rng.integers(0, len(data.val_labels), len(data.val_labels)) for _ in range(100))
-    fits = [TemperatureScaling().fit(data.val_logits[i], data.val_labels[i]).temperature for i in picks]
-    by_ece, by_nll = temperatures["MbLS"]
-    cell = Estimate(by_nll, *interval(by_nll, fits, 0.95))
-    near = joint([cell.above(0.9), cell.below(1.2)])
-    claim("its temperature is near 1 (printed: 0.9 to 1.2)", f"{cell:.2f} by NLL, {by_ece:.1f} by ECE", near)
-else:
-    claim("its temperature is near 1 (printed: 0.9 to 1.2)", "", "not run here")
-claim_of("TS adds little to it: below one point", "MbLS + TS", "MbLS", lambda cell: cell.within(1.0))
-claim_of("without TS lower than CE with TS (App. D)", "MbLS", "CE + TS", Estimate.below)
-claim_of("... on twenty classes of Tiny-ImageNet", "MbLS", "CE + TS", Estimate.below, among=of_tiny)
-claim_of("with TS lower than CE with TS (Table 7)", "MbLS + TS", "CE + TS", Estimate.below)
-claim_of("... both by NLL", "MbLS + TS by NLL", "CE + TS by NLL", Estimate.below)
-claim_of("... on twenty classes of Tiny-ImageNet", "MbLS + TS", "CE + TS", Estimate.below, among=of_tiny)
-claim_of("with TS lower than LS with TS (Table 7)", "MbLS + TS", "LS + TS", Estimate.below)
+    on_par = methodcaller("above", -1.0)
+    text = f"accuracy on par with {other}"
+    found.append(claims.compared(text, comparison, "MbLS", other, on_par, "accuracy"))
 
-# %% tags=["hide-input"]
-pd.DataFrame(claims).rename(columns={"found": "found (points of ECE or accuracy)"}).set_index("claim")
+# %%
+alike = methodcaller("within", 1.0)
+step = abs(margins.index(chosen["val"]) - margins.index(chosen["test"]))
+apart_small = claims.over_draws(gap_to_ls.mean(0))
+steadier = claims.over_draws(spread[f"m = {chosen['val']:g}"] - spread["LS"])
+found += [
+    claims.compared("m = 0 behaves as LS: networks of this chapter",
+                    comparison, "MbLS m=0", "LS", alike),
+    claims.judged("m = 0 behaves as LS: small networks, mean over weights", apart_small, alike),
+    claims.checked("best margin agrees on val and test: small networks", step <= 1,
+                   f"{chosen['val']:g} and {chosen['test']:g}"),
+    claims.judged("less sensitive to its weight than LS: small networks", steadier),
+]  # fmt: skip
+
+# %%
+near_one = claims.Claim("its temperature is near 1 (printed: 0.9 to 1.2)", claims.NOT_RUN)
+if "MbLS" in trained:
+    (z, y), rng = trained["MbLS"].val, np.random.default_rng(seed)
+    picks = (rng.integers(0, len(y), len(y)) for _ in range(100))
+    draws = [TemperatureScaling().fit(z[rows], y[rows]).temperature for rows in picks]
+    by_ece, by_nll = (fits[f"MbLS + TS{how}"].temperature for how in ("", " by NLL"))
+    t = Estimate(by_nll, *interval(by_nll, draws, 0.95))
+    near_one = claims.Claim(near_one.text, claims.joint([t.above(0.9), t.below(1.2)]),
+                            f"{t:.2f} by NLL, {by_ece:.1f} by ECE")  # fmt: skip
+little = "TS adds little to it: below one point"
+elsewhere = "... on twenty classes of Tiny-ImageNet"
+found += [
+    near_one,
+    claims.compared(little, comparison, "MbLS + TS", "MbLS", alike),
+    claims.compared("without TS lower than CE with TS (App. D)", comparison, "MbLS", "CE + TS"),
+    claims.compared(elsewhere, of_tiny, "MbLS", "CE + TS"),
+    claims.compared("with TS lower than CE with TS (Table 7)", comparison, "MbLS + TS", "CE + TS"),
+    claims.compared("... both by NLL", comparison, "MbLS + TS by NLL", "CE + TS by NLL"),
+    claims.compared(elsewhere, of_tiny, "MbLS + TS", "CE + TS"),
+    claims.compared("with TS lower than LS with TS (Table 7)", comparison, "MbLS + TS", "LS + TS"),
+]
+
+# %%
+claims.table(found, "found (points of ECE or accuracy)")
 
 # %% [markdown]
 # Read the table with three things in mind. One training a loss: a difference that the test set can tell from chance
@@ -1061,48 +909,29 @@ pd.DataFrame(claims).rename(columns={"found": "found (points of ECE or accuracy)
 # commands that train what is missing, by the paper's recipe, on a GPU; then `python -m calibkit calibrate LOGITS
 # --record` measures it.
 
-# %% tags=["hide-input"]
+# %%
 ours = results.load("ours")
-ours["loss"] = ours["loss"].replace({"mbls margin=0 weight=0.05": "mbls margin=0"})  # as the paper names it
-
-
-def command(data, net, loss="mbls"):
-    """What trains a network of the paper."""
-    if data not in DATASETS or net not in MODELS or ("mbls", data) not in RECIPES:
-        return f"no command: {data} with {net} is not in this package"
-    start = (
-        " --pretrained" if data in ("cub200", "voc2012") or net == "vit" else ""
-    )  # from ImageNet weights, as the paper
-    return (f"python -m calibkit train --dataset {data} --model {net} \\\n"
-            f"      --loss {loss} --budget paper --paper mbls{start}")  # fmt: skip
-
-
-def not_run(compared, loss="mbls"):
-    """Print the networks of a table that have no number of ours under their own name, and how to train one of them."""
-    own = set(zip(ours["dataset"], ours["model"], strict=True))
-    for data, net in dict.fromkeys(zip(compared["dataset"], compared["model"], strict=True)):
-        if (data, net) not in own:
-            print(f"not run here: {data}, {net}\n  {command(data, net, loss)}")
-
-
+as_named = {"mbls margin=0 weight=0.05": "mbls margin=0"}  # as the paper names it
+ours["loss"] = ours["loss"].replace(as_named)
 STAND_IN = {
     "cifar10/resnet50": "resnet20",
     "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
     "deeplabv3_resnet34": "camvid/deeplabv3_resnet34",
 }
+FROM_IMAGENET = ("cub200", "voc2012", "vit")  # where the paper starts from ImageNet weights
 
 
 def paper_table(number):
-    """One table of the paper beside ours."""
+    """One table of the paper beside ours, and what trains the networks that are absent."""
     compared = results.compare("mbls", number, ours=ours, stand_in=STAND_IN)
     display(results.table(compared, wide="loss").rename(columns=SHORT))
-    not_run(compared)
+    print(tables.absent_networks(compared, "mbls", ours=ours, pretrained=FROM_IMAGENET))
 
 
 # %% [markdown]
 # ### Table 1: ECE and AECE
 
-# %% tags=["hide-input"]
+# %%
 paper_table("1")
 
 # %% [markdown]
@@ -1111,7 +940,7 @@ paper_table("1")
 #
 # ### Table 2: accuracy
 
-# %% tags=["hide-input"]
+# %%
 paper_table("2")
 
 # %% [markdown]
@@ -1119,16 +948,16 @@ paper_table("2")
 
 # %%
 # NBVAL_CHECK_OUTPUT
-accuracies = printed[printed["table"] == "2"].pivot_table(
+accuracies = tables.select(printed, table="2").pivot_table(
     index=["dataset", "model"], columns="loss", values="value", sort=False
 )
 as_printed = {"mbls margin=0": [-0.63, -0.15, -0.49, 0.23], "mbls": [-1.04, -0.06, 0.38, -0.23]}
 print("accuracy minus that of LS:             computed  printed")
 for name, column in as_printed.items():
-    for ((data, net), row), difference_printed in zip(accuracies.iterrows(), column, strict=True):
-        computed = round(row[name] - row["label_smoothing"], 2)
-        print(f"{SHORT[name]:9} {data:14} {net:10} {computed:+12.2f} {difference_printed:+8.2f}"
-              + ("" if computed == difference_printed else "  differs"))  # fmt: skip
+    less_ls = (accuracies[name] - accuracies["label_smoothing"]).round(2)
+    for (data, net), computed, stated in zip(less_ls.index, less_ls, column, strict=True):
+        differs = "" if computed == stated else "  differs"
+        print(f"{SHORT[name]:9} {data:14} {net:10} {computed:+12.2f} {stated:+8.2f}{differs}")
 
 # %% [markdown]
 # $-0.49$ with the ResNet-50 on CIFAR-10, and both $+0.23$ and $-0.23$ with the ResNet-101, are differences between MbLS with
@@ -1136,7 +965,7 @@ for name, column in as_printed.items():
 #
 # ### Table 3: CUB-200-2011
 
-# %% tags=["hide-input"]
+# %%
 paper_table("3")
 
 # %% [markdown]
@@ -1145,19 +974,22 @@ paper_table("3")
 # The printed numbers of this table are missing from our transcription: the text it was made from does not hold them. What the
 # table shows is in {eq}`eq-mbls-exact`, in {numref}`fig-mbls-weights`, and here for the small networks.
 
-# %% tags=["hide-input"]
-weighed_rows = ours[ours["loss"].str.match("label_smoothing alpha=|mbls margin=0 weight=") & (ours["method"] == "identity")
-                    & ours["metric"].isin(["ece", "accuracy"])]  # fmt: skip
+# %%
+means = {name: values.mean(1) for name, values in by_weight["test"].items()}
+columns = {(name, head): means[name][:, i] for name in ("LS", "m = 0")
+           for i, head in enumerate(("ECE", "accuracy"))}  # fmt: skip
 print("small networks, test set, mean over draws")
-frame = pd.DataFrame({(name, column): by_weight["test"][name][..., i].mean(1)
-                      for name in ("LS", "m = 0") for column, i in (("ECE", 0), ("accuracy", 1))}, index=weights)  # fmt: skip
-print(frame.round(2).to_string())
-if weighed_rows.empty:
+print(pd.DataFrame(columns, index=weights).round(2).to_string())
+grown = ours["loss"].str.match("label_smoothing alpha=|mbls margin=0 weight=")
+grown = ours[grown & (ours["method"] == "identity") & ours["metric"].isin(["ece", "accuracy"])]
+if grown.empty:
     print("\nnetworks of the paper: not run here. One of them:")
-    for option in ('"label_smoothing alpha=0.1"', '"mbls margin=0 weight=0.1"'):
-        print("  " + command("tiny_imagenet", "resnet50", option))
+    for loss in ("label_smoothing alpha=0.1", "mbls margin=0 weight=0.1"):
+        network = Network("tiny_imagenet", "resnet50", loss)
+        print(" ", tables.train_command(network, "--budget paper --paper mbls"))
 else:
-    print(weighed_rows[["dataset", "model", "loss", "metric", "value", "low", "high"]].to_string(index=False))
+    shown = ["dataset", "model", "loss", "metric", "value", "low", "high"]
+    print(grown[shown].to_string(index=False))
 
 # %% [markdown]
 # (sec-mbls-segmentation)=
@@ -1168,29 +1000,31 @@ else:
 # of all pixels of the test set, but for AECE, which is of a hundred pixels an image. The pixels of an image go together, so
 # whole images are resampled for the intervals.
 
-# %% tags=["hide-input"]
+# %%
 paper_table("5")
 
 # %% [markdown]
 # The ECE can also be taken of each batch of eight images and averaged, as the public code does; the order stays. How far that
 # order carries, the validation images tell. Temperatures, and differences on common resamples, are of a hundred pixels an image.
 
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
-dense = {
-    SHORT[loss]: load(zoo()[name])
-    for loss in ("cross_entropy", "ecp", "label_smoothing", "focal", "mbls", "acls")
-    if (name := f"camvid/deeplabv3_resnet34-{loss}-s0") in zoo()
-}
-of_dense = as_trained_and_scaled(dense)
-print("CamVid, ECE in percent, differences in points [95 % bootstrap interval]")
-print(f"{'':10}{'all pixels':15}a hundred pixels an image")
-print(f"{'':6}{'val':>5}{'test':>6}{'batch':>6}{'test':>8}{'+ TS':>6}   {'test less CE':22}both after TS")
+six = ("cross_entropy", "ecp", "label_smoothing", "focal", "mbls", "acls")
+dense = notebook.by_loss("camvid/deeplabv3_resnet34", six)
+dense = {SHORT[loss]: data for loss, data in dense.items()}
+of_dense, dense_fits = notebook.side_by_side(dense, STAGES, ["ece"], **resampling)
+rows = {}
 for name, data in dense.items():
     of_val, of_test = data.meta["val_pixels"], data.meta["test_pixels"]
-    line = f"{name:6}{100 * of_val['ece']:5.2f}{100 * of_test['ece']:6.2f}{100 * of_test['ece_by_batch']:6.2f}"
-    line += f"{of_dense.of(name).percent.value:8.2f}{of_dense.of(f'{name} + TS').percent.value:6.2f}   "
-    print((line + less_ce(of_dense, name)).rstrip())
+    values = [of_val["ece"], of_test["ece"], of_test["ece_by_batch"]]
+    values += [of_dense.of(name + stage).value for stage in STAGES]
+    rows[name] = [f"{100 * value:.2f}" for value in values]
+heads = ["val", "test", "by batch", "sample", "+ TS"]
+shown = pd.DataFrame.from_dict(rows, orient="index", columns=heads)
+shown = shown.join(tables.estimates(of_dense, dense, LESS_CE, base="CE")).fillna("")
+print("CamVid, ECE in percent, differences in points [95 % bootstrap interval]")
+print("val, test, by batch: of all pixels; the rest: of a hundred test pixels an image")
+print(shown.to_string())
 
 # %% [markdown]
 # On the test images the effect of MbLS is that of the paper, a point; ECP, LS and ACLS gain more, and FL loses, since it makes
@@ -1206,52 +1040,37 @@ for name, data in dense.items():
 #
 # Of this table our transcription has only the ECE, which Table 7 repeats. Accuracy and AECE are ours alone.
 
-# %% tags=["hide-input"]
-text = ours[(ours["dataset"] == "20newsgroups") & (ours["method"] == "identity")]
-text = text[text["metric"].isin(["accuracy", "ece", "adaptive_ece"])]
+# %%
+text = tables.select(ours, dataset="20newsgroups")
+heads = {"accuracy": "accuracy", "AECE": "adaptive_ece", "ECE": "ece"}
+for (net, how), rows in tables.select(text, method="identity").groupby(["model", "budget"]):
+    print(f"ours, percent; {net}, budget {how}")
+    cells = {SHORT[loss]: {head: f"{notebook.number(rows, loss=loss, metric=metric):.2f}"
+                           for head, metric in heads.items()}
+             for loss in dict.fromkeys(rows["loss"])}  # fmt: skip
+    print(pd.DataFrame(cells).T.to_string())
 if text.empty:
-    print("ours: not run here\n  " + command("20newsgroups", "gpool_cnn"))
-else:
-    cells = text.assign(
-        cell=[f"{100 * r.value:.2f} [{100 * r.low:.2f}, {100 * r.high:.2f}]" for r in text.itertuples()]
-    )
-    print(
-        "ours, percent;",
-        ", ".join(
-            f"{net}, budget {how}" for net, how in dict.fromkeys(zip(text["model"], text["budget"], strict=True))
-        ),
-    )
-    print(
-        cells.pivot_table(index="loss", columns="metric", values="cell", aggfunc="first", sort=False)
-        .rename(index=SHORT)
-        .to_string()
-    )
-compared = results.compare("mbls", "7", ours=ours)
-compared = compared[(compared["dataset"] == "20newsgroups") & (compared["method"] == "identity")]
-results.table(compared, wide="loss").rename(columns=SHORT).set_axis(["ECE, printed / ours"])
+    print("ours: not run here")
+shown = tables.paper_table("mbls", "7", wide="loss", ours=ours, names=SHORT,
+                           dataset="20newsgroups", method="identity")  # fmt: skip
+shown.set_axis(["ECE, printed / ours"])
 
 # %% [markdown]
 # After temperature scaling the order of CE and MbLS depends on what the temperature minimises:
 
-# %% tags=["hide-input"]
+# %%
 # NBVAL_CHECK_OUTPUT
-scaled_text = ours[(ours["dataset"] == "20newsgroups") & (ours["metric"] == "ece")].set_index(["loss", "method"])
+ways = dict(zip(("as trained", "TS by ECE", "TS by NLL"), METHODS.values(), strict=True))
 print("20 Newsgroups, test ECE in percent [95 % interval]")
-for how, key in (
-    ("as trained", "identity"),
-    ("TS by ECE", "temperature_scaling:ece"),
-    ("TS by NLL", "temperature_scaling"),
-):
-    found_rows = {
-        loss: scaled_text.loc[(loss, key)] for loss in ("cross_entropy", "mbls") if (loss, key) in scaled_text.index
-    }
-    print(f"{how:10}", "   ".join(f"{SHORT[loss]} {100 * r.value:.2f} [{100 * r.low:.2f}, {100 * r.high:.2f}]"
-                                  for loss, r in found_rows.items()))  # fmt: skip
+for how, method in ways.items():
+    rows = tables.select(text, method=method, metric="ece")
+    pair = {loss: notebook.number(rows, loss=loss) for loss in ("cross_entropy", "mbls")}
+    print(f"{how:10}", "   ".join(f"{SHORT[loss]} {value:.2f}" for loss, value in pair.items()))
 
 # %% [markdown]
 # ### Table 7: before and after temperature scaling
 
-# %% tags=["hide-input"]
+# %%
 paper_table("7")
 
 # %% [markdown]
@@ -1262,29 +1081,33 @@ paper_table("7")
 
 # %%
 # NBVAL_CHECK_OUTPUT
-seventh = printed[(printed["table"] == "7") & (printed["method"] == "temperature_scaling:ece")]
+seventh = tables.select(printed, table="7", method="temperature_scaling:ece")
 notes = seventh.assign(T=seventh["note"].str.removeprefix("optimal T "))
-grid = notes.pivot_table(index=["dataset", "model"], columns="loss", values="T", aggfunc="first", sort=False)
+index = ["dataset", "model"]
+grid = notes.pivot_table(index=index, columns="loss", values="T", aggfunc="first", sort=False)
 print("printed")
 print(grid.rename(columns=SHORT).to_string())
 print(f"\nours, {dataset} {model}")
-print(textwrap.fill("  ".join(f"{name}\N{NO-BREAK SPACE}{t:.1f}" for name, (t, _) in temperatures.items()), 80))
+by_ece = {name: fits[f"{name} + TS"].temperature for name in trained}
+text_of_ours = "  ".join(f"{name}\N{NO-BREAK SPACE}{t:.1f}" for name, t in by_ece.items())
+print(textwrap.fill(text_of_ours, 80))
 
 # %% [markdown]
 # ### Table 8: vision transformers
 #
 # The paper does not say which ViT, nor from which weights it starts; the command starts from ImageNet weights.
 
-# %% tags=["hide-input"]
+# %%
 paper_table("8")
 
 # %% [markdown]
 # All verdicts of this paper, by table:
 
-# %% tags=["hide-input"]
+# %%
 every = results.compare("mbls", ours=ours, stand_in=STAND_IN)
-verdict_counts = every.groupby("table")["verdict"].value_counts().unstack(fill_value=0)
-verdict_counts.reindex(columns=list(results.VERDICTS), fill_value=0).assign(printed=every.groupby("table").size())
+counts = every.groupby("table")["verdict"].value_counts().unstack(fill_value=0)
+counts = counts.reindex(columns=list(results.VERDICTS), fill_value=0)
+counts.assign(printed=every.groupby("table").size())
 
 # %% [markdown]
 # ### The figures
@@ -1298,41 +1121,17 @@ verdict_counts.reindex(columns=list(results.VERDICTS), fill_value=0).assign(prin
 #     --budget paper --paper mbls --pretrained
 # ```
 
-# %% mystnb={"figure": {"caption": "Where do segmentation networks err in their confidence? Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, as trained; 25 bins.", "name": "fig-mbls-pixels"}} tags=["hide-input"]
-of_pixels = {
-    name: (torch.from_numpy(data.test_logits).double().softmax(1), torch.from_numpy(data.test_labels))
-    for name, data in dense.items()
-}
-drawn = [name for name in ("CE", "LS", "FL", "MbLS") if name in dense]
-fig, axes = plt.subplots(1, len(drawn), figsize=(2.4 * len(drawn), 2.6), sharey=True, squeeze=False)
-for ax, name in zip(axes[0], drawn, strict=True):
-    plots.reliability_diagram(ax, *of_pixels[name], n_bins=25, interval=False)
-    ax.get_legend().remove()
-    ax.set_title(name)
-for ax in axes[0, 1:]:
-    ax.set_ylabel("")
+# %% mystnb={"figure": {"caption": "Where do segmentation networks err in their confidence? Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, as trained; 25 bins.", "name": "fig-mbls-pixels"}}
+of_pixels = {name: (dense_fits[name](data.test_logits), data.test_labels)
+             for name, data in dense.items()}  # fmt: skip
+drawn = {name: of_pixels[name] for name in ("CE", "LS", "FL", "MbLS")}
+pictures.reliability_row(drawn, n_bins=25, interval=False, size=2.4)
 plt.show()
 
-# %% mystnb={"figure": {"caption": "Where is a segmentation network sure of itself? Predicted classes and confidence in every pixel of two test images of CamVid, a row a loss.", "name": "fig-mbls-maps"}} tags=["hide-input"]
-folder = Path(inspect.getfile(results)).resolve().parents[2] / "book" / "results" / "maps"
-of_classes = {"vmin": 0, "vmax": 19, "cmap": "tab20", "interpolation": "nearest"}
-of_confidence = {"vmin": 0, "vmax": 1, "cmap": "viridis"}
-fig, axes = plt.subplots(len(drawn), 4, figsize=(8.8, 1.55 * len(drawn)), squeeze=False, layout="constrained")
-for row, name in zip(axes, drawn, strict=True):
-    loss = dense[name].meta["loss"]
-    with np.load(folder / f"camvid/deeplabv3_resnet34-{loss}-s0.npz", allow_pickle=False) as maps:
-        pictures = [
-            part
-            for i in (0, -1)
-            for part in ((maps["predicted"][i], of_classes), (maps["confidence"][i] / 255, of_confidence))
-        ]
-    for ax, (picture, options) in zip(row, pictures, strict=True):
-        shade = ax.imshow(picture, **options)
-        ax.set(xticks=[], yticks=[])
-    row[0].set_ylabel(name)
-for ax, title in zip(axes[0], ("classes", "confidence") * 2, strict=True):
-    ax.set_title(title, fontsize="medium")
-fig.colorbar(shade, ax=axes, label="confidence", shrink=0.6)
+# %% mystnb={"figure": {"caption": "Where is a segmentation network sure of itself? Predicted classes and confidence in every pixel of two test images of CamVid, a row a loss.", "name": "fig-mbls-maps"}}
+of_drawn = {name: dense[name].meta["loss"] for name in drawn}
+of_drawn = {name: Network("camvid", "deeplabv3_resnet34", loss) for name, loss in of_drawn.items()}
+maps({name: network.maps() for name, network in of_drawn.items()})
 plt.show()
 
 # %% [markdown]
@@ -1344,9 +1143,9 @@ plt.show()
 print("mean confidence on a sample of test pixels, percent")
 print("        right   wrong")
 for name, (probs, labels) in of_pixels.items():
-    confidence, predicted = probs.max(1)
-    hit = predicted == labels
-    print(f"{name:5} {100 * confidence[hit].mean():7.1f} {100 * confidence[~hit].mean():7.1f}")
+    confidence, hit = probs.max(1), probs.argmax(1) == labels
+    right, wrong = (100 * confidence[rows].mean() for rows in (hit, ~hit))
+    print(f"{name:5} {right:7.1f} {wrong:7.1f}")
 
 # %% [markdown]
 # ## What differs between paper, public code and this chapter
@@ -1377,20 +1176,21 @@ for name, (probs, labels) in of_pixels.items():
 #
 # ## Summary
 
-# %% tags=["hide-input"]
-counts = pd.Series([row["verdict"] for row in claims]).value_counts()
-print("claims:", ", ".join(f"{n} {name}" for name, n in counts.items()))
-if "MbLS" in networks and "CE" in networks:
-    ranks = pd.Series({name: percent(name).value for name in networks}).rank().astype(int)
-    scaled_ranks = pd.Series({name: percent(f"{name} + TS").value for name in networks}).rank().astype(int)
-    print(
-        f"MbLS among {len(networks)} networks by test ECE: rank {ranks['MbLS']} as trained, {scaled_ranks['MbLS']} after TS"
-    )
-    print(f"best as trained: {ranks.idxmin()}, after TS: {scaled_ranks.idxmin()}")
+# %%
+print("claims:", claims.tally(claim.verdict for claim in found))
+if {"MbLS", "CE"} <= {*trained}:
+    errors = {name: [comparison.of(name + stage).value for stage in STAGES] for name in trained}
+    errors = pd.DataFrame.from_dict(errors, orient="index", columns=["as trained", "after TS"])
+    ranks, best = errors.rank().astype(int).loc["MbLS"], errors.idxmin()
+    print(f"MbLS among {len(trained)} networks by test ECE: rank {ranks['as trained']} as trained, "
+          f"{ranks['after TS']} after TS")  # fmt: skip
+    print(f"best as trained: {best['as trained']}, after TS: {best['after TS']}")
 else:
     print("rank of MbLS among the losses: not run here")
-print(f"small networks: best margin {chosen['val']:g}, ECE there {swept['test'][margins.index(chosen['val']), :, 0].mean():.1f} %, "
-      f"with m = 0 {swept['test'][0, :, 0].mean():.1f} %, with CE {swept['test'][-1, :, 0].mean():.1f} %")  # fmt: skip
+errors = swept["test"][..., 0].mean(1)
+print(f"small networks: best margin {chosen['val']:g}, "
+      f"ECE there {errors[margins.index(chosen['val'])]:.1f} %, "
+      f"with m = 0 {errors[0]:.1f} %, with CE {errors[-1]:.1f} %")  # fmt: skip
 
 # %% [markdown]
 # Four things to take home.

@@ -1,6 +1,30 @@
 """What the chapters share: checked parameters, and the tables, pictures and claims that more than one of them shows."""
 
 from calibkit.networks import BUDGETS
+from calibkit.notebook.comparisons import (
+    by_loss,
+    differences,
+    errors_of,
+    facts,
+    logits_of,
+    method_key,
+    number,
+    rank_correlation,
+    side_by_side,
+)
 from calibkit.notebook.parameter_cell import Real, parameters
 
-__all__ = ["BUDGETS", "Real", "parameters"]
+__all__ = [
+    "BUDGETS",
+    "Real",
+    "by_loss",
+    "differences",
+    "errors_of",
+    "facts",
+    "logits_of",
+    "method_key",
+    "number",
+    "parameters",
+    "rank_correlation",
+    "side_by_side",
+]

@@ -77,15 +77,14 @@ def trainings(name: str) -> list[Logits]:
         network = Network.parse(text)
     except ValueError:
         return [asked]
-    root = path.parents[2] if of_training else path.parents[1]
+    folder, files = (path.parents[1], "*/logits.npz") if of_training else (path.parent, "*.npz")
     of_seed = {network.seed: asked}
-    for other in (root / network.dataset).iterdir():
+    for file in folder.glob(files):
         try:
-            sibling = Network.parse(f"{network.dataset}/{other.name if of_training else other.stem}")
+            sibling = Network.parse(f"{network.dataset}/{file.parent.name if of_training else file.stem}")
         except ValueError:
             continue
-        file = other / "logits.npz" if of_training else other
-        if sibling != network and sibling.with_seed(network.seed) == network and file.exists():
+        if sibling != network and sibling.with_seed(network.seed) == network:
             of_seed[sibling.seed] = Logits.load(file)
     return [of_seed[seed] for seed in sorted(of_seed) if cell(name, of_seed[seed]) == cell(name, asked)]
 
@@ -151,7 +150,7 @@ def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:
-    """What a row's note says of the first fit: its temperature, if it has a single one, and the ECE on the images it saw."""
+    """What a row's note says of the first fit: its temperature, if it has a single one, and the ECE on what it saw."""
     temperature = getattr(calibrator, "temperature", None)
     seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
     single = temperature is not None and not hasattr(calibrator, "temperatures")
@@ -159,6 +158,10 @@ def _fitted(calibrator: Calibrator, logits: Logits) -> str:
 
 
 def record_all(*, again: bool = False) -> None:
-    """:func:`record` every network of the zoo and every known external one; says what it did."""
-    for name in [*zoo(), *(name for name in published() if name in PUBLISHED)]:
+    """:func:`record` every network of the zoo and every known external one; says what it did.
+
+    Networks of the budget "smoke" show how things work, and are not recorded.
+    """
+    stored = [name for name, path in zoo().items() if Logits.load(path).meta["budget"] != "smoke"]
+    for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
         print(f"{name}: {record(name, again=again)} rows are new", flush=True)

@@ -179,7 +179,7 @@ def _infinite(frame: pd.DataFrame) -> pd.Series:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Alone with the file ``path``, among all processes that ask: on NFS too, where a folder is locked on one machine."""
+    """Alone with the file ``path`` among all processes that ask; on NFS a folder is locked for one machine only."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -197,9 +197,9 @@ def _text(value: object) -> str:
 
 # ---------------------------------------------------------------------------------------------------- measuring
 def over_seeds(values: Sequence[float], intervals: Sequence[tuple[float, float]]) -> dict[str, float | None]:
-    """The columns value, low, high of a metric, averaged over trainings, and std, None for a single one."""
+    """The columns value, low, high of a metric, averaged over trainings, and std, None for a single or infinite one."""
     low, high = np.mean(intervals, axis=0)
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    std = float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
     return {"value": float(np.mean(values)), "low": float(low), "high": float(high), "std": std}
 
 

@@ -4,8 +4,8 @@ One table, read by ``compare`` and so by every chapter and by the front page. A 
 number of ours for the paper's own network; its value is never held against the printed one.
 """
 
-#: paper -> printed model, or "dataset/model" where the stand-in depends on the data -> model of ours, or "dataset/model"
-#: where it was trained on other data too.
+#: paper -> printed model, or "dataset/model" where that depends on the data -> model of ours, or "dataset/model" where
+#: it was trained on other data too.
 STAND_INS: dict[str, dict[str, str]] = {
     "neural_clamping": {"resnet110": "resnet20"},
     "class_temperature_scaling": {

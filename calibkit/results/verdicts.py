@@ -72,9 +72,10 @@ def compare(
         ValueError: an unknown paper or table.
 
     Example:
-        >>> compared = compare("mbls", "1")
-        >>> compared[["stand_in", "verdict"]].value_counts().to_dict()[("", "not run")]
-        28
+        >>> compared = compare("class_loss_scaling", "1").query("model == 'densenet40' and metric == 'ece'")
+        >>> first = compared.iloc[0]
+        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["stand_in"]
+        ('identity', '5.50', '5.50', 'author-logits', '')
     """
     rows = load("paper")
     rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]

@@ -1,6 +1,12 @@
-"""Training: ``fit(model, loss, data, recipe)`` gives Logits, survives a kill, and ends in the same result."""
+"""Training: ``fit(model, loss, data, recipe)`` gives Logits, survives a kill, and ends in the same result.
 
+``preparation`` puts network, loss, recipe and data together, ``loop`` runs the epochs, ``held_out`` takes the logits;
+``trainer`` calls the three, in a folder that ``run_folder`` keeps.
+"""
+
+from calibkit.training.held_out import predict
+from calibkit.training.preparation import assemble
 from calibkit.training.recipes import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
-from calibkit.training.trainer import assemble, fit, predict
+from calibkit.training.trainer import fit
 
 __all__ = ["LOSS_OPTIONS", "RECIPES", "VARIANTS", "Recipe", "assemble", "fit", "predict", "recipe_of"]

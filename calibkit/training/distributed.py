@@ -8,12 +8,46 @@ of a run on one.
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from calibkit._checks import expected
+from calibkit._extras import needs
 
-def whole(fabric, part: Tensor, n: int) -> Tensor:
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def launch(device: str, devices: int, nodes: int, precision: str) -> Fabric:
+    """The processes of a run, each on its device; those that nobody has started yet are started.
+
+    One process asks neither Slurm nor torchrun, and so hears none of their warnings.
+
+    Raises:
+        ValueError: one process is asked for, and torchrun started several, each of which would be a run of its own.
+    """
+    with needs("train"):
+        from lightning_fabric import Fabric
+        from lightning_fabric.plugins.environments import LightningEnvironment
+        from lightning_fabric.strategies import DDPStrategy
+
+    if devices * nodes == 1:
+        if (started := os.environ.get("WORLD_SIZE", "1")) != "1":
+            raise expected("devices", f"{started} over all `nodes`, as many as were started (WORLD_SIZE)", devices)
+        options = {"strategy": "auto", "plugins": LightningEnvironment()}
+    else:
+        # Of a block that stochastic depth skips, no process has a gradient: data parallel training looks for these.
+        options = {"strategy": DDPStrategy(find_unused_parameters=True)}
+    fabric = Fabric(accelerator=device, devices=devices, num_nodes=nodes, precision=precision, **options)
+    fabric.launch()
+    return fabric
+
+
+def gather_batch(fabric: Fabric, part: Tensor, n: int) -> Tensor:
     """The n rows of which this rank holds ``part``, those from its rank on in steps of ``world_size``.
 
     Gradients flow into ``part`` only. Each rank then holds its part of the gradient of one loss; as data parallel

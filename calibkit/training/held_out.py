@@ -1,4 +1,4 @@
-"""A trained network on held-out data: its logits, and for dense prediction what all pixels together say."""
+"""After the last epoch: the network on held-out data, its logits, and of dense prediction what all pixels say."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibkit.data import IGNORE
+from calibkit._checks import check_choice
+from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
 from calibkit.metrics.resampling import interval
 from calibkit.training.batches import Feed
+from calibkit.training.preparation import Setup
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 100
@@ -17,6 +19,32 @@ MAPS = 4  # images whose maps are kept
 BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
 BINS = 15
 RESAMPLES = 1000
+
+
+def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
+    """Logits ``(N, K, *)`` of inputs of data set ``data``, as ``load_split`` gives them, in the precision of the
+    weights.
+    """
+    weight, spec = next(model.parameters()), DATASETS[check_choice("data", data, DATASETS)]
+    return logits_of(model, Feed(inputs, spec, weight.device, weight.dtype)).cpu().numpy()
+
+
+def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.ndarray] | None]:
+    """The arrays of a run's Logits, by their names, facts about them, and of dense prediction the maps."""
+    model, val = setup.model, setup.val
+    test = Feed(setup.splits["test"].inputs, setup.spec, val.device, val.dtype)
+    arrays, facts, maps = {}, {}, None
+    for name, feed in (("val", val), ("test", test)):
+        labels = setup.splits[name].labels
+        if setup.spec.kind == "dense":
+            logits, labels, arrays["test_groups"], facts[f"{name}_pixels"] = pixels_of(model, feed, labels, setup.seed)
+        else:
+            logits = logits_of(model, feed).cpu().numpy()
+        arrays |= {f"{name}_logits": logits, f"{name}_labels": labels}
+    facts["accuracy"] = float((arrays["test_logits"].argmax(1) == arrays["test_labels"]).mean())
+    if setup.spec.kind == "dense":
+        maps = maps_of(model, test)
+    return arrays, facts, maps
 
 
 @torch.no_grad()
@@ -63,8 +91,8 @@ def pixels_of(
     counts = confusion.any((1, 2))
     confusion, gap = confusion[counts], gap[counts]  # an image without a label is none of the resamples'
     drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
-    resampled = [_of_all(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
-    facts = _of_all(confusion.sum(0), gap.sum(0))
+    resampled = [pooled_metrics(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
+    facts = pooled_metrics(confusion.sum(0), gap.sum(0))
     ends = {name: interval(value, [draw[name] for draw in resampled], 0.95) for name, value in facts.items()}
     facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
     images = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
@@ -89,7 +117,7 @@ def _gap(probs: Tensor, labels: Tensor) -> np.ndarray:
     return np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
 
 
-def _of_all(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
+def pooled_metrics(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
     """Accuracy, mean IoU and ECE from a confusion matrix (true, predicted) and each bin's hits less its confidence."""
     hits, either = np.diag(confusion), confusion.sum(0) + confusion.sum(1) - np.diag(confusion)
     return {

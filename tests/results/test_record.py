@@ -1,7 +1,5 @@
 """From stored logits to rows of ours.csv."""
 
-import shutil
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -9,21 +7,9 @@ from scipy.special import softmax
 from calibkit import _folders, results
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
-from calibkit.metrics import REPORTED, nll
+from calibkit.metrics import REPORTED, ece
+from calibkit.networks import PUBLISHED, load_logits, published
 from calibkit.results import record
-
-
-@pytest.fixture
-def toy(tmp_path, monkeypatch):
-    """A small Logits file whose best temperature is 2, and a results folder of its own."""
-    (tmp_path / "results").mkdir()
-    shutil.copy(_folders.stored() / "paper.csv", tmp_path / "results")
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "results")
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    facts = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced"}
-    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:], facts).save(tmp_path / "toy.npz")
 
 
 def test_recorded_rows_are_those_of_the_methods(toy):
@@ -43,10 +29,11 @@ def test_recorded_rows_are_those_of_the_methods(toy):
 
 def test_an_infinite_nll_is_left_out(toy, monkeypatch):
     """A calibrator that gives a true class the probability 0 has no finite NLL; its other numbers are recorded."""
+    record.record(str(toy), ["identity"])
     monkeypatch.setattr(record, "calibrator", lambda key: Sure())
     monkeypatch.setattr(record, "_fitted", lambda fitted, logits: "")
-    assert record.record(str(toy), ["identity"]) == len(REPORTED) - 1
-    assert "nll" not in set(results.load("ours")["metric"])
+    record.record(str(toy), ["identity"], again=True)  # the NLL of before is another calibrator's
+    assert set(results.load("ours")["metric"]) == {*REPORTED} - {"nll"}
 
 
 def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
@@ -56,14 +43,82 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     path = Logits(*logits.val, *logits.test, {**logits.meta, "test_pixels": facts}).save(toy.with_name("dense.npz"))
     record.record(str(path), ["identity", "temperature_scaling"])
     frame = results.load("ours").set_index(["method", "metric"])
+    assert len(frame) == 2 * len(REPORTED) + 1  # the mIoU
     for name, (low, high) in ends.items():
         row = frame.loc["identity", name]
         assert [row["value"], row["low"], row["high"]] == [facts[name], low, high]
         assert row["note"] == "9000 pixels, interval over images; mean of the ECE of batches 0.0400"
+        assert (row["unit"], row["n_bins"], row["n_seeds"]) == ("fraction", "15" if name == "ece" else "", 1)
     assert ("temperature_scaling", "miou") not in frame.index
     assert frame.loc[("temperature_scaling", "ece"), "note"].endswith("; of a sample of pixels")
     assert frame.loc[("identity", "nll"), "note"].endswith("; of a sample of pixels")
-    assert frame.loc[("identity", "ece"), "n_bins"] == "15"
+    assert (frame.loc[("identity", "nll"), "unit"], frame.loc[("identity", "nll"), "n_bins"]) == ("nats", "")
+
+
+def test_what_is_done_for_one_network_is_not_done_for_another(toy):
+    logits = Logits.load(toy)
+    assert record.record(str(toy), ["identity"]) == len(REPORTED)
+    others = [{"dataset": "cifar100"}, {"model": "resnet110"}, {"loss": "focal"}, {"budget": "paper"}]
+    for i, change in enumerate(others, 2):
+        path = Logits(*logits.val, *logits.test, logits.meta | change).save(toy.with_name("other.npz"))
+        assert record.record(str(path), ["identity"]) == len(REPORTED)
+        assert record.record(str(path), ["identity"]) == 0
+        assert len(results.load("ours")) == i * len(REPORTED)
+
+
+def test_by_default_every_method_of_the_loss(toy, monkeypatch):
+    monkeypatch.setattr(record, "methods", lambda loss: {"cross_entropy": ["identity", "ets"]}[loss])
+    monkeypatch.setattr(record, "replays", lambda: ["temperature_scaling solver=sctl"])
+    record.record(str(toy))
+    assert set(results.load("ours")["method"]) == {"identity", "ets"}
+    logits = Logits.load(toy)
+    path = Logits(*logits.val, *logits.test).save(toy.with_name("published.npz"))
+    monkeypatch.setattr(record, "trainings", lambda name: [Logits.load(path)])
+    record.record("sctl-cifar10lt-resnet110")
+    frame = results.load("ours").query("source == 'author-logits'")
+    assert set(frame["method"]) == {"identity", "ets", "temperature_scaling solver=sctl"}
+    for column, value in {"dataset": "cifar10_lt", "model": "resnet110", "budget": "paper"}.items():
+        assert set(frame[column]) == {value}
+
+
+@pytest.mark.parametrize(
+    ("key", "single"),
+    [
+        ("temperature_scaling", True),
+        ("ets", True),
+        ("class_temperature_scaling:nll", False),
+        ("pts", False),
+        ("pts solver=sctl", False),
+        ("identity", False),
+        ("vector_scaling", False),
+    ],
+)
+def test_a_note_names_a_single_temperature_and_no_other(toy, key, single):
+    logits = Logits.load(toy)
+    note = record._fitted(record.calibrator(key).fit(*logits.val), logits)
+    assert note.startswith("T = ") == single and "val ECE " in note
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_logits_are_those_of_their_cell(name):
+    """The names say it; and the logits have the classes of the data set and the ECE that the paper prints for them."""
+    facts = record.cell(name, None)
+    assert (facts["budget"], facts["source"]) == ("paper", "author-logits")
+    dataset, rest = name.split("-", 1)[1].split("-", 1)
+    model, _, loss = rest.partition("-")
+    assert facts["dataset"] == dataset.replace("lt", "_lt")
+    assert (facts["model"], facts["loss"]) == (model, loss or "cross_entropy")
+    if name not in published():
+        pytest.skip(f"no logits/{name}.npz under $CALIBKIT_DATA")
+    logits = load_logits(name)
+    assert logits.n_classes == (100 if "cifar100" in name else 10)
+    paper = {"cts": "class_temperature_scaling", "sctl": "class_loss_scaling"}[name.split("-")[0]]
+    cell = {column: facts[column] for column in ("dataset", "model", "loss")} | {"paper": paper, "metric": "ece"}
+    printed = results.load("paper").query("source == 'printed' and method == 'identity'")
+    printed = printed[(printed[list(cell)] == list(cell.values())).all(axis=1)]["value"]
+    assert len(printed) > 0
+    measured = 100 * ece(softmax(logits.test_logits, axis=1), logits.test_labels)
+    assert np.abs(printed - measured).min() < 0.05
 
 
 def twice(path):
@@ -80,17 +135,6 @@ def test_samples_that_go_together_are_resampled_together(toy):
         intervals.append(results.load("ours").set_index("metric").loc[["accuracy", "nll", "ece"], ["low", "high"]])
         (_folders.stored() / "ours.csv").unlink()
     np.testing.assert_allclose(*intervals, atol=1e-9)
-
-
-def test_seeds_must_have_the_same_groups(toy, tmp_path):
-    logits = Logits.load(toy)
-    folder = tmp_path / "cifar10"
-    logits.save(folder / "resnet20-cross_entropy-s1.npz")
-    first = Logits(*logits.val, *logits.test, logits.meta, np.arange(500)).save(
-        folder / "resnet20-cross_entropy-s0.npz"
-    )
-    with pytest.raises(ValueError, match="Expected `logits` to be of the same `test_groups` for every seed"):
-        record.record(str(first), ["identity"])
 
 
 class Sure:
@@ -114,24 +158,6 @@ def test_replays_are_all_that_the_class_loss_paper_logs():
     assert {"class_temperature_scaling solver=sctl:class_loss_scaling normalization=mm", "pts solver=sctl"} <= set(keys)
     for key in keys:
         record.calibrator(key)
-
-
-def test_seeds_of_one_training_are_one_row(toy, tmp_path):
-    """Their mean and standard deviation, whichever is recorded first; beside files and beside folders."""
-    logits = Logits.load(toy)
-    other = Logits(*logits.val, 0.5 * logits.test_logits, logits.test_labels, logits.meta)
-    for name in ("a/cifar10/resnet20-cross_entropy-s{}.npz", "b/cifar10/resnet20-cross_entropy-s{}/logits.npz"):
-        first, second = (tmp_path / name.format(seed) for seed in (0, 11))
-        logits.save(first)
-        record.record(str(first), ["identity"], again=True)
-        assert set(results.load("ours")["n_seeds"]) == {1}
-        other.save(second)
-        logits.save(tmp_path / name.format("0-other"))  # not a seed
-        assert record.record(str(second), ["identity"]) > 0
-        row = results.load("ours").query("metric == 'nll'").squeeze()
-        values = [nll(softmax(x.test_logits, axis=1), x.test_labels) for x in (logits, other)]
-        assert row["n_seeds"] == 2
-        assert (row["value"], row["std"]) == pytest.approx((np.mean(values), np.std(values, ddof=1)), rel=1e-5)
 
 
 def test_a_file_without_facts_is_not_recorded(tmp_path):

@@ -40,7 +40,9 @@ def test_cells_are_text_of_six_digits(tmp_path):
     numbers = {"value": 1 / 3, "low": 0.1, "high": np.float64(0.123456789), "std": float("nan")}
     append([MEASURED | numbers | {"note": "a, b", "commit": None}], tmp_path)
     line = (tmp_path / "ours.csv").read_text().splitlines()[1]
-    assert line == ',,cifar10,resnet50,cross_entropy,identity,ece,0.333333,0.1,0.123457,,fraction,15,1,paper,ours,,"a, b"'
+    assert (
+        line == ',,cifar10,resnet50,cross_entropy,identity,ece,0.333333,0.1,0.123457,,fraction,15,1,paper,ours,,"a, b"'
+    )
 
 
 @pytest.mark.parametrize("column", KEY)

@@ -69,7 +69,10 @@ def test_a_table_marks_it(falls):
     measured(falls, *pair(0.20, 0.055, model="resnet20"), measured_row(0.055))
     compared = compare("mbls", stand_in=IN)
     assert list(table(compared)["stand_in"]) == ["", "resnet20"]
-    assert table(compared, "method").iloc[0].to_list() == ["5.50 / 5.50\N{NO-BREAK SPACE}=", "0.96 / (5.50)\N{NO-BREAK SPACE}~"]
+    assert table(compared, "method").iloc[0].to_list() == [
+        "5.50 / 5.50\N{NO-BREAK SPACE}=",
+        "0.96 / (5.50)\N{NO-BREAK SPACE}~",
+    ]
 
 
 def test_every_stand_in_was_measured_for_a_printed_network():

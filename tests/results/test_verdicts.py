@@ -1,9 +1,8 @@
 """The rule of the protocol page, on printed and measured numbers made up so that its parts disagree.
 
-Intervals of +- 0.4 points unless a case says otherwise: h = 0.4 for each number, H = 0.566 for an effect; a value of our
-own may be sqrt(2) h = 0.566 off, an effect sqrt(2) H = 0.8.
+Intervals of +- 0.4 points unless a case says otherwise: h = 0.4 for each number, H = 0.566 for an effect; a value of
+our own may be sqrt(2) h = 0.566 off, an effect sqrt(2) H = 0.8.
 """
-
 
 import pytest
 from constructed_rows import measured, measured_row, printed
@@ -139,9 +138,10 @@ def test_value_and_effect_make_the_verdict(book, our_pair, verdict):
 
 # ------------------------------------------------------------------------------------------------ the baseline
 def test_baseline_of_a_method_is_the_same_network_without_it(book):
-    """MbLS falls from 8 to 2 as printed and here; its temperature takes it from 2 to 6 here and from 2 to 1 in print."""
+    """MbLS falls from 8 to 2 in print, from 9 to 3 here; its temperature takes it from 2 to 1 in print, to 6 here."""
     cells = [("cross_entropy", "identity"), ("mbls", "identity"), ("mbls", TS)]
-    printed(book, *[{"value": v, "loss": c[0], "method": c[1]} for v, c in zip(("8.0", "2.0", "1.0"), cells, strict=True)])
+    texts = zip(("8.0", "2.0", "1.0"), cells, strict=True)
+    printed(book, *[{"value": text, "loss": loss, "method": m} for text, (loss, m) in texts])
     rows = zip((0.09, 0.03, 0.06), cells, strict=True)
     measured(book, *[measured_row(v, loss=loss, method=m, budget="reduced") for v, (loss, m) in rows])
     assert verdicts() == ["not run", "partly", "not reproduced"]
@@ -218,7 +218,8 @@ def test_summary_counts_verdicts_by_table(book):
         {"value": "5.50", "paper": "acls", "table": "2", "model": "a"},
     )
     pairs = {"a": (0.055, 0.010), "b": (0.090, 0.050), "c": (0.020, 0.090), "resnet20": (0.055, 0.010)}
-    measured(book, *[measured_row(p[i], model=m, method=k) for m, p in pairs.items() for i, k in enumerate(("identity", TS))])
+    rows = [(pair[i], model, method) for model, pair in pairs.items() for i, method in enumerate(("identity", TS))]
+    measured(book, *[measured_row(value, model=model, method=method) for value, model, method in rows])
     compared = compare("mbls", stand_in={"d": "resnet20"})
     assert dict(zip(compared["model"] + " " + compared["method"], compared["verdict"], strict=True)) == {
         "a identity": "reproduced",
@@ -239,5 +240,3 @@ def test_summary_counts_verdicts_by_table(book):
     assert list(everything.index) == [("mbls", "1"), ("acls", "2")]
     assert everything.loc[("acls", "2")].to_list() == [1, 1, 0, 0, 0, 0]
     assert everything.loc[("mbls", "1")].to_list() == [10, 2, 1, 3, 4, 0]  # the book's table has no stand-in for d
-
-

@@ -1,0 +1,206 @@
+"""Methods on stored or published networks, side by side: which networks a chapter looks at, and what they measure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from calibkit._checks import expected
+from calibkit.calibrators import CALIBRATORS, calibrator
+from calibkit.fitting.contract import Fitted
+from calibkit.keys import Key
+from calibkit.logits import Logits
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.networks import Network, load_logits
+
+_FACTS = ("dataset", "model", "loss", "epochs", "split", "budget")
+
+
+# ------------------------------------------------------------------------------------------------------ networks
+def logits_of(name: str, *, budget: str = "smoke", device: str = "auto") -> Logits:
+    """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
+
+    A network that is not stored at the budget is trained first, and then shown.
+
+    Raises:
+        ValueError: none of the three; at "smoke", a network that is not stored.
+
+    Example:
+        >>> logits_of("cifar10/resnet20-cross_entropy-s0").n_classes
+        10
+    """
+    try:
+        network = Network.parse(name)
+    except ValueError:
+        return load_logits(name)
+    return network.logits(budget, device=device)
+
+
+def by_loss(
+    cell: str, losses: Iterable[str], *, seed: int = 0, budget: str = "smoke", device: str = "auto"
+) -> dict[str, Logits]:
+    """The networks of one data set and model by their training loss, in the order of ``losses``.
+
+    At "smoke" those that are stored; at a higher budget all of them, the missing ones trained now.
+
+    Args:
+        cell: ``"<dataset>/<model>"``.
+        losses: keys.
+        seed: of the trainings.
+        budget: one of ``BUDGETS``.
+        device: for a training.
+
+    Example:
+        >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
+        ['mbls']
+    """
+    networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
+    return {
+        loss: network.logits(budget, device=device)
+        for loss, network in networks.items()
+        if budget != "smoke" or network.find() is not None
+    }
+
+
+def facts(logits: Logits) -> str:
+    """What is known of a network, a line each: data set, model, loss, epochs, split, budget."""
+    return "\n".join(f"{name:8} {logits.meta.get(name, 'unknown')}" for name in _FACTS)
+
+
+# --------------------------------------------------------------------------------------------------- comparisons
+def side_by_side(
+    networks: Mapping[str, Logits],
+    methods: Mapping[str, str],
+    metrics: Iterable[str] = ("accuracy", "ece"),
+    **options: int,
+) -> tuple[Comparison, dict[str, Fitted]]:
+    """Every method on every network of one test set, on common resamples.
+
+    Args:
+        networks: name -> its Logits.
+        methods: what is put behind the name -> key of a calibrator, as ``{"": "identity", " + TS": "ets"}``.
+        metrics: as in :class:`Comparison`.
+        options: n_bins, n_resamples, seed, as there.
+
+    Returns:
+        The comparison and the fitted calibrators, both by names such as "CE" and "CE + TS".
+
+    Raises:
+        ValueError: no networks, or networks of different test sets.
+
+    Example:
+        >>> networks = by_loss("cifar10/resnet20", ["cross_entropy", "mbls"])
+        >>> both, fits = side_by_side(networks, {"": "identity", " + TS": "temperature_scaling"}, ["ece"])
+        >>> list(both)
+        ['cross_entropy', 'cross_entropy + TS', 'mbls', 'mbls + TS']
+        >>> both.difference("mbls", "cross_entropy").below(), round(fits["mbls + TS"].temperature, 1)
+        ('holds', 0.9)
+    """
+    if not networks:
+        raise expected("networks", "at least one", "none")
+    test = next(iter(networks.values())).test
+    comparison, fits = Comparison(test.labels, metrics, groups=test.groups, **options), {}
+    for network, data in networks.items():
+        if not (np.array_equal(data.test_labels, test.labels) and np.array_equal(data.test_groups, test.groups)):
+            raise expected("networks", "of one test set", f"another one for {network!r}")
+        for suffix, key in methods.items():
+            fits[network + suffix] = calibrator(key).fit(*data.val)
+            comparison.add(network + suffix, fits[network + suffix](data.test_logits))
+    return comparison, fits
+
+
+def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece") -> dict[str, Estimate]:
+    """A metric of the first of each pair less that of the second, in points: ``{"CTS minus TS": ...}``."""
+    return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
+    """Spearman's correlation of two values a class, with the 95 % percentile interval of a bootstrap over classes.
+
+    Args:
+        x: (K,).
+        y: (K,).
+        n_resamples: resamples.
+        seed: of the draws.
+
+    Example:
+        >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
+        1.0
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    rng = np.random.default_rng(seed)
+
+    def spearman(i: np.ndarray) -> float:
+        return float(np.corrcoef(pd.Series(x[i]).rank(), pd.Series(y[i]).rank())[0, 1])
+
+    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(n_resamples)]
+    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(draws, [2.5, 97.5])))
+
+
+# ---------------------------------------------------------------------------------------- rows of the result files
+def method_key(calibrator: str, objective: str, **options: object) -> str:
+    """The key of a method; an objective that is the calibrator's default is not written out.
+
+    Example:
+        >>> method_key("ets", "nll"), method_key("class_temperature_scaling", "nll", solver="sctl")
+        ('ets', 'class_temperature_scaling solver=sctl:nll')
+    """
+    default = inspect.signature(CALIBRATORS[calibrator]).parameters["objective"].default
+    return str(Key(calibrator, options, None if objective == default else Key.parse(objective)))
+
+
+def errors_of(rows: pd.DataFrame, methods: Mapping[str, str], **where: object) -> dict[str, str]:
+    """The recorded ECE of each method with its interval, and their accuracies in turn: cells of a table, in percent.
+
+    Args:
+        rows: of ``results.load("ours")``.
+        methods: column of the table -> key.
+        where: column=value, which network; as in :func:`number`.
+
+    Example:
+        >>> from calibkit import results
+        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "author-logits"}
+        >>> errors_of(results.load("ours"), {"before": "identity", "after": "ets"}, **network)["accuracy"].split()
+        ['92.42', '92.42']
+    """
+    cells = {name: f"{number(rows, method=key, metric='ece', **where):.2f}" for name, key in methods.items()}
+    hits = (f"{number(rows, method=key, metric='accuracy', **where).value:.2f}" for key in methods.values())
+    cells["accuracy"] = "  ".join(hits)
+    return {name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in cells.items()}
+
+
+def number(rows: pd.DataFrame, **where: object) -> Estimate:
+    """The number that ``where`` names, with its interval: in percent, or in nats.
+
+    Rows that print the same number in several tables are one.
+
+    Args:
+        rows: of ``results.load``.
+        where: column=value.
+
+    Returns:
+        Estimate: NaN where there is no such row; printed numbers have no interval.
+
+    Raises:
+        ValueError: rows of different numbers fit.
+
+    Example:
+        >>> from calibkit import results
+        >>> cell = {"dataset": "cifar10", "model": "densenet40", "metric": "ece", "method": "temperature_scaling"}
+        >>> f"{number(results.load('ours'), source='author-logits', **cell):.2f}"
+        '0.95 [0.37, 1.15]'
+        >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
+        0.96
+    """
+    fitting = rows[np.logical_and.reduce([rows[column] == value for column, value in where.items()])]
+    numbers = fitting[["value", "low", "high", "unit"]].drop_duplicates()
+    if len(numbers) > 1:
+        raise expected("where", "the name of one number", f"{len(numbers)} numbers of {where}")
+    if numbers.empty:
+        return Estimate(np.nan, np.nan, np.nan)
+    *numbers, unit = numbers.iloc[0]
+    estimate = Estimate(*map(float, numbers))
+    return estimate.percent if unit == "fraction" else estimate

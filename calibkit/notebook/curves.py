@@ -1,0 +1,137 @@
+"""Curves of the chapters on temperatures: by step, one quantity against another, and the ECE of every temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+
+from calibkit import plots
+from calibkit._checks import Array, expected, to_tensor
+from calibkit.metrics import ece
+
+
+def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None, color: str = plots.BLACK) -> Axes:
+    """Values (N,) by their number, with a named point at some of them.
+
+    Args:
+        values: (N,).
+        marks: name -> number of the value.
+        ax: Axes to draw into; default: those of a new figure.
+        color: of the curve.
+
+    Raises:
+        ValueError: values that are not 1-D, or a mark that is not among them.
+
+    Example:
+        >>> ax = marked([4.0, 2.0, 3.0], {"lowest": 1})
+        >>> [(text.get_text(), text.xy) for text in ax.texts]
+        [('lowest', (1, 2.0))]
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1:
+        raise expected("values", "1-D", f"shape {values.shape}")
+    for name, i in marks.items():
+        if not 0 <= i < len(values):
+            raise expected("marks", f"numbers below {len(values)}", f"{name!r} at {i}")
+    ax = _axes(ax)
+    ax.plot(values, color=color)
+    for name, i in marks.items():
+        ax.plot(i, values[i], "o", color=plots.RED)
+        ax.annotate(name, (i, float(values[i])), xytext=(4, 4), textcoords="offset points")
+    return ax
+
+
+def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = None) -> Axes:
+    """Points of several samples; the legend gives the correlation in each.
+
+    Args:
+        samples: name -> (x, y), each (N,).
+        ax: Axes to draw into; default: those of a new figure.
+
+    Raises:
+        ValueError: x and y of different lengths; more samples than colours.
+
+    Example:
+        >>> ax = correlated({"falling": ([1, 2, 3], [3, 2, 1])})
+        >>> ax.get_legend().get_texts()[0].get_text()
+        'falling: -1.00'
+    """
+    if len(samples) > len(plots.COLORS):
+        raise expected("samples", f"at most {len(plots.COLORS)}", len(samples))
+    for name, (x, y) in samples.items():
+        if np.shape(x) != np.shape(y) or np.ndim(x) != 1:
+            raise expected("samples", "pairs (x, y) of one length", f"{np.shape(x)} and {np.shape(y)} for {name!r}")
+    ax = _axes(ax)
+    for (name, (x, y)), color in zip(samples.items(), plots.COLORS, strict=False):
+        ax.plot(x, y, ".", color=color, label=f"{name}: {np.corrcoef(x, y)[0, 1]:+.2f}")
+    ax.legend()
+    return ax
+
+
+def chosen_temperatures(
+    logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15, ax: Axes | None = None
+) -> Axes:
+    """ECE of every temperature, in percent, and the temperatures that somebody chose as vertical lines.
+
+    Args:
+        logits: (N, K).
+        labels: (N,).
+        choices: name -> temperature; the curve goes from a tenth below the lowest to a tenth above the highest.
+        n_bins: of the ECE.
+        ax: Axes to draw into; default: those of a new figure.
+
+    Raises:
+        ValueError: no choice, or a temperature that is not positive.
+
+    Example:
+        >>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
+        >>> ax = chosen_temperatures(z, y, {"NLL": 1.82, "none": 1.0})
+        >>> float(min(ax.lines[0].get_ydata())) < 0.5, ax.get_legend().get_texts()[0].get_text()
+        (True, 'NLL: 1.820')
+    """
+    if not choices or min(choices.values()) <= 0:
+        raise expected("choices", "temperatures larger than 0", choices)
+    z = to_tensor("logits", logits).double()
+    grid = np.linspace(0.9 * min(choices.values()), 1.1 * max(choices.values()), 80)
+    errors = [100 * ece((z / t).softmax(1), torch.as_tensor(labels), n_bins=n_bins) for t in grid]
+    ax = _axes(ax)
+    ax.plot(grid, errors, color=plots.BLACK)
+    for (name, t), color in zip(choices.items(), plots.COLORS, strict=False):
+        ax.axvline(t, color=color, linewidth=1, label=f"{name}: {t:.3f}")
+    ax.set(xlabel="temperature", ylabel="ECE (%)", ylim=(0, None))
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return ax
+
+
+def twice(x: Array, y: Array, *, ax: Axes | None = None) -> Axes:
+    """Positive numbers that were found twice, against each other on equal logarithmic axes, with the diagonal.
+
+    Raises:
+        ValueError: arrays of different shapes, or a number that is not positive.
+
+    Example:
+        >>> ax = twice([0.5, 1.0, 2.0], [0.6, 1.0, 1.5])
+        >>> ax.get_xscale(), [round(float(end), 2) for end in ax.lines[1].get_xdata()]
+        ('log', [0.45, 2.2])
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if x.shape != y.shape or not len(x) or min(x.min(), y.min()) <= 0:
+        raise expected("y", f"positive numbers of shape {x.shape}, as `x`", f"shape {y.shape}")
+    ax = _axes(ax)
+    ends = [0.9 * min(x.min(), y.min()), 1.1 * max(x.max(), y.max())]
+    ax.plot(x, y, "o", color=plots.BLUE, alpha=0.4)
+    ax.plot(ends, ends, color=plots.BLACK, linewidth=0.8, linestyle="--")
+    ax.set(xscale="log", yscale="log")
+    ticks = [t for t in (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 10) if ends[0] <= t <= ends[1]]
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+        axis.set_ticks([], minor=True)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return plt.subplots()[1] if ax is None else ax

@@ -1,0 +1,242 @@
+"""Figures that more than one chapter draws, from numbers that are computed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibkit import plots
+from calibkit._checks import Array, check_real, expected
+
+
+def reliability_row(
+    samples: Mapping[str, tuple[Array, Array]],
+    *,
+    n_bins: int = 15,
+    interval: bool = True,
+    histogram: bool = False,
+    columns: int | None = None,
+    size: float = 3.0,
+) -> Figure:
+    """A reliability diagram of each sample, with one legend for all of them.
+
+    Args:
+        samples: title -> (probs, labels).
+        n_bins: equal-width bins.
+        interval: whether to draw the consistency bars.
+        histogram: whether to draw, below each, where the samples are.
+        columns: diagrams a row; default: all in one. With ``histogram`` there is one row.
+        size: width of a diagram, inches.
+
+    Raises:
+        ValueError: no sample, or one that :func:`calibkit.plots.reliability_diagram` refuses.
+
+    Example:
+        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> figure = reliability_row({"before": (probs, labels)}, histogram=True)
+        >>> [ax.get_title() for ax in figure.axes], len(figure.legends)
+        (['before', ''], 1)
+    """
+    if not samples:
+        raise expected("samples", "at least one (probs, labels)", "none")
+    columns = len(samples) if histogram else min(columns or len(samples), len(samples))
+    n_rows = -(-len(samples) // columns)
+    if histogram:
+        figure, axes = plt.subplots(
+            2, columns, figsize=(size * columns, 1.63 * size), height_ratios=(3, 1), sharex=True, squeeze=False
+        )
+    else:
+        figure, axes = plt.subplots(n_rows, columns, figsize=(size * columns, size * n_rows + 0.3), squeeze=False)
+    below = axes[1] if histogram else [None] * len(samples)
+    for i, (title, (probs, labels)) in enumerate(samples.items()):
+        ax = axes.flat[i]
+        plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, interval=interval)
+        handles = ax.get_legend_handles_labels()
+        ax.get_legend().remove()
+        ax.set(title=title)
+        if histogram:
+            plots.confidence_histogram(probs, labels, ax=below[i], n_bins=n_bins).get_legend().remove()
+            ax.set_xlabel("")
+            below[i].set_ylabel("share")
+    if not histogram:
+        for ax in axes.flat[len(samples) :]:
+            ax.remove()
+    figure.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
+    return figure
+
+
+def grouped_bars(
+    names: Sequence[object],
+    values: Mapping[str, Array],
+    *,
+    ax: Axes | None = None,
+    colors: Sequence[str] = plots.COLORS,
+    width: float = 0.8,
+) -> Axes:
+    """Bars side by side in each group: one group a name, one bar a series.
+
+    Args:
+        names: G names of the groups, on the horizontal axis.
+        values: label of a series -> (G,).
+        ax: Axes to draw into; default: those of a new figure.
+        colors: one a series.
+        width: of a whole group, where 1 leaves no gap.
+
+    Raises:
+        ValueError: a series that has not one value a group; more series than colours.
+
+    Example:
+        >>> ax = grouped_bars("abc", {"before": [1, 2, 3], "after": [3, 2, 1]})
+        >>> len(ax.patches), [text.get_text() for text in ax.get_legend().get_texts()]
+        (6, ['before', 'after'])
+    """
+    wrong = [label for label, of_series in values.items() if np.shape(of_series) != (len(names),)]
+    if wrong:
+        raise expected("values", f"{len(names)} values a series, one a name", f"others for {wrong[0]!r}")
+    if len(colors) < len(values):
+        raise expected("colors", f"at least {len(values)} colours", len(colors))
+    ax = _axes(ax)
+    each = width / max(len(values), 1)
+    for i, (label, of_series) in enumerate(values.items()):
+        at = np.arange(len(names)) + each * (i - (len(values) - 1) / 2)
+        ax.bar(at, np.asarray(of_series), each, color=colors[i], label=label)
+    ax.set_xticks(range(len(names)), [str(name) for name in names])
+    ax.legend()
+    return ax
+
+
+def band(
+    x: Array,
+    middle: Array,
+    low: Array,
+    high: Array,
+    *,
+    ax: Axes | None = None,
+    color: str = plots.BLUE,
+    label: str | None = None,
+    line: str = "o-",
+) -> Axes:
+    """A line with the range about it: ``middle`` between ``low`` and ``high``, each (N,), at ``x`` (N,).
+
+    Raises:
+        ValueError: arrays of different shapes.
+
+    Example:
+        >>> ax = band([1, 2, 3], [4, 5, 6], [3, 4, 5], [5, 6, 7], label="ECE")
+        >>> len(ax.lines), len(ax.collections)
+        (1, 1)
+    """
+    x, middle, low, high = (np.asarray(values) for values in (x, middle, low, high))
+    for name, values in (("middle", middle), ("low", low), ("high", high)):
+        if values.shape != x.shape or x.ndim != 1:
+            raise expected(name, "1-D, one value for each of `x`", f"shape {values.shape} for {x.shape}")
+    ax = _axes(ax)
+    ax.plot(x, middle, line, color=color, label=label)
+    ax.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    return ax
+
+
+def mean_band(x: Array, draws: Array, *, errors: float = 2.0, **style) -> Axes:
+    """The mean over draws with ``errors`` standard errors of it on both sides.
+
+    Args:
+        x: (N,).
+        draws: (N, D) values, D >= 2.
+        errors: half the width, in standard errors.
+        style: ``ax``, ``color``, ``label`` and ``line`` of :func:`band`.
+
+    Raises:
+        ValueError: arrays that do not go together, or a single draw.
+
+    Example:
+        >>> ax = mean_band([0, 1], [[1, 3], [2, 2]])
+        >>> ax.lines[0].get_ydata().tolist()
+        [2.0, 2.0]
+    """
+    draws = np.asarray(draws)
+    if draws.ndim != 2 or draws.shape[1] < 2:
+        raise expected("draws", "of shape (N, D) with D >= 2", f"shape {draws.shape}")
+    half = check_real("errors", errors, 0.0) * draws.std(1, ddof=1) / np.sqrt(draws.shape[1])
+    mean = draws.mean(1)
+    return band(x, mean, mean - half, mean + half, **style)
+
+
+def boxes(
+    samples: Mapping[str, Array], *, ax: Axes | None = None, colors: Sequence[str] = (plots.BLUE, plots.GREEN)
+) -> Axes:
+    """A box plot of each sample: median, quartiles, whiskers to the last point within 1.5 times their distance.
+
+    Args:
+        samples: name -> (N,).
+        ax: Axes to draw into; default: those of a new figure.
+        colors: one a sample.
+
+    Raises:
+        ValueError: more samples than colours.
+
+    Example:
+        >>> ax = boxes({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
+        >>> [text.get_text() for text in ax.get_xticklabels()]
+        ['random', 'fixed']
+    """
+    if len(colors) < len(samples):
+        raise expected("colors", f"at least {len(samples)} colours", len(colors))
+    ax = _axes(ax)
+    drawn = ax.boxplot(
+        [np.asarray(values) for values in samples.values()],
+        widths=0.5,
+        patch_artist=True,
+        medianprops={"color": plots.BLACK},
+    )
+    for box, color in zip(drawn["boxes"], colors, strict=False):
+        box.set(facecolor=color, alpha=0.4)
+    ax.set_xticks(range(1, len(samples) + 1), list(samples))
+    return ax
+
+
+def image(
+    pixels: Array,
+    *,
+    ax: Axes | None = None,
+    title: str = "",
+    low: float | Array = 0.0,
+    high: float | Array = 1.0,
+    cmap: str = "gray",
+) -> Axes:
+    """A picture without ticks.
+
+    Args:
+        pixels: (H, W), or (C, H, W) with C = 1 or 3 as a network takes them.
+        ax: Axes to draw into; default: those of a new figure.
+        title: above it.
+        low: the value that is black; a number, or one a channel.
+        high: the value that is white.
+        cmap: of an image without colours.
+
+    Raises:
+        ValueError: ``pixels`` of another shape.
+
+    Example:
+        >>> image(np.zeros((3, 8, 8)), title="black").get_images()[0].get_array().shape
+        (8, 8, 3)
+    """
+    pixels = np.asarray(pixels)
+    if pixels.ndim == 2:
+        pixels = pixels[None]
+    if pixels.ndim != 3 or len(pixels) not in (1, 3):
+        raise expected("pixels", "of shape (H, W), (1, H, W) or (3, H, W)", f"{pixels.shape}")
+    low, high = (np.broadcast_to(np.asarray(end, float), len(pixels))[:, None, None] for end in (low, high))
+    scaled = np.clip((pixels - low) / (high - low), 0, 1).transpose(1, 2, 0)
+    ax = _axes(ax)
+    ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap=cmap, vmin=0, vmax=1)
+    ax.set(title=title, xticks=[], yticks=[])
+    ax.grid(False)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return plt.subplots()[1] if ax is None else ax

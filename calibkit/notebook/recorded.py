@@ -1,0 +1,102 @@
+"""Numbers of data that cannot be committed: shown everywhere, measured anew where the data lie.
+
+Some cells need logits that others published, or images. What they measure is stored with the book, one file a chapter,
+``book/results/chapters/<chapter>.csv``, one number a row: the table, its row and column, the value. So a page reads
+the same on every machine, and a machine that has the data checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from calibkit import _folders
+from calibkit._checks import check_real, expected
+from calibkit._files import write_atomic
+
+COLUMNS = ("table", "row", "column", "value")
+DIGITS = 6  # significant ones that are stored
+
+
+def recorded(
+    name: str,
+    compute: Callable[[], pd.DataFrame],
+    *,
+    available: bool,
+    tolerance: float = 0.005,
+    folder: Path | None = None,
+) -> pd.DataFrame:
+    """The stored table, held against ``compute()`` where its data are available.
+
+    The stored numbers are returned either way, so that what is shown does not depend on the machine. For the same
+    reason ``compute`` may not depend on parameters of the notebook. A table that is not stored yet is computed and
+    stored: delete its rows to measure it anew.
+
+    Args:
+        name: ``"<chapter>/<table>"``.
+        compute: measures the table: finite numbers, rows and columns named by text.
+        available: whether the data are there that it needs.
+        tolerance: how far a number may lie from the stored one, in its own unit. Default: half a unit of the second
+            decimal.
+        folder: of the CSV files. Default: ``book/results/chapters`` of the checkout.
+
+    Raises:
+        ValueError: a number that is not the stored one; a table that is neither stored nor can be computed; a name
+            without a chapter; a table with missing or infinite numbers.
+    """
+    chapter, _, table = name.partition("/")
+    if not (chapter.isidentifier() and table.isidentifier()):
+        raise expected("name", "<chapter>/<table>", repr(name))
+    check_real("tolerance", tolerance, 0.0)
+    path = (folder or _folders.stored() / "chapters") / f"{chapter}.csv"
+    stored = _read(path, table)
+    if stored is None and not available:
+        raise expected("name", f"a table that {path.name} holds, as its data are not here", repr(name))
+    if not available:
+        return stored
+    measured = compute().astype(float)
+    if not np.isfinite(measured.to_numpy()).all():
+        raise expected("compute", "a table of finite numbers", measured.to_dict("index"))
+    if stored is None:
+        _write(path, table, measured)
+        return _read(path, table)
+    _check(name, measured, stored, tolerance)
+    return stored
+
+
+def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float) -> None:
+    """The first number that is not the stored one raises."""
+    want, got = ([*table.index, *table.columns] for table in (stored, measured))
+    if want != got:
+        raise expected(name, f"a table of {want}, as it is stored", got)
+    rounding = np.abs(stored) * 10.0 ** (1 - DIGITS)
+    for row, column in np.argwhere((np.abs(measured - stored) > tolerance + rounding).to_numpy()):
+        cell = f"{name}, {stored.index[row]}, {stored.columns[column]}"
+        want, got = stored.iloc[row, column], measured.iloc[row, column]
+        raise expected(cell, f"within {tolerance:g} of the stored {want:g}", f"{got:g}")
+
+
+def _read(path: Path, table: str) -> pd.DataFrame | None:
+    """One table of a chapter, its rows and columns in the order of the file; None if it is not there."""
+    if not path.exists():
+        return None
+    rows = pd.read_csv(path, dtype={"table": str, "row": str, "column": str, "value": float}, keep_default_na=False)
+    if tuple(rows.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(rows.columns))
+    rows = rows[rows["table"] == table]
+    if rows.empty:
+        return None
+    wide = rows.pivot(index="row", columns="column", values="value")
+    return wide.loc[rows["row"].unique(), rows["column"].unique()].rename_axis(index=None, columns=None)
+
+
+def _write(path: Path, table: str, measured: pd.DataFrame) -> None:
+    """Add a table to the file of a chapter."""
+    cells = [(table, row, column, measured.loc[row, column]) for row in measured.index for column in measured.columns]
+    text = "" if path.exists() else ",".join(COLUMNS) + "\n"
+    text += pd.DataFrame(cells).to_csv(index=False, header=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+    before = path.read_bytes() if path.exists() else b""
+    write_atomic(path, lambda stream: stream.write(before + text.encode()))

@@ -1,0 +1,145 @@
+"""Methods that were fitted several times, with other random starts: their numbers, and whether they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from calibkit import _folders, results
+from calibkit._checks import Array, expected
+from calibkit.metrics import bootstrap_values, evaluate
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.resampling import interval
+
+
+def measured(
+    fits: Mapping[str, Sequence[Array]], labels: Array, metrics: Iterable[str], *, n_bins: int = 15
+) -> pd.DataFrame:
+    """The metrics of every fit; rows (method, fit), columns the metrics.
+
+    Args:
+        fits: method -> probabilities (N, K) of each of its fits.
+        labels: (N,).
+        metrics: names of ``METRICS``.
+        n_bins: of the binned metrics.
+
+    Example:
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> fits = {"sure": [np.tile([p, 1 - p], (100, 1)) for p in (0.95, 0.99)]}
+        >>> measured(fits, labels, ["ece"]).round(2).to_dict("tight")["data"]
+        [[0.15], [0.19]]
+    """
+    metrics = list(metrics)
+    rows = {
+        (name, i): evaluate(probs, labels, metrics, n_bins=n_bins)
+        for name, of_method in fits.items()
+        for i, probs in enumerate(of_method)
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=metrics).rename_axis(["method", "fit"])
+
+
+def mean_and_spread(values: pd.DataFrame, percent: str = "accuracy") -> pd.DataFrame:
+    """What :func:`measured` gave as text, a row a method: the mean, ± the standard deviation where there are several.
+
+    Args:
+        values: rows (method, fit).
+        percent: the column that is shown in percent, with two decimals; the others have four.
+
+    Example:
+        >>> rows = pd.MultiIndex.from_tuples([("NC", 0), ("NC", 1), ("TS", 0)])
+        >>> text = mean_and_spread(pd.DataFrame({"accuracy": [0.5, 0.52, 0.4], "ece": [0.1, 0.1, 0.2]}, rows))
+        >>> text.to_dict("index")
+        {'NC': {'accuracy': '51.00 ± 1.41', 'ece': '0.1000 ± 0.0000'}, 'TS': {'accuracy': '40.00', 'ece': '0.2000'}}
+    """
+    text = {}
+    for name, of_method in values.groupby(level=0, sort=False):
+        text[name] = {}
+        for metric, of_metric in of_method.items():
+            scale, digits = (100, 2) if metric == percent else (1, 4)
+            spread = f" ± {scale * of_metric.std(ddof=1):.{digits}f}" if len(of_metric) > 1 else ""
+            text[name][metric] = f"{scale * of_metric.mean():.{digits}f}{spread}"
+    return pd.DataFrame.from_dict(text, orient="index", columns=list(values.columns))
+
+
+def difference(
+    after: Sequence[Array],
+    before: Sequence[Array],
+    labels: Array,
+    metric: str = "ece",
+    *,
+    n_bins: int = 15,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """The mean of a metric over the fits of one method less that over the fits of another, with its 95 % interval.
+
+    The interval is paired: all fits are measured on the same resamples of the test set, those of
+    :func:`calibkit.metrics.bootstrap_difference`. It speaks of the draw of the test set, not of the random starts.
+
+    Args:
+        after: probabilities (N, K) of each fit.
+        before: those of the fits it is held against.
+        labels: (N,).
+        metric: a name of ``METRICS``.
+        n_bins: of a binned metric.
+        n_resamples: number of resamples.
+        seed: of the draws.
+
+    Raises:
+        ValueError: no fit, bad probabilities or labels.
+
+    Example:
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> sure, honest = ([np.tile([p, 1 - p], (100, 1))] for p in (0.99, 0.8))
+        >>> f"{difference(honest, sure, labels).percent:.0f}"
+        '-19 [-35, -19]'
+    """
+    means = []
+    for name, fits in (("after", after), ("before", before)):
+        if not len(fits):
+            raise expected(name, "at least one fit", "none")
+        values = [evaluate(probs, labels, [metric], n_bins=n_bins)[metric] for probs in fits]
+        draws = [
+            bootstrap_values(probs, labels, [metric], n_bins=n_bins, n_resamples=n_resamples, seed=seed)[metric]
+            for probs in fits
+        ]
+        means.append((np.mean(values), np.mean(draws, axis=0)))
+    (value, of_draws), (base, of_base) = means
+    return Estimate(float(value - base), *interval(value - base, of_draws - of_base, 0.95))
+
+
+def rows(
+    fits: Mapping[str, tuple[Sequence[Array], str]],
+    changes: Mapping[str, tuple[Estimate, int, str]],
+    labels: Array,
+    metrics: Sequence[str],
+    *,
+    n_bins: int = 15,
+    **cell: str,
+) -> list[dict]:
+    """What was measured, as rows for :func:`calibkit.results.append`.
+
+    Args:
+        fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
+        changes: key of a method -> its difference in ECE (:func:`difference`), the number of fits, and a note.
+        labels: (N,).
+        metrics: names of ``METRICS``.
+        n_bins: of the binned metrics.
+        cell: dataset, model, loss, budget and source.
+
+    Example:
+        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> made = rows({"identity": ([probs], "gamma=1")}, {}, labels, ["ece"], budget="reduced")
+        >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
+        [('ece', 0.1, 1, 'gamma=1')]
+    """
+    made = []
+    for key, (of_key, note) in fits.items():
+        samples = [(probs, labels) for probs in of_key]
+        made += results.measure(samples, metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
+    stamp = {"metric": "ece_change", "unit": "fraction", "n_bins": n_bins, "commit": _folders.commit(), **cell}
+    for key, (change, n_fits, note) in changes.items():
+        made.append(stamp | {"method": key, **change._asdict(), "n_seeds": n_fits, "note": note})
+    return made

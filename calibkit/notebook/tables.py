@@ -1,0 +1,191 @@
+"""The tables of a paper as chapters show them: printed and ours, how many agree, and what trains what is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+import pandas as pd
+from torch import Tensor
+
+from calibkit import results
+from calibkit._checks import expected
+from calibkit.data import DATASETS
+from calibkit.metrics import accuracy, ece
+from calibkit.metrics.comparison import Comparison
+from calibkit.models import MODELS
+from calibkit.networks import Network
+from calibkit.training import RECIPES
+
+
+def paper_table(
+    paper: str,
+    number: str,
+    wide: str | None = None,
+    *,
+    stand_in: Mapping[str, str] | None = None,
+    ours: pd.DataFrame | None = None,
+    blank: Iterable[str] = (),
+    names: Mapping[str, str] | None = None,
+    **only: str,
+) -> pd.DataFrame:
+    """One table of a paper beside our numbers, as text.
+
+    Args:
+        paper: notebook name, as in :func:`calibkit.results.compare`.
+        number: of the table.
+        wide: the column whose values become columns, as in :func:`calibkit.results.table`.
+        stand_in: which network of ours stands for a printed one, as in ``compare``.
+        ours: rows of ours. Default: ``results.load("ours")``.
+        blank: columns that are not to tell rows apart, as ``n_bins`` where accuracy, which has none, stands beside ECE.
+        names: of the columns.
+        only: column=value, the rows to show.
+
+    Raises:
+        ValueError: an unknown paper, table or column, or no such rows.
+
+    Example:
+        >>> paper_table("mbls", "8", wide="loss", metric="ece").columns[:2].tolist()
+        ['label_smoothing', 'focal']
+    """
+    compared = results.compare(paper, number, stand_in=stand_in, ours=ours)
+    shown = results.table(select(compared, **only).assign(**dict.fromkeys(blank, "")), wide=wide)
+    return shown.rename(columns=names or {})
+
+
+def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:
+    """The rows of results that have these values.
+
+    Raises:
+        ValueError: an unknown column.
+    """
+    for column, value in only.items():
+        if column not in rows:
+            raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def estimates(
+    comparison: Comparison, names: Iterable[str], columns: Mapping[str, tuple[str, str]], base: str | None = None
+) -> pd.DataFrame:
+    """Numbers of a comparison with their intervals, as text: in percent, but for what is in nats.
+
+    Args:
+        comparison: of the methods ``name + suffix``.
+        names: the rows.
+        columns: head -> (suffix, metric), as ``{"ECE": ("", "ece"), "ECE after TS": (" + TS", "ece")}``.
+        base: take the difference to the method ``base + suffix``, in points; its own row is left out.
+
+    Raises:
+        ValueError: a method or metric that was not measured.
+
+    Example:
+        >>> import numpy as np
+        >>> methods = Comparison(np.repeat([0, 1], [80, 20]), ["accuracy", "ece"])
+        >>> for name, p in (("sure", 0.99), ("honest", 0.8)):
+        ...     methods.add(name, np.tile([p, 1 - p], (100, 1)))
+        >>> print(estimates(methods, ["honest"], {"accuracy": ("", "accuracy")}).to_string())
+                           accuracy
+        honest  80.00 [72.00, 88.00]
+        >>> print(estimates(methods, methods, {"less ECE": ("", "ece")}, base="sure").to_string())
+                               less ECE
+        honest  -19.00 [-35.00, -19.00]
+    """
+    rows = {}
+    for name in names:
+        if name == base:
+            continue
+        rows[name] = {}
+        for head, (suffix, metric) in columns.items():
+            if base is None:
+                found, sign = comparison.of(name + suffix, metric), ""
+            else:
+                found, sign = comparison.difference(name + suffix, base + suffix, metric), "+"
+            in_nats = metric in ("nll", "entropy")
+            rows[name][head] = f"{found:{sign}.3f}" if in_nats else f"{found.percent:{sign}.2f}"
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
+
+
+def verdict_counts(compared: pd.DataFrame) -> str:
+    """How many printed numbers have which verdict: "3 partly, 12 not run".
+
+    Example:
+        >>> verdict_counts(results.compare("mbls", "8"))
+        '16 not run'
+    """
+    counts = compared["verdict"].value_counts()
+    return ", ".join(f"{counts[word]} {word}" for word in results.VERDICTS if word in counts)
+
+
+def train_command(network: Network, *options: str) -> str:
+    r"""What trains a network, on two lines; the options follow it.
+
+    Example:
+        >>> print(train_command(Network("cifar10", "resnet20", "mbls margin=8", seed=1), "--budget paper"))
+        python -m calibkit train --dataset cifar10 --model resnet20 \
+              --seed 1 --loss "mbls margin=8" --budget paper
+    """
+    loss = f'"{network.loss}"' if " " in network.loss else network.loss
+    more = [f"--seed {network.seed}"] if network.seed else []
+    second = " ".join([*more, f"--loss {loss}", *options])
+    return f"python -m calibkit train --dataset {network.dataset} --model {network.model} \\\n      {second}"
+
+
+def absent_networks(
+    compared: pd.DataFrame, loss: str, *, ours: pd.DataFrame | None = None, pretrained: Container[str] = ()
+) -> str:
+    """The networks of a table that have no number of ours under their own name, each with what trains it.
+
+    Args:
+        compared: rows of :func:`calibkit.results.compare`, of one paper.
+        loss: the one to name in the commands.
+        ours: rows of ours. Default: ``results.load("ours")``.
+        pretrained: data sets and models for which the paper starts from ImageNet weights.
+
+    Returns:
+        Text; empty where all are there.
+    """
+    ours = results.load("ours") if ours is None else ours
+    own = set(zip(ours["dataset"], ours["model"], strict=True))
+    lines = []
+    for paper, dataset, model in dict.fromkeys(compared[["paper", "dataset", "model"]].itertuples(index=False)):
+        if (dataset, model) in own:
+            continue
+        if dataset in DATASETS and model in MODELS and (paper, dataset) in RECIPES:
+            start = ["--pretrained"] if dataset in pretrained or model in pretrained else []
+            how = train_command(Network(dataset, model, loss), f"--budget paper --paper {paper}", *start)
+        else:
+            how = f"no command: {dataset} with {model} is not in this package"
+        lines.append(f"not run here: {dataset}, {model}\n  {how}")
+    return "\n".join(lines)
+
+
+def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:
+    """What trainings came to, a row each: accuracy, mean confidence and ECE in percent, and where the logits are.
+
+    Args:
+        trained: name -> test logits (N, K) and labels (N,); None, or logits beyond a million: it diverged.
+        n_bins: of the ECE.
+
+    Returns:
+        DataFrame: of text; ``distance`` is the median of largest less smallest logit, ``mean logit`` that of all.
+
+    Example:
+        >>> import torch
+        >>> z, y = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 1])
+        >>> print(logit_summary({"one": (z, y), "other": None}).to_string())
+               accuracy confidence       ECE  distance mean logit
+        one       100.0       88.1      11.9       2.0        1.0
+        other  diverged   diverged  diverged  diverged   diverged
+    """
+    columns, rows = ["accuracy", "confidence", "ECE", "distance", "mean logit"], {}
+    for name, out in trained.items():
+        if out is None or float(out[0].abs().max()) > 1e6:
+            rows[name] = ["diverged"] * len(columns)
+            continue
+        z, y = out
+        probs = z.softmax(1)
+        fractions = accuracy(probs, y), float(probs.amax(1).mean()), ece(probs, y, n_bins=n_bins)
+        where = float((z.amax(1) - z.amin(1)).median()), float(z.mean())
+        rows[name] = [f"{round(value, 1) + 0:.1f}" for value in (*(100 * x for x in fractions), *where)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)

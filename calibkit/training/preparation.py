@@ -1,0 +1,161 @@
+"""Before the first epoch: what a run is made of, whether it goes together, and the data on the device."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibkit import data as datasets
+from calibkit._checks import check_choice, check_int, expected
+from calibkit.data import Dataset, Split
+from calibkit.keys import Key, make
+from calibkit.losses import LOSSES
+from calibkit.models import build, options_for, suited
+from calibkit.training.batches import Feed
+from calibkit.training.distributed import synchronise
+from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, recipe_of
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def assemble(
+    dataset: str,
+    model: str,
+    loss: str,
+    budget: str,
+    paper: str | None = None,
+    *,
+    seed: int = 0,
+    pretrained: bool = False,
+) -> tuple[nn.Module, nn.Module, Recipe, dict]:
+    """What ``calibkit train`` gives to :func:`fit`: fresh network, loss, recipe, and facts for the Logits.
+
+    Args:
+        dataset: key of DATASETS.
+        model: key of MODELS, in the form that suits the data set's inputs.
+        loss: key of a loss with its options, as "mbls margin=8". An option that is
+            not given is the paper's for this data set, or the default. "cutmix" and "mc_dropout" are cross-entropy with
+            a change of the recipe, whose fields are their options: "cutmix cutmix=1.0".
+        budget: "smoke", "reduced" or "paper".
+        paper: whose recipe, at the budget "paper". Default: that of the loss, see
+            :func:`calibkit.training.recipes.recipe_of`.
+        seed: of the network's first weights.
+        pretrained: start from torchvision's ImageNet weights.
+
+    Raises:
+        ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe; a
+            paper at another budget; a number of training samples, which the data set has.
+
+    Example:
+        >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")
+        >>> loss.margin, recipe.epochs, facts["loss_options"]
+        (6.0, 30, {'margin': 6.0})
+    """
+    spec = datasets.DATASETS[check_choice("dataset", dataset, datasets.DATASETS)]
+    key = Key.parse(loss)
+    if key.objective is not None:
+        raise expected("loss", "NAME [OPTION=VALUE ...]", repr(loss))
+    name, options = check_choice("loss", key.name, (*LOSSES, *VARIANTS)), dict(key.options)
+    recipe = recipe_of(dataset, budget, name, paper)
+    if name in VARIANTS:
+        recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)
+        name, options = "cross_entropy", {}
+    check_choice("model", model, suited(spec.kind, spec.shape))
+    cls = LOSSES[name]
+    options = LOSS_OPTIONS.get((name, dataset), {}) | options
+    facts = {"model": model, "loss": str(key), "loss_options": options, "budget": budget, "pretrained": pretrained}
+    if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
+        if "n_samples" in options:
+            raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
+        options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
+    torch.manual_seed(seed)
+    weights = {"weights": "DEFAULT"} if pretrained else {}
+    network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
+    return network.to(dtype_of(recipe)), make(cls, "loss", options), recipe, facts
+
+
+def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int) -> Dataset:
+    """The data set of a run whose parts go together; all that :func:`fit` refuses before it starts."""
+    spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
+    check_choice("device", device, ("auto", "cpu", "cuda"))
+    if device == "cuda" and not torch.cuda.is_available():
+        raise expected("device", '"auto" or "cpu", as there is no GPU', '"cuda"')
+    check_int("devices", devices, 1)
+    check_int("nodes", nodes, 1)
+    check_int("seed", seed, 0)
+    if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
+        raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
+    return spec
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every epoch takes.
+
+    Attributes:
+        fabric: the processes of the run.
+        recipe: what to do.
+        seed: of image order, augmentation and stochastic layers.
+        model: the network, with its weights.
+        network: the same as Fabric and ``torch.compile`` wrap it: it is called in training.
+        loss: the loss, on the device.
+        optimizer: of the network's parameters.
+        spec: the data set.
+        splits: "train", "val" and "test" as they are stored.
+        train: inputs of the training set, on the device.
+        labels: of it.
+        val: inputs of the validation set, on the device.
+        val_labels: of it.
+    """
+
+    fabric: Fabric
+    recipe: Recipe
+    seed: int
+    model: nn.Module
+    network: nn.Module
+    loss: nn.Module
+    optimizer: torch.optim.Optimizer
+    spec: Dataset
+    splits: dict[str, Split]
+    train: Feed
+    labels: Tensor
+    val: Feed
+    val_labels: Tensor
+
+
+def prepare(
+    fabric: Fabric, model: nn.Module, loss: nn.Module, data: str, recipe: Recipe, seed: int, compile: bool
+) -> Setup:
+    """Network, loss, optimiser and data on the device of this process."""
+    spec, device = datasets.DATASETS[data], fabric.device
+    splits = {name: datasets.load_split(data, name) for name in ("train", "val", "test")}
+    if recipe.n_tokens is not None:
+        splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
+    model = model.to(device, memory_format=torch.channels_last)
+    if fabric.world_size > 1:
+        model = synchronise(model, device)
+    network, optimizer = fabric.setup(torch.compile(model) if compile else model, optimizer_of(model, recipe))
+    train, val = (Feed(splits[name].inputs, spec, device, dtype_of(recipe)) for name in ("train", "val"))
+    labels, val_labels = (torch.from_numpy(np.array(splits[name].labels)).to(device) for name in ("train", "val"))
+    return Setup(
+        fabric, recipe, seed, model, network, loss.to(device), optimizer, spec, splits, train, labels, val, val_labels
+    )
+
+
+def optimizer_of(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """The optimiser that a recipe names, over all parameters."""
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), recipe.lr, recipe.momentum, weight_decay=recipe.weight_decay)
+    adam = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+    return adam(model.parameters(), recipe.lr, (recipe.momentum, 0.999), weight_decay=recipe.weight_decay)
+
+
+def dtype_of(recipe: Recipe) -> torch.dtype:
+    """Of weights and inputs, whatever torch's default is."""
+    return torch.float64 if recipe.precision == "64-true" else torch.float32

@@ -1,0 +1,88 @@
+"""What the curves draw: the numbers that are in them."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from calibkit.metrics import ece
+from calibkit.notebook import curves
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def ax():
+    return plt.subplots()[1]
+
+
+def test_marked_draws_the_values_and_the_named_points(ax):
+    assert curves.marked([3.0, 1.0, 2.0], {"A": 0, "B": 2}, ax=ax) is ax
+    line, *points = ax.lines
+    assert line.get_ydata().tolist() == [3.0, 1.0, 2.0]
+    assert [(p.get_xdata()[0], p.get_ydata()[0]) for p in points] == [(0, 3.0), (2, 2.0)]
+    assert [text.get_text() for text in ax.texts] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("values", "marks", "message"),
+    [([[1.0]], {}, "`values` to be 1-D"), ([1.0], {"A": 1}, "below 1, but got 'A' at 1"), ([1.0], {"A": -1}, "at -1")],
+)
+def test_marked_refuses(values, marks, message):
+    with pytest.raises(ValueError, match=message):
+        curves.marked(values, marks)
+    assert not plt.get_fignums()
+
+
+def test_correlated_gives_pearsons_r_of_each_sample(ax):
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    curves.correlated({"up": (x, 2 * x), "bent": (x, np.array([0.0, 1.0, 1.0, 0.0]))}, ax=ax)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["up: +1.00", "bent: +0.00"]
+    assert ax.lines[0].get_ydata().tolist() == (2 * x).tolist()
+
+
+@pytest.mark.parametrize(
+    "samples", [{"a": ([1, 2], [1, 2, 3])}, {"a": ([[1, 2]], [[1, 2]])}, dict.fromkeys("abcdefgh", ([1, 2], [1, 2]))]
+)
+def test_correlated_refuses(samples):
+    with pytest.raises(ValueError, match="Expected `samples` to be"):
+        curves.correlated(samples)
+    assert not plt.get_fignums()
+
+
+def test_the_curve_is_the_ece_of_every_temperature(ax, overconfident):
+    z, y = overconfident
+    curves.chosen_temperatures(z.numpy(), y.numpy(), {"true": 3.0, "none": 1.0}, n_bins=10, ax=ax)
+    line, *choices = ax.lines
+    grid, errors = line.get_xdata(), line.get_ydata()
+    assert (grid[0], grid[-1]) == pytest.approx((0.9, 3.3))
+    assert errors[7] == pytest.approx(100 * ece((z / grid[7]).softmax(1), y, n_bins=10))
+    assert grid[errors.argmin()] == pytest.approx(3.0, abs=0.2)
+    assert [c.get_xdata()[0] for c in choices] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("choices", [{}, {"T": 0.0}, {"T": 1.0, "U": -1.0}])
+def test_chosen_temperatures_are_positive(choices):
+    with pytest.raises(ValueError, match="Expected `choices` to be temperatures larger than 0"):
+        curves.chosen_temperatures(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), choices)
+    assert not plt.get_fignums()
+
+
+def test_twice_has_equal_axes_and_a_diagonal(ax):
+    curves.twice([0.5, 2.0], [0.4, 4.0], ax=ax)
+    points, diagonal = ax.lines
+    assert (points.get_xdata().tolist(), points.get_ydata().tolist()) == ([0.5, 2.0], [0.4, 4.0])
+    assert diagonal.get_xdata() == diagonal.get_ydata() == pytest.approx([0.36, 4.4])
+    assert [t.get_text() for t in ax.get_xticklabels()] == [t.get_text() for t in ax.get_yticklabels()]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0.5", "1", "1.5", "2", "3"]
+
+
+@pytest.mark.parametrize(("x", "y"), [([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [-1.0]), ([], [])])
+def test_twice_refuses(x, y):
+    with pytest.raises(ValueError, match="Expected `y` to be positive numbers of shape"):
+        curves.twice(x, y)
+    assert not plt.get_fignums()

@@ -1,0 +1,103 @@
+"""Recorded tables: the stored numbers are shown, and held against the data where these are."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from calibkit.notebook.recorded import recorded
+
+TABLE = pd.DataFrame({"ECE, %": [0.946324, 6.09883], "T": [2.88256, 3.08996]}, index=["CIFAR-10", "CIFAR10-LT, tail"])
+STORED = """\
+table,row,column,value
+stop,CIFAR-10,"ECE, %",0.946324
+stop,CIFAR-10,T,2.88256
+stop,"CIFAR10-LT, tail","ECE, %",6.09883
+stop,"CIFAR10-LT, tail",T,3.08996
+"""
+
+
+def never():
+    raise AssertionError("the data are not here")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One that has the table ``page/stop``."""
+    (tmp_path / "page.csv").write_text(STORED)
+    return tmp_path
+
+
+def test_without_the_data_the_stored_numbers_come_back(folder):
+    found = recorded("page/stop", never, available=False, folder=folder)
+    pd.testing.assert_frame_equal(found, TABLE)
+
+
+def test_with_the_data_the_stored_numbers_come_back_too(folder):
+    nearby = TABLE + 0.004
+    found = recorded("page/stop", lambda: nearby, available=True, tolerance=0.005, folder=folder)
+    pd.testing.assert_frame_equal(found, TABLE)
+    assert (folder / "page.csv").read_text() == STORED
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_another_number_is_refused_and_named(folder, sign):
+    other = TABLE.copy()
+    other.loc["CIFAR10-LT, tail", "T"] += sign * 0.006
+    message = "Expected `page/stop, CIFAR10-LT, tail, T` to be within 0.005 of the stored 3.08996, but got"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        recorded("page/stop", lambda: other, available=True, folder=folder)
+    assert (folder / "page.csv").read_text() == STORED
+
+
+@pytest.mark.parametrize("other", [TABLE.iloc[::-1], TABLE[["T"]], TABLE.rename(columns={"T": "temperature"})])
+def test_a_table_of_another_shape_is_refused(folder, other):
+    with pytest.raises(ValueError, match="Expected `page/stop` to be a table of"):
+        recorded("page/stop", lambda: other, available=True, folder=folder)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_number_is_not_stored(folder, number):
+    with pytest.raises(ValueError, match="Expected `compute` to be a table of finite numbers"):
+        recorded("page/new", lambda: TABLE * number, available=True, folder=folder)
+    assert (folder / "page.csv").read_text() == STORED
+
+
+def test_the_rounding_of_the_file_is_no_difference(tmp_path):
+    exact = pd.DataFrame({"n": [123456.789, 1 / 3]}, index=["large", "small"])
+    for _ in range(2):
+        found = recorded("page/n", lambda: exact, available=True, tolerance=0.0, folder=tmp_path)
+    assert found["n"].tolist() == [123457.0, 0.333333]
+
+
+def test_a_new_table_is_measured_and_stored_behind_the_others(tmp_path):
+    recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path / "chapters")
+    path = tmp_path / "chapters" / "page.csv"
+    assert path.read_text() == STORED
+    recorded("page/more", lambda: TABLE * 2, available=True, folder=path.parent)
+    assert path.read_text().startswith(STORED)
+    for name, table in (("page/stop", TABLE), ("page/more", TABLE * 2)):
+        pd.testing.assert_frame_equal(recorded(name, never, available=False, folder=path.parent), table)
+
+
+def test_integers_are_numbers(tmp_path):
+    counts = pd.DataFrame({"n": [3]}, index=["a"])
+    assert recorded("page/n", lambda: counts, available=True, folder=tmp_path)["n"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize("name", ["page/absent", "absent/stop"])
+def test_what_is_neither_stored_nor_measurable_is_named(folder, name):
+    with pytest.raises(ValueError, match=f"as its data are not here, but got '{name}'"):
+        recorded(name, never, available=False, folder=folder)
+
+
+@pytest.mark.parametrize("name", ["stop", "page/", "/stop", "page/a/b", "../page/stop"])
+def test_a_name_without_a_chapter_is_refused(folder, name):
+    with pytest.raises(ValueError, match="Expected `name` to be <chapter>/<table>"):
+        recorded(name, never, available=False, folder=folder)
+
+
+def test_another_file_is_refused(folder):
+    (folder / "page.csv").write_text("table,row,value\nstop,a,1\n")
+    with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
+        recorded("page/stop", never, available=False, folder=folder)

@@ -1,0 +1,106 @@
+"""Tables of a paper: the rows that were asked for, the networks that are absent, numbers with their intervals."""
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from calibkit import results
+from calibkit.__main__ import parser
+from calibkit.metrics import bootstrap
+from calibkit.metrics.comparison import Comparison
+from calibkit.networks import Network
+from calibkit.notebook import tables
+
+PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]] * 25)
+LABELS = np.array([0, 1, 1, 0] * 25)
+
+
+def arguments(command: str):
+    """The command as the command line of the package reads it."""
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:3] == ["python", "-m", "calibkit"]
+    return parser().parse_args(words[3:])
+
+
+def test_a_table_shows_the_chosen_rows_under_their_new_names():
+    shown = tables.paper_table("mbls", "2", wide="loss", names={"mbls": "MbLS"}, model="resnet101")
+    printed = results.load("paper").query(
+        "paper == 'mbls' and table == '2' and model == 'resnet101' and loss == 'mbls'"
+    )
+    assert shown["MbLS"].str.split(" / ").str[0].tolist() == printed["printed"].tolist()
+
+
+def test_a_blank_column_tells_no_rows_apart():
+    apart = tables.paper_table("mbls", "3", wide="loss")
+    together = tables.paper_table("mbls", "3", wide="loss", blank=["n_bins"])
+    assert apart.index.names == ["metric", "n_bins"] and together.index.names == ["metric"]
+
+
+def test_an_unknown_column_is_refused():
+    with pytest.raises(ValueError, match="Expected `column` to be one of"):
+        tables.paper_table("mbls", "3", colour="red")
+
+
+def test_estimates_are_the_bootstrap_intervals():
+    methods = Comparison(LABELS, ["ece", "nll"])
+    methods.add("a", PROBS)
+    methods.add("a + TS", PROBS)
+    methods.add("b", PROBS[:, ::-1])
+    shown = tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece"), "NLL": ("", "nll")})
+    low, high = bootstrap(PROBS, LABELS, ["ece"])["ece"]
+    value = abs(0.25 * (0.9 - 1)) + abs(0.25 * (0.6 - 0)) + abs(0.25 * (0.8 - 1)) + abs(0.25 * (0.7 - 1))
+    assert shown.loc["a", "ECE"] == f"{100 * value:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
+    nll = -np.log([0.9, 0.4, 0.8, 0.7]).mean()
+    assert shown.loc["a", "NLL"].startswith(f"{nll:.3f} [")  # in nats, no percent
+    changes = tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece")}, base="b")
+    assert changes.index.tolist() == ["a"] and changes.loc["a", "ECE"][0] in "+-"
+    assert tables.estimates(methods, ["a"], {"x": (" + TS", "ece")}).loc["a", "x"] == shown.loc["a", "ECE"]
+    assert tables.estimates(None, [], {"ECE": ("", "ece")}).columns.tolist() == ["ECE"]
+
+
+def test_counts_add_up_to_the_table():
+    compared = results.compare("acls", "4")
+    counts = dict(reversed(part.split(" ", 1)) for part in tables.verdict_counts(compared).split(", "))
+    assert sum(map(int, counts.values())) == len(compared) and set(counts) <= set(results.VERDICTS)
+
+
+@pytest.mark.parametrize("loss", ["mbls", "mbls margin=8 weight=0.2"])
+def test_the_command_trains_that_network(loss):
+    network = Network("cifar10", "resnet20", loss, seed=3)
+    read = arguments(tables.train_command(network, "--budget paper", "--paper mbls"))
+    assert Network(read.dataset, read.model, read.loss, read.seed) == network
+    assert (read.budget, read.paper) == ("paper", "mbls")
+
+
+def test_absent_networks_come_once_each_with_what_trains_them():
+    compared = results.compare("mbls", "3")
+    text = tables.absent_networks(compared, "mbls", pretrained=("cub200",))
+    head, command = text.split("\n", 1)
+    assert head == "not run here: cub200, resnet101"
+    read = arguments(command.strip())
+    assert read.pretrained and (read.dataset, read.model, read.paper) == ("cub200", "resnet101", "mbls")
+    assert "--pretrained" not in tables.absent_networks(compared, "mbls")
+
+
+def test_a_network_with_a_number_is_not_absent():
+    compared = results.compare("mbls", "3")
+    ours = pd.DataFrame({"dataset": ["cub200"], "model": ["resnet101"]})
+    assert tables.absent_networks(compared, "mbls", ours=ours) == ""
+
+
+def test_what_the_package_cannot_train_has_no_command():
+    compared = results.compare("mbls", "3").assign(model="abacus")
+    assert "no command: cub200 with abacus" in tables.absent_networks(compared, "mbls")
+
+
+def test_the_summary_of_logits_by_hand():
+    z, y = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, -1.0]], dtype=torch.float64), torch.tensor([0, 2])
+    shown = tables.logit_summary({"one": (z, y), "far": (1e7 * z, y)}).loc["one"]
+    confidence = [np.e**3 / (np.e**3 + 2), np.e / (1 + np.e + 1 / np.e)]
+    ece = (abs(confidence[0] - 1) + confidence[1]) / 2
+    wanted = [50.0, 100 * np.mean(confidence), 100 * ece, 2.0, 0.5]
+    assert shown.tolist() == [f"{value:.1f}" for value in wanted]
+    assert set(tables.logit_summary({"far": (1e7 * z, y), "none": None}).to_numpy().flat) == {"diverged"}

@@ -1,0 +1,114 @@
+"""What the book computes when it is built: the table of verdicts, numbers of ours in the text, registries."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from calibkit import _folders, losses, results
+from calibkit.objectives import OBJECTIVES
+from calibkit.results import VERDICTS, append, load
+
+pytest.importorskip("sphinx")
+ROOT = Path(__file__).resolve().parents[1]
+spec = importlib.util.spec_from_file_location("booktables", ROOT / "tools" / "booktables.py")
+booktables = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(booktables)
+
+#: Every ``{ours}`` of a page of the book.
+ROLES = sorted(
+    {
+        role
+        for page in sorted((ROOT / "book").glob("*.md"))
+        for role in re.findall(r"\{ours\}`([^`]+)`", page.read_text())
+    }
+)
+
+
+@pytest.fixture
+def few(tmp_path, monkeypatch):
+    """A file of ours with four numbers."""
+    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
+    row = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "method": "identity", "metric": "ece"}
+    row |= {"value": 0.0314159, "low": 0, "high": 1, "unit": "fraction", "n_bins": 15, "n_seeds": 1}
+    row |= {"budget": "reduced", "source": "ours"}
+    others = [{"loss": "mbls margin=0"}, {"method": "class_temperature_scaling:nll"}, {"n_bins": 25}]
+    append([row, *(row | other | {"value": 0.1 * i} for i, other in enumerate(others, 1))])
+
+
+def test_a_number_is_in_percent_with_two_decimals(few):
+    assert booktables.number("ece cifar10 resnet20 mbls margin=0 | identity") == "10.00 %"
+    assert booktables.number("ece cifar10 resnet20 class_temperature_scaling:nll") == "20.00 %"
+    assert booktables.number("ece cifar10 resnet20 cts:nll") == "20.00 %"  # the key that it had before
+
+
+@pytest.mark.parametrize(
+    ("text", "n_rows"),
+    [
+        ("ece cifar10 resnet20 identity", 2),  # of 15 and of 25 bins
+        ("ece cifar10 resnet20 ets", 0),
+        ("ece cifar10 resnet20 focal | identity", 0),
+        ("ece cifar100 resnet20 identity", 0),
+        ("ece cifar10 resnet110 identity", 0),
+        ("nll cifar10 resnet20 identity", 0),
+    ],
+)
+def test_a_number_is_exactly_one_row(few, text, n_rows):
+    with pytest.raises(ValueError, match=re.escape(f"Expected `{text}` to be one row of ours.csv, but got {n_rows}")):
+        booktables.number(text)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_number_of_the_book_is_one_row(role):
+    metric, dataset, model, rest = role.split(maxsplit=3)
+    shown = booktables.number(role)
+    assert re.fullmatch(r"\d+\.\d\d %", shown)
+    rows = load("ours").query("metric == @metric and dataset == @dataset and model == @model and unit == 'fraction'")
+    assert shown in {f"{100 * value:.2f} %" for value in rows["value"]}
+
+
+def test_the_book_has_numbers():
+    assert len(ROLES) > 20
+
+
+def test_the_table_of_verdicts_is_the_summary():
+    lines = booktables.verdicts({"notebooks/mbls"})
+    header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert header == ["", "table", "printed", *VERDICTS, "by stand-in"] and len(rule) == len(header)
+    counts = results.summary()
+    assert len(rows) == len(counts)
+    for row, ((paper, table), numbers) in zip(rows, counts.iterrows(), strict=True):
+        assert row[1:] == [table, *map(str, numbers)]
+        name = booktables.SHORT[paper]
+        assert row[0] == (f"[{name}](/notebooks/{paper})" if paper == "mbls" else name)
+
+
+def test_a_registry_documents_each_entry():
+    text = "\n".join(booktables.registry("calibkit.losses.LOSSES"))
+    for key, entry in losses.LOSSES.items():
+        kind = "autoclass" if isinstance(entry, type) else "autofunction"
+        assert f"**`{key}`**\n\n```{{eval-rst}}\n.. {kind}:: {entry.__module__}.{entry.__qualname__}\n```" in text
+    assert ".. autofunction:: calibkit.metrics.calibration.ece" in booktables.registry("calibkit.metrics.METRICS")
+
+
+def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
+    """A book of one page; its verdicts are those of a paper with one number."""
+    pytest.importorskip("myst_parser")
+    from sphinx.application import Sphinx
+
+    line = "mbls,1,cifar10,resnet50,cross_entropy,identity,ece,5.50,,,,percent,15,1,paper,printed,,"
+    (tmp_path / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
+    page = "# Page\n\nOurs is {ours}`ece cifar10 resnet20 cts:nll`.\n\n```{verdicts}\n```\n\n"
+    (tmp_path / "index.md").write_text(page + "```{registry} calibkit.objectives.OBJECTIVES\n```\n")
+    app = Sphinx(
+        tmp_path, None, tmp_path / "out", tmp_path / "trees", "text", status=None,
+        confoverrides={"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False},
+    )  # fmt: skip
+    booktables.setup(app)
+    app.build()
+    text = (tmp_path / "out" / "index.txt").read_text()
+    assert "Ours is 20.00 %." in text
+    assert re.search(r"MbLS +\| 1 +\| 1 ", text)
+    for entry in OBJECTIVES.values():
+        assert f"class {entry.__module__}.{entry.__qualname__}" in text
