@@ -47,7 +47,7 @@ def known(words: list[str]) -> bool:
         return (ROOT / words[words.index("-f") + 1]).exists()
     if words[0].endswith("pip"):
         return words[1] == "install" and len(words) > 2
-    return words[0] == ".venv/bin/calibkit" and understands(words[1:])
+    return words[0].removeprefix(".venv/bin/") == "calibkit" and understands(words[1:])
 
 
 def understands(words: list[str]) -> bool:

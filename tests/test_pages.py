@@ -1,0 +1,130 @@
+"""What the pages show is run: Python blocks and cheap commands for real, expensive ones without their work."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import test_makefile
+
+from calibkit import _folders, load_calibrator, results
+from calibkit.__main__ import main
+from calibkit.calibrators import CALIBRATORS, Identity
+from calibkit.logits import Logits
+from calibkit.metrics import nll
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", "book/running.md")
+CLASSES = ["cat", "dog", "fox"]
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch) -> dict[str, object]:
+    """A working directory with what a page takes for granted, and the arrays that its reader has."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 3)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    arrays = {"z_val": 2 * z[:400], "y_val": y[:400], "z_test": 2 * z[400:], "y_test": y[400:]}
+    monkeypatch.chdir(tmp_path)
+    for split in ("val", "test"):
+        frame = pd.DataFrame(arrays[f"z_{split}"], columns=CLASSES)
+        frame.assign(label=[CLASSES[k] for k in arrays[f"y_{split}"]]).to_csv(f"{split}.csv", index=False)
+    Logits(*arrays.values()).save("mine.npz")
+    (tmp_path / "results").mkdir()
+    return arrays
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_runs(page, mine, monkeypatch):
+    """One after the other, as a reader would; what is recorded goes into a folder of its own."""
+    stored = _folders.stored()
+    for name in ("logits", "paper.csv"):
+        Path("results", name).symlink_to(stored / name)
+    monkeypatch.setattr(_folders, "stored", lambda: Path("results").resolve())
+    seen = dict(mine)
+    for block in blocks(page):
+        exec(
+            compile(block, page, "exec"), {**seen, "budget": "smoke", "n_bins": 15} if "parameters(" in block else seen
+        )
+    plt.close("all")
+    if page == "README.md":
+        for name, array in mine.items():
+            np.testing.assert_allclose(seen[name], array, rtol=1e-12)  # the tables hold what the arrays hold
+        np.testing.assert_array_equal(load_calibrator("calibrator.npz")(mine["z_test"]), seen["probs"])
+    if page == "CONTRIBUTING.md":
+        fitted = seen["Mixture"]().fit(mine["z_val"], mine["y_val"])
+        assert 0 < fitted.share < 1
+        before = Identity().fit(mine["z_val"], mine["y_val"])
+        assert nll(fitted(mine["z_val"]), mine["y_val"]) < nll(before(mine["z_val"]), mine["y_val"])
+        assert set(results.load("ours")["method"]) == {"vector_scaling"}
+
+
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [(page, words) for page, words in test_makefile.commands() if page in PAGES],
+    ids=lambda text: text[:60],
+)
+def test_command_runs(page, command, mine):
+    words = shlex.split(command)
+    program = words[0].removeprefix(".venv/bin/")
+    if program == "calibkit":
+        check_command_line(words[1:])
+    elif program == "make":
+        dry(["make", "-n", *words[1:]], cwd=ROOT)
+    elif program == "papermill":
+        path = ROOT / next(word for word in words if word.endswith(".ipynb")).replace("NAME", "metrics")
+        rest = [word for word in words[1:] if not word.endswith(".ipynb")]
+        names = [str(path)] if "--help-notebook" in rest else [str(path), "out.ipynb", "--prepare-only"]
+        said = dry([sys.executable, "-m", "papermill", *names, *rest])
+        assert "Passed unknown parameter" not in said
+    elif program == "snakemake":
+        pytest.importorskip("snakemake")
+        said = dry([sys.executable, "-m", "snakemake", "--help"])
+        assert all(word in said for word in words if word.startswith("--"))
+    elif program == "pip":
+        for extra in re.findall(r"\[(.*)\]", command):
+            assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+    else:
+        assert program == "conda" and (ROOT / words[-1]).exists()
+
+
+def check_command_line(words: list[str]) -> None:
+    """Run it; of what would train or download, only see that it is understood."""
+    if words[0] in ("train", "data") and words[1] != "list":
+        assert test_makefile.understands(words)
+    else:
+        assert main(words) == 0
+
+
+def dry(command: list[str], **options) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_readme_counts_what_the_papers_print():
+    """And is true where it says that for most numbers nothing was measured."""
+    text = (ROOT / "README.md").read_text()
+    counts = results.summary().sum()
+    assert f"The papers print {counts['printed']:,} numbers" in text
+    assert counts["not run"] > counts["printed"] / 2 and "For most it has not" in text
+
+
+def test_pages_name_what_exists():
+    text = "\n".join((ROOT / page).read_text() for page in PAGES)
+    for path in re.findall(r"`((?:calibkit|book|tests|notebooks|benchmarks|profiles)/[\w/.]*)`", text):
+        assert (ROOT / path).exists(), path
+    for key in re.findall(r"--calibrator \"?(\w+)", text):
+        assert key in CALIBRATORS
+    extras = re.findall(r"^\| `(\w+)` \| ", (ROOT / "README.md").read_text(), re.M)
+    known = (ROOT / "pyproject.toml").read_text()
+    assert all(f"\n{extra} = [" in known for extra in extras), extras
