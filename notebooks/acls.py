@@ -75,7 +75,7 @@ import torch.nn.functional as F
 from IPython.display import display
 from torch import nn
 
-from calibkit import Network, accuracy, plots, results
+from calibkit import accuracy, plots, results
 from calibkit.losses import ACLS, CPC, CRL, FLSD, LOSSES, CrossEntropy, LabelSmoothing, MbLS
 from calibkit.metrics.comparison import Estimate
 from calibkit.notebook import claims, pictures, tables
@@ -98,7 +98,7 @@ torch.set_default_dtype(torch.float64)
 # %%
 data = notebook.logits_of(logits, budget=budget, device=device)
 test_z, test_y = (torch.from_numpy(array) for array in data.test)
-test_z, K = test_z.double(), data.n_classes
+test_z = test_z.double()
 baseline = f"{comparison}-cross_entropy-s{seed}"  # it must be there
 notebook.logits_of(baseline, budget=budget, device=device)
 print(notebook.facts(data))
@@ -776,8 +776,7 @@ after.insert(0, "T", [f"{fits[f'{loss} + TS'].temperature:.2f}" for loss in netw
 print(f"{comparison}: percent, with 95 % bootstrap intervals; T by NLL")
 display(before.rename_axis("before TS"), after.rename_axis("after TS"))
 if missing:
-    print("not run here:", ", ".join(missing), "\neach by")
-    print(" ", tables.train_command(Network(*comparison.split("/"), "LOSS", seed)))
+    print(tables.not_run(comparison, missing, seed))
 
 # %% [markdown]
 # Two losses see the same test images, so their difference is known better than each of them. For each other loss, the

@@ -85,11 +85,9 @@ torch.set_num_threads(1)
 
 # %%
 data = notebook.logits_of(logits, budget=budget, device=device)
-val_logits, test_logits = (
-    torch.from_numpy(z).double() for z in (data.val_logits, data.test_logits)
-)
-val_labels, test_labels = (torch.from_numpy(y) for y in (data.val_labels, data.test_labels))
-K = data.n_classes
+val_logits, val_labels = (torch.from_numpy(array) for array in data.val)
+test_logits, test_labels = (torch.from_numpy(array) for array in data.test)
+val_logits, test_logits, K = val_logits.double(), test_logits.double(), data.n_classes
 print(notebook.facts(data))
 
 # %% [markdown]
@@ -218,15 +216,13 @@ print("correlation with ECE        total loss  std of class losses")
 for name, path in paths.items():
     total, spread, _ = path.corr()["ECE (%)"]
     print(f"{name:26} {total:+11.2f} {spread:+20.2f}")
-best = sweep.idxmin()
-print(f"temperature of the lowest total loss {grid[best['total loss']]:.2f},", end=" ")
-print(f"of the lowest ECE {grid[best['ECE (%)']]:.2f},", end=" ")
-print(f"of the smallest std {grid[best['std of class losses']]:.0f}")
+total, spread, error = (sweep[column].argmin() for column in sweep)
+print(f"temperature of the lowest total loss {grid[total]:.2f},", end=" ")
+print(f"of the lowest ECE {grid[error]:.2f}, of the smallest std {grid[spread]:.0f}")
+before_ts = 100 * ece(val_logits.softmax(1), val_labels)
 print(
-    f"ECE where the std is smallest: {sweep['ECE (%)'][best['std of class losses']]:.1f} %,",
-    end=" ",
+    f"ECE where the std is smallest: {sweep['ECE (%)'][spread]:.1f} %, at T = 1: {before_ts:.1f} %"
 )
-print(f"at T = 1: {100 * ece(val_logits.softmax(1), val_labels):.1f} %")
 
 # %% [markdown]
 # So a small spread of the class losses is neither necessary nor sufficient for calibration. Equal class losses are not
@@ -278,10 +274,8 @@ frozen = ClassLossScaling()
 held = frozen.weights(losses(val_logits / fixed, val_labels), val_labels, K)
 b = torch.tensor(1 / fixed, dtype=torch.float64, requires_grad=True)
 loss = (held * F.cross_entropy(b * val_logits, val_labels, reduction="none")).sum()
-gradient = torch.autograd.grad(loss, b)[0]
-print(
-    f"gradient of (8) at its own weights, T = {fixed:.4f}, below 1e-6: {bool(gradient.abs() < 1e-6)}"
-)
+vanishes = bool(torch.autograd.grad(loss, b)[0].abs() < 1e-6)
+print(f"gradient of (8) at its own weights, T = {fixed:.4f}, below 1e-6: {vanishes}")
 
 # %% [markdown]
 # The paper says that the total loss is preserved, since what one class gains another loses. The weights do not sum to
@@ -459,14 +453,10 @@ for model, (name, base) in product(models, (("CLS", "class-balanced"), ("class-b
 logit_ets = ETS(solver="sctl").fit(val_logits, val_labels)
 w1, w2, w3 = logit_ets.weights
 merged = 1 / (w1 / logit_ets.temperature + w2)
-apart = (logit_ets(val_logits) - (val_logits / merged).softmax(1)).abs().max()
-print(
-    f"as the authors run it: T = {logit_ets.temperature:.2f}, third weight {abs(w3):.3f}:", end=" "
-)
-print(f"one temperature of {merged:.2f}")
-print(
-    f"largest difference of a probability to TS with that temperature below 1e-12: {bool(apart < 1e-12)}"
-)
+same = (logit_ets(val_logits) - (val_logits / merged).softmax(1)).abs().max() < 1e-12
+print(f"as the authors run it: T = {logit_ets.temperature:.2f},", end=" ")
+print(f"third weight {abs(w3):.3f}: one temperature of {merged:.2f}")
+print("largest difference of a probability to TS with that temperature below 1e-12:", bool(same))
 mixture = ETS().fit(val_logits, val_labels)
 weights = (mixture.weights.round(3) + 0.0).tolist()
 print(f"ETS of probabilities, at its optimum: T = {mixture.temperature:.2f}, w = {weights}")
@@ -487,9 +477,8 @@ print(f"of 200 seeds, dead before training: {100 * dead:.0f} %")
 print("after training from seed 1: temperatures of the test samples", end=" ")
 print(f"from {temperatures.min():.3f} to {temperatures.max():.3f}")
 print(f"TS at its optimum: {single.temperature:.3f}")
-print(
-    f"PTS of this package (tanh units, weight decay): from {varied.min():.2f} to {varied.max():.2f}"
-)
+print("PTS of this package (tanh units, weight decay):", end=" ")
+print(f"from {varied.min():.2f} to {varied.max():.2f}")
 
 # %% [markdown]
 # So their PTS is temperature scaling once more. Only the optimiser is another one, Adam, which gets much further than
@@ -514,36 +503,31 @@ optima = {
 }
 
 _, axes = plt.subplots(1, 3, figsize=(10.5, 2.8))
-for name, temperatures in traces.items():
-    shown = np.unique(np.linspace(0, len(temperatures) - 1, 40).astype(int))
-    at = [*np.array(temperatures)[shown], optima[name]]
-    curve = pd.DataFrame(
-        [{"sum": float(class_losses(val_logits / t).sum())} | state(val_logits / t) for t in at]
-    )
+for name, path in traces.items():
+    shown = np.unique(np.linspace(0, len(path) - 1, 40).astype(int))
+    at = [*np.array(path)[shown], optima[name]]
+    curve = pd.DataFrame([state(val_logits / t) for t in at])
+    curve.insert(0, "sum", [float(class_losses(val_logits / t).sum()) for t in at])
     for ax, column in zip(axes, ("sum", "std of class losses", "ECE (%)"), strict=True):
-        *path, optimum = curve[column]
-        ax.plot(shown, path, color=colors[name], label=name)
-        ax.plot(shown[-1], path[-1], "o", color=colors[name])
+        *seen, optimum = curve[column]
+        ax.plot(shown, seen, color=colors[name], label=name)
+        ax.plot(shown[-1], seen[-1], "o", color=colors[name])
         ax.axhline(optimum, color=colors[name], linewidth=0.8, linestyle="--")
-for ax, title in zip(axes, ("sum of class losses", "std of class losses", "ECE (%)"), strict=True):
-    ax.set(
-        title=f"({'abc'[ax.get_subplotspec().colspan.start]}) {title}",
-        xlabel="evaluations of the loss",
-    )
+titles = ("(a) sum of class losses", "(b) std of class losses", "(c) ECE (%)")
+for ax, title in zip(axes, titles, strict=True):
+    ax.set(title=title, xlabel="evaluations of the loss")
 axes[0].legend()
 plt.show()
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print(
-    "temperature scaling on this network; T, and test ECE in percent; at the optimum: T within 0.02"
-)
+print("temperature scaling on this network; T, and test ECE in percent;", end=" ")
+print("at the optimum: T within 0.02")
 print("      authors' steps       optimum of the loss")
 for name, (*_, stop) in traces.items():
     end = optima[name]
-    errors = [
-        100 * ece((test_logits / t).softmax(1), test_labels, n_bins=n_bins) for t in (stop, end)
-    ]
+    probs = [(test_logits / t).softmax(1) for t in (stop, end)]
+    errors = [100 * ece(p, test_labels, n_bins=n_bins) for p in probs]
     where = "at the optimum" if abs(stop - end) <= 0.02 else f"T {stop:.2f}  ECE {errors[0]:4.1f}"
     print(f"{name:4}  {where:20} T {end:.2f}  ECE {errors[1]:5.2f}")
 
@@ -605,35 +589,7 @@ NETWORKS = {
     "CIFAR10-LT DenseNet-40": "sctl-cifar10lt-densenet40",
     "CIFAR10-LT ResNet-110": "sctl-cifar10lt-resnet110",
 }
-ours, paper = results.load("ours"), results.load("paper")
-paper = paper[(paper["paper"] == "class_loss_scaling") & (paper["metric"] == "ece")]
-columns = ("dataset", "model", "loss")
-CELLS = {
-    network: dict(zip(columns, PUBLISHED[name], strict=True), source="author-logits")
-    for network, name in NETWORKS.items()
-}
-
-rows = []
-for (cal, cal_key), (obj, obj_key), network in product(
-    CALIBRATORS.items(), OBJECTIVES.items(), NETWORKS
-):
-    key = partial(notebook.method_key, cal_key)
-    exact = key("focal detach=True" if obj == "FL" and cal != "PTS" else obj_key)
-    ours_of = partial(notebook.number, ours, **CELLS[network])
-    theirs = partial(notebook.number, paper, **CELLS[network] | {"method": key(obj_key)})
-    rows.append(
-        {
-            "calibrator": cal,
-            "loss": obj,
-            "network": network,
-            "printed": theirs(source="printed").value,
-            "log": theirs(source="author-log").value,
-            "replay": ours_of(method=key(obj_key, solver="sctl"), metric="ece").value,
-            "exact": ours_of(method=exact, metric="ece").value,
-            "accuracy": ours_of(method=exact, metric="accuracy").value,
-        }
-    )
-cells = pd.DataFrame(rows)
+cells = stops.printed_replayed_exact(CALIBRATORS, OBJECTIVES, NETWORKS)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -664,11 +620,8 @@ apart = (their_pts["replay"] - ts["exact"]).abs().groupby("loss").max()
 print("their PTS against the exact TS for the same loss, largest difference in points:\n ", end=" ")
 print(", ".join(f"{name} {apart[name]:.3f}" for name in list(OBJECTIVES)[:-1]))
 of_ls = [ts["exact"]["LS", network] for network in NETWORKS]
-print(
-    "TS at the optimum of LS: {:.2f} on CIFAR-10, {:.2f} and {:.2f} on the long-tailed sets".format(
-        *of_ls
-    )
-)
+print("TS at the optimum of LS: {:.2f} on CIFAR-10,".format(*of_ls), end=" ")
+print("{1:.2f} and {2:.2f} on the long-tailed sets".format(*of_ls))
 
 # %% [markdown]
 # The rows that are not replayed have one thing in common: MM or CM normalisation. L-BFGS assumes a fixed function, and
@@ -678,20 +631,17 @@ print(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-NORMS = {
-    "nd": ("CTS+CLS-ND", "class_loss_scaling", 0.05),  # in points: what the processor decides
-    "mm": ("CTS+CLS-MM", "class_loss_scaling normalization=mm", 0.5),
-}
 first_network, first_logits = next(iter(NETWORKS.items()))
-for norm, (name, objective, tolerance) in NORMS.items():
-    method = {name: notebook.method_key("class_temperature_scaling", objective, solver="sctl")}
-    ends = recorded(
-        f"class_loss_scaling/nudged_{norm}",
-        partial(stops.nudged, first_logits, method),
-        available=first_logits in published(),
-        tolerance=tolerance,
-    )
-    print(f"{name}, {first_network}, test ECE:", " ".join(f"{e:.2f}" for e in ends.loc[name]), "%")
+cts = partial(notebook.method_key, "class_temperature_scaling", solver="sctl")
+NORMS = {"CTS+CLS-ND": cts(OBJECTIVES["CLS"]), "CTS+CLS-MM": cts(OBJECTIVES["CLS-MM"])}
+ends = recorded(
+    "class_loss_scaling/nudged",
+    partial(stops.nudged, first_logits, NORMS),
+    available=first_logits in published(),
+    tolerance={"CTS+CLS-ND": 0.05, "CTS+CLS-MM": 0.5},  # in points; the processor decides, too
+)
+for name, row in ends.iterrows():
+    print(f"{name}, {first_network}, test ECE:", " ".join(f"{e:.2f}" for e in row), "%")
 
 # %% [markdown]
 # An optimiser that stops early is no speciality of this code. The public code of {cite:t}`guo2017calibration` takes L-BFGS
@@ -727,18 +677,15 @@ METHODS = {
 }
 exact = cells.pivot(index=["network", "calibrator"], columns="loss", values="exact")
 share = 100 * (exact["CE"] - exact["balanced"]) / (exact["CE"] - exact["CLS"])
-table = {
-    (network, cal): notebook.errors_of(ours, METHODS[cal], **CELLS[network])
-    | {
-        "by balance alone": ""
-        if network == "CIFAR-10 DenseNet-40"
-        else f"{share[network, cal]:.0f} %"
-    }
-    for network, cal in product(NETWORKS, CALIBRATORS)
-}
-print(
-    "exact fits: test ECE in percent, with its 95 % interval, and accuracy in percent with the three in turn;"
-)
+ours, table = results.load("ours"), {}
+for (network, name), cal in product(NETWORKS.items(), CALIBRATORS):
+    cell = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
+    row = notebook.errors_of(ours, METHODS[cal], **cell, source="author-logits")
+    long_tailed = network != first_network
+    row["by balance alone"] = f"{share[network, cal]:.0f} %" if long_tailed else ""
+    table[network, cal] = row
+print("exact fits: test ECE in percent, with its 95 % interval, and", end=" ")
+print("accuracy in percent with the three in turn;")
 print("by balance alone: its share of the gain in ECE from CE to CLS")
 pd.DataFrame(table).T
 
@@ -798,9 +745,8 @@ OWN = {
 print("test ECE in percent [95 % interval]; accuracy with each of the three, percent")
 for dataset, cell in OWN.items():
     before = partial(notebook.number, ours, method="identity", **cell)
-    print(
-        f"{dataset} uncalibrated: ECE {before(metric='ece'):.2f}, accuracy {before(metric='accuracy').value:.2f}"
-    )
+    error, right = before(metric="ece"), before(metric="accuracy").value
+    print(f"{dataset} uncalibrated: ECE {error:.2f}, accuracy {right:.2f}")
 print("\nTS: difference of test ECE in points, 95 % interval of the paired bootstrap")
 for dataset in OWN:
     network = load_logits(f"{dataset}/resnet20-cross_entropy-s0")
@@ -917,24 +863,17 @@ print(f"1. lower ECE with CLS than with CE, exact fits: {lower} of {len(exact)} 
 least, most = share[tails].min(), share[tails].max()
 print(f"2. of the long-tailed gain in ECE, class balance alone brings {least:.0f} to {most:.0f} %")
 for network in tails:
-    base, balanced, scaled = acc.loc[(network, "CTS"), list(THREE)]
-    print(
-        f"3. accuracy of CTS, {network}: CE {base:.2f}, class-balanced {balanced:.2f}, CLS {scaled:.2f}"
+    ours_of = dict(
+        zip(("CE", "class-balanced", "CLS"), acc.loc[(network, "CTS"), list(THREE)], strict=True)
     )
+    print(f"3. accuracy of CTS, {network}:", ", ".join(f"{k} {v:.2f}" for k, v in ours_of.items()))
 ranks = exact.xs("TS", level="calibrator")[["CE", "LS", "FL", "CLS", "balanced"]].rank(axis=1)["LS"]
 print("4. rank of LS among five losses for TS at its optimum:\n  ", end=" ")
 print(", ".join(f"{network} {ranks[network]:.0f}" for network in NETWORKS))
-norms = (
-    exact[["CLS", "CLS-CM", "CLS-MM"]]
-    .set_axis(["ND", "CM", "MM"], axis=1)
-    .idxmin(axis=1)
-    .value_counts()
-)
-print(
-    "5. lowest ECE of the three normalisations:",
-    ", ".join(f"{name} in {n}" for name, n in norms.items()),
-    "cells",
-)
+names = {"CLS": "ND", "CLS-CM": "CM", "CLS-MM": "MM"}
+norms = exact[list(names)].idxmin(axis=1).map(names).value_counts()
+print("5. lowest ECE of the three normalisations:", end=" ")
+print(", ".join(f"{name} in {n}" for name, n in norms.items()), "cells")
 print(f"6. logged rows replayed within 0.05 points: {near.sum()} of {len(logged)}")
 
 # %% [markdown]

@@ -631,10 +631,8 @@ stored = notebook.by_loss(f"{dataset}/{model}", keys, seed=seed, budget=budget, 
 trained = {SHORT.get(key, key): data for key, data in stored.items()}
 print(f"{dataset}, {model}: {len(trained)} of {len(keys)} networks are there")
 print(" ", ", ".join(trained) or "none")
-for key in keys:
-    if key not in stored:
-        print("not run here:", SHORT.get(key, key))
-        print(" ", tables.train_command(Network(dataset, model, key, seed)))
+if missing := [key for key in keys if key not in stored]:
+    print(tables.not_run(f"{dataset}/{model}", missing, seed))
 recipes = {name: Recipe(**data.meta["recipe"]) for name, data in trained.items()}
 for common, _ in Counter(recipes.values()).most_common(1):
     odd = [f"{name} ({own.epochs} epochs)" for name, own in recipes.items() if own != common]
@@ -668,6 +666,7 @@ after.insert(0, "T by ECE", [f"{fits[f'{name} + TS'].temperature:.1f}" for name 
 after["NLL"] = [f"{comparison.of(f'{name} + TS', 'nll').value:.3f}" for name in trained]
 after["T by NLL"] = [f"{fits[f'{name} + TS by NLL'].temperature:.2f}" for name in trained]
 after["NLL as trained"] = [f"{comparison.of(name, 'nll').value:.3f}" for name in trained]
+after = after.reindex(names, fill_value=claims.NOT_RUN)
 print(after.rename_axis("after TS").to_string())
 
 # %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95 % bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}}

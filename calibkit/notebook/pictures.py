@@ -19,6 +19,7 @@ def reliability_row(
     n_bins: int = 15,
     interval: bool = True,
     histogram: bool = False,
+    curves: Mapping[str, tuple[Array, Array]] | None = None,
     columns: int | None = None,
     size: float = 3.0,
 ) -> Figure:
@@ -29,6 +30,7 @@ def reliability_row(
         n_bins: equal-width bins.
         interval: whether to draw the consistency bars.
         histogram: whether to draw, below each, where the samples are.
+        curves: title -> points (x, y) of the true calibration curve, where it is known.
         columns: diagrams a row; default: all in one. With ``histogram`` there is one row.
         size: width of a diagram, inches.
 
@@ -55,6 +57,8 @@ def reliability_row(
     for i, (title, (probs, labels)) in enumerate(samples.items()):
         ax = axes.flat[i]
         plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, interval=interval)
+        if curves and title in curves:
+            ax.plot(*curves[title], color=plots.GREEN, linewidth=2, label="truth")
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
         ax.set(title=title)

@@ -7,7 +7,7 @@ the same on every machine, and a machine that has the data checks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ def recorded(
     compute: Callable[[], pd.DataFrame],
     *,
     available: bool,
-    tolerance: float = 0.005,
+    tolerance: float | Mapping[str, float] = 0.005,
     folder: Path | None = None,
 ) -> pd.DataFrame:
     """The stored table, held against ``compute()`` where its data are available.
@@ -39,8 +39,8 @@ def recorded(
         name: ``"<chapter>/<table>"``.
         compute: measures the table: finite numbers, rows and columns named by text.
         available: whether the data are there that it needs.
-        tolerance: how far a number may lie from the stored one, in its own unit. Default: half a unit of the second
-            decimal.
+        tolerance: how far a number may lie from the stored one, in its own unit; one for all, or one a row. Default:
+            half a unit of the second decimal.
         folder: of the CSV files. Default: ``book/results/chapters`` of the checkout.
 
     Raises:
@@ -50,7 +50,8 @@ def recorded(
     chapter, _, table = name.partition("/")
     if not (chapter.isidentifier() and table.isidentifier()):
         raise expected("name", "<chapter>/<table>", repr(name))
-    check_real("tolerance", tolerance, 0.0)
+    for width in tolerance.values() if isinstance(tolerance, Mapping) else [tolerance]:
+        check_real("tolerance", width, 0.0)
     path = (folder or _folders.stored() / "chapters") / f"{chapter}.csv"
     stored = _read(path, table)
     if stored is None and not available:
@@ -67,16 +68,19 @@ def recorded(
     return stored
 
 
-def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float) -> None:
+def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float | Mapping[str, float]) -> None:
     """The first number that is not the stored one raises."""
     want, got = ([*table.index, *table.columns] for table in (stored, measured))
     if want != got:
         raise expected(name, f"a table of {want}, as it is stored", got)
-    rounding = np.abs(stored) * 10.0 ** (1 - DIGITS)
-    for row, column in np.argwhere((np.abs(measured - stored) > tolerance + rounding).to_numpy()):
+    if isinstance(tolerance, Mapping) and set(tolerance) != set(stored.index):
+        raise expected("tolerance", f"one a row, of {[*stored.index]}", [*tolerance])
+    widths = pd.Series(tolerance, index=stored.index, dtype=float)
+    allowed = (stored.abs() * 10.0 ** (1 - DIGITS)).add(widths, axis=0)  # the file rounds
+    for row, column in np.argwhere(((measured - stored).abs() > allowed).to_numpy()):
         cell = f"{name}, {stored.index[row]}, {stored.columns[column]}"
         want, got = stored.iloc[row, column], measured.iloc[row, column]
-        raise expected(cell, f"within {tolerance:g} of the stored {want:g}", f"{got:g}")
+        raise expected(cell, f"within {widths.iloc[row]:g} of the stored {want:g}", f"{got:g}")
 
 
 def _read(path: Path, table: str) -> pd.DataFrame | None:

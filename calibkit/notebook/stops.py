@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from calibkit import results
 from calibkit._checks import check_int
 from calibkit.calibrators import TemperatureScaling, calibrator
 from calibkit.fitting.replay import one_thread, replay
 from calibkit.metrics import ece
-from calibkit.networks import load_logits
+from calibkit.networks import PUBLISHED, load_logits
+from calibkit.notebook.comparisons import method_key, number
 from calibkit.objectives import Objective
 
 NUDGE = 1e-7  # of a logit: the last bit of single precision
@@ -97,6 +100,53 @@ def nudged(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
             fitted = calibrator(key).fit((data.val_logits * factor).astype(np.float32), data.val_labels)
             rows[shown][column] = 100 * ece(fitted(data.test_logits), data.test_labels)
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def printed_replayed_exact(
+    calibrators: Mapping[str, str], objectives: Mapping[str, str], networks: Mapping[str, str]
+) -> pd.DataFrame:
+    """A number of the class-loss paper three ways, from the result files: test ECE and accuracy in percent.
+
+    ``exact`` is fitted to the objective itself, except to the public code's form of the focal loss where that is
+    recorded: for all calibrators but PTS.
+
+    Args:
+        calibrators: name to show -> key.
+        objectives: name to show -> key.
+        networks: name to show -> name of published logits.
+
+    Returns:
+        DataFrame: one row a method and network, columns calibrator, loss, network, printed, log, replay, exact, and the
+        accuracy of exact; NaN where there is no number.
+
+    Example:
+        >>> networks = {"DenseNet-40": "sctl-cifar10-densenet40"}
+        >>> row = printed_replayed_exact({"TS": "temperature_scaling"}, {"LS": "label_smoothing"}, networks).iloc[0]
+        >>> row[["printed", "replay", "exact"]].round(2).tolist()
+        [0.44, 0.44, 8.73]
+    """
+    ours, paper = results.load("ours"), results.load("paper")
+    paper = paper[paper["paper"] == "class_loss_scaling"]
+    rows = []
+    for (cal, name), (loss, objective), (network, logits) in product(
+        calibrators.items(), objectives.items(), networks.items()
+    ):
+        cell = dict(zip(("dataset", "model", "loss"), PUBLISHED[logits], strict=True))
+        theirs = cell | {"metric": "ece", "method": method_key(name, objective)}
+        own = cell | {"source": "author-logits"}
+        detached = objective == "focal" and name != "pts"
+        exact = own | {"method": method_key(name, "focal detach=True" if detached else objective)}
+        replayed = own | {"method": method_key(name, objective, solver="sctl")}
+        found = {
+            "printed": number(paper, **theirs, source="printed"),
+            "log": number(paper, **theirs, source="author-log"),
+            "replay": number(ours, **replayed, metric="ece"),
+            "exact": number(ours, **exact, metric="ece"),
+            "accuracy": number(ours, **exact, metric="accuracy"),
+        }
+        values = {column: estimate.value for column, estimate in found.items()}
+        rows.append({"calibrator": cal, "loss": loss, "network": network} | values)
+    return pd.DataFrame(rows)
 
 
 def dead_at_start(logits: Tensor, seeds: Iterable[int]) -> float:

@@ -131,6 +131,23 @@ def train_command(network: Network, *options: str) -> str:
     return f"python -m calibkit train --dataset {network.dataset} --model {network.model} \\\n      {second}"
 
 
+def not_run(cell: str, losses: Iterable[str], seed: int = 0) -> str:
+    r"""Which losses have no network of a data set and model, and what trains one of them.
+
+    Example:
+        >>> print(not_run("cifar10/resnet20", ["mbls", "acls margin=8"]))
+        not run here: mbls, acls margin=8
+        each by
+          python -m calibkit train --dataset cifar10 --model resnet20 \
+              --loss LOSS
+        >>> not_run("cifar10/resnet20", [])
+        ''
+    """
+    command = train_command(Network(*cell.split("/"), "LOSS", seed))
+    missing = ", ".join(losses)
+    return f"not run here: {missing}\neach by\n  {command}" if missing else ""
+
+
 def absent_networks(
     compared: pd.DataFrame, loss: str, *, ours: pd.DataFrame | None = None, pretrained: Container[str] = ()
 ) -> str:

@@ -76,7 +76,7 @@ def test_every_method_on_every_network_as_by_hand():
         assert both.of(name).value == pytest.approx(ece(probs[name], labels, n_bins=10), abs=1e-12)
     change = notebook.differences(both, [("soft", "sharp"), ("sharp + TS", "sharp")])
     assert list(change) == ["soft minus sharp", "sharp + TS minus sharp"]
-    low, high = bootstrap_difference(probs["soft"], probs["sharp"], labels, ["ece"], n_bins=10, n_resamples=50, seed=4)[
+    low, high = bootstrap_difference(probs["sharp"], probs["soft"], labels, ["ece"], n_bins=10, n_resamples=50, seed=4)[
         "ece"
     ]
     value = ece(probs["soft"], labels, n_bins=10) - ece(probs["sharp"], labels, n_bins=10)

@@ -76,7 +76,7 @@ def test_twice_has_equal_axes_and_a_diagonal(ax):
     curves.twice([0.5, 2.0], [0.4, 4.0], ax=ax)
     points, diagonal = ax.lines
     assert (points.get_xdata().tolist(), points.get_ydata().tolist()) == ([0.5, 2.0], [0.4, 4.0])
-    assert diagonal.get_xdata() == diagonal.get_ydata() == pytest.approx([0.36, 4.4])
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == pytest.approx([0.36, 4.4])
     assert [t.get_text() for t in ax.get_xticklabels()] == [t.get_text() for t in ax.get_yticklabels()]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0.5", "1", "1.5", "2", "3"]
 

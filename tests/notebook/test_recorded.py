@@ -1,12 +1,15 @@
 """Recorded tables: the stored numbers are shown, and held against the data where these are."""
 
+import csv
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from calibkit.notebook.recorded import recorded
 
+ROOT = Path(__file__).resolve().parents[2]
 TABLE = pd.DataFrame({"ECE, %": [0.946324, 6.09883], "T": [2.88256, 3.08996]}, index=["CIFAR-10", "CIFAR10-LT, tail"])
 STORED = """\
 table,row,column,value
@@ -48,6 +51,26 @@ def test_another_number_is_refused_and_named(folder, sign):
     with pytest.raises(ValueError, match=re.escape(message)):
         recorded("page/stop", lambda: other, available=True, folder=folder)
     assert (folder / "page.csv").read_text() == STORED
+
+
+def test_each_row_may_have_a_tolerance_of_its_own(folder):
+    other = TABLE.copy()
+    other.loc["CIFAR10-LT, tail", "T"] += 0.1
+    for width, refused in ((0.2, False), (0.05, True)):
+        tolerance = {"CIFAR-10": 0.0, "CIFAR10-LT, tail": width}
+        if refused:
+            with pytest.raises(ValueError, match="within 0.05 of the stored 3.08996"):
+                recorded("page/stop", lambda: other, available=True, tolerance=tolerance, folder=folder)
+        else:
+            recorded("page/stop", lambda: other, available=True, tolerance=tolerance, folder=folder)
+    with pytest.raises(ValueError, match="Expected `tolerance` to be one a row"):
+        recorded("page/stop", lambda: TABLE, available=True, tolerance={"CIFAR-10": 0.1}, folder=folder)
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, {"CIFAR-10": float("nan")}])
+def test_a_tolerance_is_a_number(folder, tolerance):
+    with pytest.raises(ValueError, match="Expected `tolerance` to be a number"):
+        recorded("page/stop", never, available=False, tolerance=tolerance, folder=folder)
 
 
 @pytest.mark.parametrize("other", [TABLE.iloc[::-1], TABLE[["T"]], TABLE.rename(columns={"T": "temperature"})])
@@ -101,3 +124,17 @@ def test_another_file_is_refused(folder):
     (folder / "page.csv").write_text("table,row,value\nstop,a,1\n")
     with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
         recorded("page/stop", never, available=False, folder=folder)
+
+
+def test_what_chapters_ask_for_is_stored_and_nothing_else():
+    asked = {
+        name
+        for source in (ROOT / "notebooks").glob("*.py")
+        for name in re.findall(r"recorded\(\s*\"(.*?)\"", source.read_text())
+    }
+    stored = {
+        f"{path.stem}/{row['table']}"
+        for path in (ROOT / "book" / "results" / "chapters").glob("*.csv")
+        for row in csv.DictReader(path.read_text().splitlines())
+    }
+    assert asked == stored and "class_loss_scaling/balance" in asked

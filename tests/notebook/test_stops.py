@@ -1,0 +1,81 @@
+"""Where public optimisers stop: against the replayed fits, and on data whose answer is known."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import Logits, TemperatureScaling, ece
+from calibkit.fitting.replay import scale
+from calibkit.notebook import stops
+from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
+
+
+@pytest.mark.parametrize("objective", [NLL(), LabelSmoothing(), Focal(), ClassLossScaling()], ids=repr)
+def test_a_trace_ends_where_the_replayed_fit_ends(objective, overconfident):
+    path = stops.trace(objective, *overconfident)
+    assert path[0] == 1.0
+    assert path[-1] == float(scale(objective, *overconfident, 1))
+    assert len(path) > 10 and path[1] > 1.0  # the network is over-confident
+
+
+def test_guo_stops_after_two_hundred_steps_on_its_way(overconfident):
+    z, y = overconfident
+    stop, optimum = stops.guo_temperature(z, y), TemperatureScaling().fit(z, y).temperature
+    assert optimum == pytest.approx(3.0, rel=0.05)
+    assert 1.5 < stop < optimum
+    assert stops.guo_temperature(z * (1.5 / optimum), y) == pytest.approx(1.5, abs=0.01)  # it starts at the optimum
+
+
+def test_the_number_of_threads_stays(overconfident):
+    before = torch.get_num_threads()
+    stops.guo_temperature(*overconfident)
+    assert torch.get_num_threads() == before
+
+
+@pytest.fixture
+def stored(overconfident, tmp_path):
+    z, y = (x.numpy() for x in overconfident)
+    return str(
+        Logits(z[:2000].astype(np.float32), y[:2000], z[2000:].astype(np.float32), y[2000:]).save(tmp_path / "z.npz")
+    )
+
+
+def test_table_of_stops_and_optima(stored):
+    data = Logits.load(stored)
+    (row,) = stops.guo_stops({"drawn": stored}).to_dict("index").values()
+    for where, t in (
+        ("stop", stops.guo_temperature(*map(torch.from_numpy, data.val))),
+        ("optimum", TemperatureScaling().fit(*data.val).temperature),
+    ):
+        probs = torch.from_numpy(data.test_logits).double().div(t).softmax(1)
+        assert row[f"T {where}"] == t
+        assert row[f"ECE {where}"] == pytest.approx(100 * ece(probs, torch.from_numpy(data.test_labels)), abs=1e-9)
+
+
+def test_a_nudge_moves_an_exact_fit_by_nothing(stored):
+    table = stops.nudged(stored, {"TS": "temperature_scaling", "CTS": "class_temperature_scaling:nll"})
+    assert table.index.tolist() == ["TS", "CTS"] and table.columns.tolist() == ["less", "as it is", "more"]
+    assert (table.sub(table["as it is"], axis=0).abs().to_numpy() < 1e-3).all()
+    data = Logits.load(stored)
+    probs = TemperatureScaling().fit(*data.val)(data.test_logits)
+    assert table.loc["TS", "as it is"] == pytest.approx(100 * ece(probs, data.test_labels))
+
+
+def test_share_of_dead_networks_is_the_mean_over_seeds():
+    z = torch.randn(200, 12, generator=torch.manual_seed(0)) * 3
+    each = [stops.dead_at_start(z, [seed]) for seed in range(30)]
+    assert set(each) == {0.0, 1.0}
+    state = torch.get_rng_state()
+    assert stops.dead_at_start(z, range(30)) == pytest.approx(np.mean(each))
+    assert torch.equal(torch.get_rng_state(), state)
+    # what only the ten largest logits decide does not change with the others
+    assert stops.dead_at_start(torch.cat([z.topk(10, 1).values, -50 + z[:, :2]], 1), range(30)) == np.mean(each)
+
+
+def test_all_samples_alike_are_one_number():
+    assert stops.dead_at_start(torch.ones(5, 3), range(3)) == 1.0
+
+
+def test_a_seed_below_zero_is_refused():
+    with pytest.raises(ValueError, match="Expected `seeds` to be"):
+        stops.dead_at_start(torch.ones(5, 3), [-1])

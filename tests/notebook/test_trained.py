@@ -1,0 +1,93 @@
+"""A trained network with its images: the stored one, its images, and the fits that are kept."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import Network, NeuralClamping, data
+from calibkit.logits import Logits
+from calibkit.networks import zoo
+from calibkit.notebook.trained import trained
+
+DIGITS = Network("digits", "small_cnn")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return trained(DIGITS)
+
+
+def test_stored_weights_give_the_stored_logits(digits):
+    stored = Logits.load(zoo()[str(DIGITS)])
+    assert stored.meta["budget"] == "smoke" and next(digits.model.parameters()).dtype == torch.float64
+    for (images, labels), held_out in ((digits.val, stored.val), (digits.test, stored.test)):
+        np.testing.assert_allclose(digits.logits(images), held_out.logits, rtol=0, atol=1e-9)
+        assert (labels == held_out.labels).all()
+
+
+def test_images_are_normalised_by_the_numbers_of_the_data_set(digits):
+    spec, inputs = data.DATASETS["digits"], data.load_split("digits", "test").inputs
+    by_hand = (inputs[:, None, :, :, 0] / 255 - spec.mean[0]) / spec.std[0]
+    np.testing.assert_allclose(digits.test[0].numpy(), by_hand, rtol=0, atol=1e-12)
+    low, high = digits.input_range
+    assert digits.val[0].min().item() == pytest.approx(low[0]) and digits.val[0].max().item() == pytest.approx(high[0])
+
+
+def test_logits_of_moved_images(digits):
+    images = digits.test[0][:7]
+    delta = np.full((1, 8, 8), 0.25)
+    with torch.no_grad():
+        wanted = digits.model(images + 0.25).numpy()
+    np.testing.assert_allclose(digits.logits(images, delta), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(digits.logits(images, 0.25), wanted, rtol=0, atol=1e-12)
+
+
+def test_fits_are_kept_where_a_folder_is_given_and_never_confused(digits, tmp_path, monkeypatch):
+    keeping = replace(digits, folder=tmp_path / "fits")
+    options = {"epochs": 1, "batch_size": 100}
+    first = keeping.clamp(NeuralClamping(**options))
+    (file,) = keeping.folder.iterdir()
+    np.testing.assert_array_equal(first.delta, digits.clamp(NeuralClamping(**options)).delta)
+
+    keeping.clamp(NeuralClamping(**options, seed=1))
+    replace(keeping, digest="of other weights").clamp(NeuralClamping(**options))
+    assert len(list(keeping.folder.iterdir())) == 3
+
+    monkeypatch.setattr(NeuralClamping, "fit", lambda *_: pytest.fail("fitted again"))
+    again = keeping.clamp(NeuralClamping(**options))
+    assert again.temperature == first.temperature and (again.delta == first.delta).all()
+    assert file.exists()
+
+
+def test_what_the_budget_lacks_is_trained_there(monkeypatch, tmp_path):
+    """A network of the smoke budget that is not stored: trained once, in the folder of its budget."""
+    monkeypatch.setattr("calibkit._folders.runs", lambda budget: tmp_path / budget)
+    seen = []
+
+    def train(network, budget, **how):
+        seen.append((str(network), budget, how))
+        folder = network.folder(budget)
+        folder.mkdir(parents=True)
+        (folder / "weights.npz").write_bytes(DIGITS.weights().read_bytes())
+
+    monkeypatch.setattr(Network, "train", train)
+    found = trained(DIGITS.with_seed(7), device="cpu")
+    assert seen == [("digits/small_cnn-cross_entropy-s7", "smoke", {"device": "cpu"})]
+    assert found.folder is None  # nothing is kept at the smoke budget
+
+
+def test_a_device_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="Expected `device`"):
+        trained(DIGITS, device="gpu")
+
+
+def test_networks_of_the_smoke_budget_are_not_recorded(monkeypatch):
+    asked = []
+    monkeypatch.setattr("calibkit.results.record.record", lambda name, **_: asked.append(name) or 0)
+    import calibkit.results.record as recording
+
+    recording.record_all()
+    assert str(DIGITS) in zoo() and str(DIGITS) not in asked
+    assert {name for name in zoo()} - set(asked) == {str(DIGITS)}
