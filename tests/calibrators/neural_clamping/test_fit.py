@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from torch import nn
 
 from calibkit.calibrators import load_calibrator
-from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient
+from calibkit.calibrators.neural_clamping import NeuralClamping
 from calibkit.objectives import ClassLossScaling, Focal
 
 
