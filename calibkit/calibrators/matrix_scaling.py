@@ -30,7 +30,8 @@ class MatrixScaling(AffineCalibrator):
         weights: (K, K) float64 W; row k gives the calibrated logit of class k.
         bias: (K,) float64 b.
         chosen_lam: lambda used; infinite where it is temperature scaling.
-        fell_back: whether temperature scaling was at least as good in cross-validation. Then it is the fit.
+        fell_back: whether the fit is temperature scaling, which was at least as good in cross-validation or by the
+            objective itself.
         cv_loss: lowest criterion over lambda; NaN without cross-validation.
         cv_loss_temperature: the criterion of temperature scaling on the same folds.
 

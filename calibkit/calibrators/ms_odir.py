@@ -33,7 +33,8 @@ class MSODIR(AffineCalibrator):
         bias: (K,) float64 b.
         chosen_lam: lambda used; infinite where the fit is temperature scaling.
         chosen_mu: mu used; infinite where the fit is temperature scaling.
-        fell_back: whether temperature scaling was at least as good in cross-validation. Then W = I / T and b = 0.
+        fell_back: whether the fit is temperature scaling, which was at least as good in cross-validation or by the
+            objective itself. Then W = I / T and b = 0.
         cv_loss: lowest criterion over lambda and mu; NaN without cross-validation.
         cv_loss_temperature: the criterion of temperature scaling on the same folds.
 

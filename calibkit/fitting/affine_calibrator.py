@@ -66,11 +66,11 @@ class AffineCalibrator(Calibrator):
             self.cv_loss_temperature = folds.temperature_loss
             self.fell_back = folds.temperature_loss <= self.cv_loss
             x = torch.stack(folds.latest).mean(0)
+        if not self.fell_back:
+            x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
+            self.fell_back = no_worse(objective, z, labels, x, start, affine.apply) is start
         if self.fell_back:
             x, strengths = start, (math.inf,) * len(given)
-        else:
-            x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
-            x = no_worse(objective, z, labels, x, start, affine.apply)
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
         columns = x.T.cpu().numpy()
