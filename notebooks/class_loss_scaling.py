@@ -34,7 +34,7 @@
 # is an optimiser that stopped early.
 
 # %% tags=["parameters"]
-logits = "cifar10/resnet20-cross_entropy-s0"  # a name of the logits zoo, or a path to a Logits file (.npz)
+logits = "cifar10/resnet20-cross_entropy-s0"  # of the logits zoo, or a path to an npz
 n_bins = 15  # bins of ECE
 ratio = 0.1  # size of the smallest class over that of the largest, in the long-tailed experiment
 n_draws = 10  # long-tailed subsets
@@ -147,7 +147,7 @@ for name, values in bars.items():
 
 # %%
 def state(u):
-    """Total loss, spread of the class losses, and ECE of the validation samples, at the logits u."""
+    """Total loss, spread of the class losses and ECE of the validation samples at the logits u."""
     return {
         "total loss": float(F.cross_entropy(u, val_labels)),
         "std of class losses": float(class_losses(u).std(correction=0)),
@@ -700,7 +700,7 @@ pd.DataFrame(table).T
 # %%
 # NBVAL_CHECK_OUTPUT
 def steps(network, cal, **options):
-    """Paired differences of test ECE, in points: class balance less CE, and CLS less class balance."""
+    """Paired differences of test ECE, in points: balanced less CE, and CLS less balanced."""
     methods, _ = notebook.side_by_side({"": network}, METHODS[cal], ["ece"], **options)
     return notebook.differences(methods, [(obj, base) for base, obj in pairwise(THREE)])
 

@@ -30,7 +30,7 @@
 # paper does not: how much of the gain on the 5,000 images that chose the temperatures is left on new images?
 
 # %% tags=["parameters"]
-logits = "cifar100/resnet20-cross_entropy-s0"  # a name of the logits zoo, or a path to a Logits file (.npz)
+logits = "cifar100/resnet20-cross_entropy-s0"  # of the logits zoo, or a path to an npz
 n_bins = 15  # bins of ECE, for the search and for the report
 grid_step = 0.1  # spacing of the temperatures that are tried
 grid_max = 10.0  # largest temperature that is tried
@@ -72,8 +72,8 @@ from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureS
 from calibkit.fitting.greedy import greedy_search
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
 from calibkit.metrics.comparison import Comparison
-from calibkit.networks import load_logits, published
-from calibkit.notebook import claims, curves, pictures, tables
+from calibkit.networks import published
+from calibkit.notebook import claims, curves, pictures, stops, tables
 from calibkit.notebook.recorded import recorded
 
 pd.set_option("display.max_rows", None, "display.max_colwidth", None)  # whole tables and keys
@@ -121,7 +121,7 @@ print(notebook.facts(data))
 
 # %%
 def class_errors(probs, labels):
-    """Per class: accuracy, ECE_j, its two parts, and the two parts summed over classes in each bin."""
+    """Accuracy of each class (K,), and the two parts of its error in each bin (2, K, n_bins)."""
     n_classes = probs.shape[1]
     parts = np.zeros((2, n_classes, n_bins))
     for j in range(n_classes):
@@ -149,8 +149,8 @@ for ax, letter, (name, values), color in zip(axes, "abc", errors.items(), colors
     plots.class_scatter(class_accuracy, values, ax=ax, color=color).set(title=f"({letter}) {name}")
 by_bin = dict(zip(("under", "over"), parts.sum(1), strict=True))
 pictures.grouped_bars(range(n_bins), by_bin, ax=axes[3], colors=(plots.BLUE, plots.RED))
-edges = np.linspace(-0.5, n_bins - 0.5, 6)
-axes[3].set_xticks(edges, [f"{t:.1f}" for t in np.linspace(0, 1, 6)])
+ticks = np.linspace(0, 1, 6)
+axes[3].set_xticks(ticks * n_bins - 0.5, [f"{t:.1f}" for t in ticks])
 axes[3].set(title="(d) by bin, all classes", xlabel="probability of the class")
 plt.show()
 
@@ -257,13 +257,9 @@ def naive_search(z, y, sweeps):
 
 few = np.random.default_rng(seed).choice(len(val_labels), 200, replace=False)
 small_logits, small_labels = val_logits[few][:, :6].astype(float), val_labels[few] % 6
-fast = ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=2).fit(
-    small_logits, small_labels
-)
-print(
-    "same temperatures:",
-    np.array_equal(fast.temperatures, naive_search(small_logits, small_labels, 2)),
-)
+fast = ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=2)
+found = fast.fit(small_logits, small_labels).temperatures
+print("same temperatures:", np.array_equal(found, naive_search(small_logits, small_labels, 2)))
 
 # %% [markdown]
 # ## Experiment
@@ -305,12 +301,13 @@ outcome.round(2)
 
 # %%
 # NBVAL_CHECK_OUTPUT
-of_ece = [
-    ("TS by ECE", "TS by NLL"),
-    ("CTS", "TS by ECE"),
-    ("U-CTS", "CTS"),
-    ("CTS by NLL", "TS by NLL"),
+steps = [
+    ("TS by NLL", "TS by ECE"),
+    ("TS by ECE", "CTS"),
+    ("CTS", "U-CTS"),
+    ("TS by NLL", "CTS by NLL"),
 ]
+of_ece = [(name, base) for base, name in steps]
 of_accuracy = [(name, "uncalibrated") for name in ("CTS", "U-CTS", "CTS by NLL")]
 paired = {
     metric: notebook.differences(comparison, pairs, metric)
@@ -329,9 +326,8 @@ for metric, changes in paired.items():
 # {numref}`fig-cts-reliability` is the paper's Figure 2: the same network three times.
 
 # %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}}
-shown = {
-    name: (fits[name](test_logits), test_labels) for name in ("uncalibrated", "TS by ECE", "CTS")
-}
+names = ("uncalibrated", "TS by ECE", "CTS")
+shown = {name: (fits[name](test_logits), test_labels) for name in names}
 pictures.reliability_row(shown, n_bins=n_bins)
 plt.show()
 
@@ -343,9 +339,7 @@ plt.show()
 
 # %%
 cts, start = fits["CTS"], fits["TS by ECE"].temperature
-history = (
-    cts.history
-)  # rows (sweep, class, temperature, validation ECE): the start, then every accepted step
+history = cts.history  # rows (sweep, class, temperature, validation ECE), the start first
 val_curve = 100 * history[:, 3]
 assert (np.diff(val_curve) < 0).all(), "validation ECE must fall with every accepted step"
 
@@ -353,15 +347,13 @@ temperatures = np.full((len(history), K), start)  # after each step
 for step, (_, class_index, temperature, _) in enumerate(history[1:], 1):
     temperatures[step:, int(class_index)] = temperature
 
-
-def scaled(z, step):
-    """Probabilities after a step."""
-    return (torch.as_tensor(z).double() / torch.as_tensor(temperatures[step])).softmax(1)
-
-
 steps = np.unique(np.linspace(0, len(history) - 1, min(len(history), 40)).astype(int))
-test_curve = [100 * ece(scaled(test_logits, i), test_labels, n_bins=n_bins) for i in steps]
-val_accuracy = [accuracy(scaled(val_logits, i), val_labels) for i in steps]
+on_val, on_test = (
+    [(torch.as_tensor(z).double() / torch.as_tensor(t)).softmax(1) for t in temperatures[steps]]
+    for z in (val_logits, test_logits)
+)
+test_curve = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in on_test]
+val_accuracy = [accuracy(probs, val_labels) for probs in on_val]
 assert (np.diff(val_accuracy) >= 0).all(), "validation accuracy must not fall"
 
 # %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}}
@@ -400,32 +392,26 @@ for split in range(n_splits):
                 error = ece(method(pool_logits[images]), pool_labels[images], n_bins=n_bins)
                 draws.append((name, part, n, split, 100 * error))
 names = ["method", "part", "n", "split", "ECE"]
-errors_by_size = pd.DataFrame(draws, columns=names).pivot(
-    index=names[:3], columns="split", values="ECE"
-)
+draws = pd.DataFrame(draws, columns=names)
+errors_by_size = draws.pivot(index=["method", "part", "n"], columns="split", values="ECE")
 
 # %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 for name, color in (("TS by ECE", plots.BLACK), ("CTS", plots.RED)):
-    held_out, fitted = (
-        errors_by_size.loc[name, part].loc[sizes] for part in ("held out", "fitted")
-    )
+    held_out, fitted = (errors_by_size.loc[name, part] for part in ("held out", "fitted"))
     pictures.mean_band(sizes, held_out, ax=ax, color=color, label=f"{name}, held out")
-    ax.plot(
-        sizes, fitted.mean(axis=1), ":", color=color, linewidth=0.8, label=f"{name}, fitted images"
-    )
+    label = f"{name}, fitted images"
+    ax.plot(sizes, fitted.mean(axis=1), ":", color=color, linewidth=0.8, label=label)
 ax.set(xscale="log", xlabel="images that choose the temperatures", ylabel="ECE (%)", ylim=(0, None))
 ax.set_xticks(sizes, [str(n) for n in sizes])
 ax.minorticks_off()
 ax.legend()
 plt.show()
-cts_errors, ts_errors = (
-    errors_by_size.loc[name, "held out", n_val] for name in ("CTS", "TS by ECE")
-)
 
 # %%
 # NBVAL_CHECK_OUTPUT
-gain = cts_errors - ts_errors
+held_out = errors_by_size.xs(("held out", sizes[-1]), level=["part", "n"])
+gain = held_out.loc["CTS"] - held_out.loc["TS by ECE"]
 print(f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:")
 print(" ".join(f"{value:+.2f}" for value in gain))
 
@@ -441,9 +427,8 @@ halves = [search().fit(val_logits[i], val_labels[i]).temperatures for i in parts
 _, axes = plt.subplots(1, 2, figsize=(8, 3.2))
 plots.class_scatter(class_accuracy, cts.temperatures, ax=axes[0], reference=start)
 axes[0].set_ylabel("temperature")
-curves.twice(*halves, ax=axes[1]).set(
-    xlabel="temperature from one half", ylabel="from the other half"
-)
+curves.twice(*halves, ax=axes[1])
+axes[1].set(xlabel="temperature from one half", ylabel="from the other half")
 plt.show()
 alike = {
     "temperature against class accuracy": (class_accuracy, cts.temperatures),
@@ -463,12 +448,12 @@ for name, (x, y) in alike.items():
 # NBVAL_CHECK_OUTPUT
 ours, paper = results.load("ours"), results.load("paper")
 network = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy"}
-theirs = network | {
+theirs = {
     "paper": "class_loss_scaling",
     "table": "1",
     "source": "printed",
     "metric": "ece",
-}
+} | network
 rows = {}
 for method in (
     "identity",
@@ -501,20 +486,14 @@ print(pd.DataFrame(rows).T.to_string())
 
 # %%
 # NBVAL_CHECK_OUTPUT
-def optimum_and_stop(name):
-    """Temperature and test ECE of TS at the optimum, and where the authors' optimiser stops."""
-    other, rows = load_logits(name), {}
-    for shown, solver in (("optimum", "exact"), ("authors' optimiser", "sctl")):
-        method = TemperatureScaling(solver=solver).fit(*other.val)
-        error = 100 * ece(method(other.test_logits), other.test_labels)
-        rows[shown] = {"T": method.temperature, "ECE": error}
-    return pd.DataFrame(rows).T
-
-
 name = "sctl-cifar10-densenet40"
+methods = {
+    "optimum": "temperature_scaling",
+    "authors' optimiser": "temperature_scaling solver=sctl",
+}
 fitted = recorded(
     "class_temperature_scaling/stop",
-    partial(optimum_and_stop, name),
+    partial(stops.temperatures, name, methods),
     available=name in published(),
     tolerance=0.02,
 )
@@ -622,9 +601,8 @@ print(f"from {gain.min():+.2f} to {gain.max():+.2f}")
 print(f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points,", end=" ")
 print(f"on new ones by {-change.value:.2f}")
 for name in ("CTS", "U-CTS"):
-    print(
-        f"3. test accuracy after {name}: {paired['accuracy'][f'{name} minus uncalibrated']:+.2f} points"
-    )
+    lost = paired["accuracy"][f"{name} minus uncalibrated"]
+    print(f"3. test accuracy after {name}: {lost:+.2f} points")
 late = sum(sweep > 1 for sweep in sweeps)
 print(f"4. accepted steps after the first sweep: {late} of {len(sweeps)}")
 

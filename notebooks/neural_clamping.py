@@ -273,7 +273,8 @@ scaled = {
 for name, ts in scaled.items():
     mean_logit = (ts(val_z) * val_z).sum(1).mean()
     residual = mean_logit - val_z[np.arange(len(val_y)), val_y].mean()
-    print(f"T that minimises the {name:22} T = {ts.temperature:.3f}   residual {residual:+.3f}")
+    found = f"T = {ts.temperature:.3f}   residual of the constraint {residual:+.3f}"
+    print(f"T that minimises the {name:22} {found}")
 low_y = np.argsort(z, axis=1)[:, 2]
 lowest = 1 / max_entropy(z, low_y)[1]
 print(f"labels with the third smallest logits: 1 / multiplier {lowest:.2f}")
@@ -411,9 +412,8 @@ def room():
 
 here = data.available("cifar10") and data.available("cifar100")
 for name, of in recorded("neural_clamping/room", room, available=here).iterrows():
-    print(
-        f"{name}: {of['room']:.2f} % of the inputs leave any room, over {of['images']:.0f} images"
-    )
+    n = f"{of['images']:.0f} calibration images"
+    print(f"{name}: {of['room']:.2f} % of the inputs leave any room, over {n}")
 
 # %% [markdown]
 # On digits, the corner pixels are never inked, and there is room. On thousands of photographs there is almost none:
@@ -681,7 +681,7 @@ both.assign(text=text).pivot(index="method", columns="metric", values="text")[FI
 #
 # Table 2 is ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It needs the 50,000 validation images
 # (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val test`, and the weights of
-# the three networks, which torchvision distributes, as `runs/imagenet/resnet101-cross_entropy-s0/weights.npz`. The
+# the three networks, which torchvision distributes, as `runs/paper/imagenet/resnet101-cross_entropy-s0/weights.npz`. The
 # command is then the one above with `-p budget paper -p network imagenet/resnet101-cross_entropy-s0`. Until somebody
 # runs it, its rows stand as printed.
 

@@ -86,6 +86,20 @@ def guo_stops(networks: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def temperatures(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
+    """Temperature, and test ECE in percent, of methods that have one.
+
+    Args:
+        name: of the logits.
+        methods: name to show -> key of a calibrator.
+    """
+    data, rows = load_logits(name), {}
+    for shown, key in methods.items():
+        fitted = calibrator(key).fit(*data.val)
+        rows[shown] = {"T": fitted.temperature, "ECE": 100 * ece(fitted(data.test_logits), data.test_labels)}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
 def nudged(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
     """Test ECE in percent of methods whose validation logits are multiplied by 1 - 1e-7, 1 and 1 + 1e-7.
 
@@ -122,8 +136,8 @@ def printed_replayed_exact(
     Example:
         >>> networks = {"DenseNet-40": "sctl-cifar10-densenet40"}
         >>> row = printed_replayed_exact({"TS": "temperature_scaling"}, {"LS": "label_smoothing"}, networks).iloc[0]
-        >>> row[["printed", "replay", "exact"]].round(2).tolist()
-        [0.44, 0.44, 8.73]
+        >>> f"{row['printed']:.2f} {row['replay']:.2f} {row['exact']:.2f}"
+        '0.44 0.44 8.73'
     """
     ours, paper = results.load("ours"), results.load("paper")
     paper = paper[paper["paper"] == "class_loss_scaling"]

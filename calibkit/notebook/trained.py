@@ -58,12 +58,12 @@ class Trained:
 
 
 def trained(network: Network, budget: str = "smoke", device: str = "auto") -> Trained:
-    """A network of images with its weights: those stored or trained at the budget, else trained now.
+    """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
 
     Above "smoke" its fits are kept beside its training, so that a killed notebook goes on where it was.
 
     Args:
-        network: which; its weights are stored, or a recipe trains it.
+        network: which. Weights from elsewhere are found as ``weights.npz`` in :meth:`calibkit.networks.Network.folder`.
         budget: one of ``BUDGETS``; see :meth:`calibkit.networks.Network.find`.
         device: where it runs: "cpu", "cuda", or "auto", a GPU where there is one, but at the budget "smoke".
 
@@ -80,10 +80,10 @@ def trained(network: Network, budget: str = "smoke", device: str = "auto") -> Tr
     check_choice("device", device, ("auto", "cpu", "cuda"))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() and budget != "smoke" else "cpu"
-    weights = network.weights(budget)
-    if weights is None:
+    own = network.folder(budget) / "weights.npz"
+    weights = network.weights(budget) or own
+    if not weights.exists():
         network.train(budget, device=device)
-        weights = network.folder(budget) / "weights.npz"
     spec, splits = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
     floats = next(array for array in read_npz(weights).values() if array.dtype.kind == "f")
     dtype = torch.from_numpy(floats).dtype

@@ -60,7 +60,8 @@ def test_silence_is_the_share_of_samples_within_the_margin():
     z = torch.tensor([[1.0, 0.0], [5.0, 0.0], [0.0, 1.5], [0.0, 9.0]], dtype=torch.float64)
     loss(z, torch.zeros(4).long())
     loss(z[:1], torch.zeros(1).long())
-    assert shares == [0.5, 1.0]
+    loss(torch.tensor([[5.0, 4.0, 0.0]], dtype=torch.float64), torch.zeros(1).long())  # one class of three is pushed
+    assert shares == [0.5, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "label_smoothing", "mbls"])

@@ -21,6 +21,7 @@ def test_a_row_shows_classes_and_confidence_of_the_chosen_images(path):
     classes, confidence = (ax.get_images()[0].get_array() for ax in axes[2:])
     np.testing.assert_array_equal(classes, [[8, 9], [10, 11]])
     np.testing.assert_allclose(confidence, (255 - classes) / 255)
+    assert axes[3].get_images()[0].get_clim() == (0, 1)  # one scale for all: that of the bar
     plt.close(figure)
 
 

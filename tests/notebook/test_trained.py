@@ -78,6 +78,17 @@ def test_what_the_budget_lacks_is_trained_there(monkeypatch, tmp_path):
     assert found.folder is None  # nothing is kept at the smoke budget
 
 
+def test_weights_from_elsewhere_are_taken_from_the_folder_of_the_network(monkeypatch, tmp_path):
+    monkeypatch.setattr("calibkit._folders.runs", lambda budget: tmp_path / budget)
+    monkeypatch.setattr(Network, "train", lambda *_, **__: pytest.fail("trained"))
+    network = DIGITS.with_seed(8)
+    network.folder("paper").mkdir(parents=True)
+    (network.folder("paper") / "weights.npz").write_bytes(DIGITS.weights().read_bytes())
+    found = trained(network, "paper", "cpu")
+    assert found.folder == network.folder("paper") / "neural_clamping"
+    assert (found.test[1] == found.logits(found.test[0]).argmax(1)).mean() == pytest.approx(482 / 497)
+
+
 def test_a_device_that_is_none_is_refused():
     with pytest.raises(ValueError, match="Expected `device`"):
         trained(DIGITS, device="gpu")
