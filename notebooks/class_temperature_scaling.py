@@ -514,9 +514,7 @@ for shown, row in fitted.iterrows():
 print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval]")
 print(f"{'':16}{'fitted on validation':44}fitted on test")
 print(f"{'':16}{'TS':8}{'CTS':8}{'CTS less TS':28}{'TS':8}CTS")
-networks = notebook.by_loss(
-    "tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"]
-)
+networks = notebook.by_loss("tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"])
 for loss, tiny in networks.items():
     found = {
         f"{name} {part}": cls("ece").fit(*images)
@@ -545,14 +543,13 @@ for loss, tiny in networks.items():
 # ### Table I: before, one temperature, one a class
 
 # %%
-stand_in = {"resnet110": "resnet20", "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20"}
-tables.paper_table("class_temperature_scaling", "I", "method", stand_in=stand_in)
+tables.paper_table("class_temperature_scaling", "I", "method")
 
 # %% [markdown]
 # ### Table II: with and without the accuracy constraint
 
 # %%
-tables.paper_table("class_temperature_scaling", "II", "method", stand_in=stand_in)
+tables.paper_table("class_temperature_scaling", "II", "method")
 
 # %% [markdown]
 # ### Table III: against other scalers, 25 bins

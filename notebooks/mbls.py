@@ -912,17 +912,12 @@ claims.table(found, "found (points of ECE or accuracy)")
 ours = results.load("ours")
 as_named = {"mbls margin=0 weight=0.05": "mbls margin=0"}  # as the paper names it
 ours["loss"] = ours["loss"].replace(as_named)
-STAND_IN = {
-    "cifar10/resnet50": "resnet20",
-    "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
-    "deeplabv3_resnet34": "camvid/deeplabv3_resnet34",
-}
 FROM_IMAGENET = ("cub200", "voc2012", "vit")  # where the paper starts from ImageNet weights
 
 
 def paper_table(number):
     """One table of the paper beside ours, and what trains the networks that are absent."""
-    compared = results.compare("mbls", number, ours=ours, stand_in=STAND_IN)
+    compared = results.compare("mbls", number, ours=ours)
     display(results.table(compared, wide="loss").rename(columns=SHORT))
     print(tables.absent_networks(compared, "mbls", ours=ours, pretrained=FROM_IMAGENET))
 
@@ -1103,7 +1098,7 @@ paper_table("8")
 # All verdicts of this paper, by table:
 
 # %%
-every = results.compare("mbls", ours=ours, stand_in=STAND_IN)
+every = results.compare("mbls", ours=ours)
 counts = every.groupby("table")["verdict"].value_counts().unstack(fill_value=0)
 counts = counts.reindex(columns=list(results.VERDICTS), fill_value=0)
 counts.assign(printed=every.groupby("table").size())
