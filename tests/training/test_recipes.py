@@ -2,6 +2,8 @@
 
 import pytest
 
+from calibkit.logits import Logits
+from calibkit.networks import zoo
 from calibkit.training import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
 
 #: Of each paper's own training: epochs, batch size, first learning rate, epochs at which it is divided by 10, weight
@@ -59,6 +61,19 @@ def test_reduced_recipes_are_short_and_without_crops(key):
     """At most a seventh of the epochs of CIFAR's recipe; crops would keep the network from over-confidence."""
     recipe = RECIPES[key]
     assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
+
+
+def test_reduced_recipes_are_those_of_the_stored_networks():
+    """What they were trained with is in their files."""
+    seen = set()
+    for path in zoo().values():
+        meta = Logits.load(path).meta
+        if meta["budget"] == "reduced":
+            recipe = RECIPES["reduced", meta["dataset"]]
+            options = ("epochs", "batch_size", "lr", "weight_decay", "optimizer", "augment")
+            assert all(meta["recipe"].get(name, getattr(recipe, name)) == getattr(recipe, name) for name in options)
+            seen.add(meta["dataset"])
+    assert {"cifar10", "cifar100"} <= seen
 
 
 def test_learning_rates_by_hand():
