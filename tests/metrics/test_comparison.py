@@ -29,12 +29,28 @@ def test_estimates_are_those_of_the_bootstrap(sample, metric, groups):
     assert list(comparison) == ["one", "three"] and "one" in comparison and "two" not in comparison
     for name, p in probs.items():
         value = evaluate(p, y, [metric], n_bins=10)[metric]
-        assert comparison.of(name, metric) == (value, *bootstrap(p, y, [metric], **settings)[metric])
+        ends = bootstrap(p, y, [metric], **settings)[metric]
+        assert comparison.of(name, metric) == pytest.approx((value, *ends), rel=1e-12)  # sums in another order
     between = comparison.difference("three", "one", metric)
-    assert between[1:] == bootstrap_difference(probs["one"], probs["three"], y, [metric], **settings)[metric]
+    ends = bootstrap_difference(probs["one"], probs["three"], y, [metric], **settings)[metric]
     values = [evaluate(p, y, [metric], n_bins=10)[metric] for p in probs.values()]
-    assert between.value == values[1] - values[0]
+    assert between == pytest.approx((values[1] - values[0], *ends), rel=1e-12)
     assert comparison.difference("one", "one", metric) == (0, 0, 0)
+
+
+def test_widths_are_those_of_normal_theory(sample):
+    """Of a mean over rows; and of a difference, by the differences of the rows, as both see the same rows."""
+    probs, y = sample
+    comparison = Comparison(y, ["nll"], n_resamples=2000)
+    of_rows = {name: -np.log(p[np.arange(400), y]) for name, p in probs.items()}
+    for name, p in probs.items():
+        comparison.add(name, p)
+    of_rows["difference"] = of_rows["three"] - of_rows["one"]
+    estimates = {name: comparison.of(name, "nll") for name in probs}
+    estimates["difference"] = comparison.difference("three", "one", "nll")
+    for name, (value, low, high) in estimates.items():
+        assert value == pytest.approx(of_rows[name].mean())
+        assert (high - low) / 2 == pytest.approx(1.96 * of_rows[name].std() / np.sqrt(400), rel=0.1)
 
 
 @pytest.mark.parametrize(

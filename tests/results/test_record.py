@@ -149,6 +149,7 @@ def test_methods_start_with_none_and_need_only_logits():
     assert keys[0] == "identity" and "class_temperature_scaling" in keys
     assert not any(key.startswith("neural_clamping") for key in keys)
     assert "class_temperature_scaling:class_balanced" in keys and len(keys) == len(set(keys))
+    assert record.methods("flsd") == ["identity", "temperature_scaling", "temperature_scaling:ece"]  # ACLS, Table 3
 
 
 def test_replays_are_all_that_the_class_loss_paper_logs():
