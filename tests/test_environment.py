@@ -76,8 +76,10 @@ def test_core_dependencies_are_two():
 
 
 def third_party(tree: ast.AST, *, extra: str | None = None) -> Iterator[tuple[str | None, str]]:
-    """(extra, module) of each import, the extra being that of the ``with needs(...)`` around it."""
+    """(extra, module) of each import that is run, the extra being that of the ``with needs(...)`` around it."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            continue
         if isinstance(node, ast.Import):
             yield from ((extra, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
