@@ -82,7 +82,7 @@ newest:  ## Unit tests with the newest versions that pyproject.toml allows, in .
 gpu: install  ## Run the tests that need a GPU; without one, say which were skipped and why
 	$(BIN)/python -m pytest tests -m gpu -rs
 
-results: install  ## Fit every calibrator on every stored network and record the numbers in book/results/ours.csv
+results: install  ## Fit the methods that the papers print on every stored network, record them in book/results/ours.csv
 	$(BIN)/python -m calibkit calibrate --all --record
 
 paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
     calibrate.add_argument("logits", nargs="?", help=_LOGITS)
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
-    calibrate.add_argument("--record", action="store_true", help="every method; numbers into book/results/ours.csv")
+    calibrate.add_argument("--record", action="store_true", help="the methods that papers print; numbers into ours.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     calibrate.add_argument("--calibrator", default="temperature_scaling", help='a key: ets, or "ets:focal gamma=2"')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")

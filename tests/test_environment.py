@@ -76,8 +76,10 @@ def test_core_dependencies_are_two():
 
 
 def third_party(tree: ast.AST, *, extra: str | None = None) -> Iterator[tuple[str | None, str]]:
-    """(extra, module) of each import, the extra being that of the ``with needs(...)`` around it."""
+    """(extra, module) of each import that is run, the extra being that of the ``with needs(...)`` around it."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            continue
         if isinstance(node, ast.Import):
             yield from ((extra, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -93,17 +95,17 @@ DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "lightning_fabric":
 
 
 def test_every_import_of_an_extra_names_the_extra_that_has_it():
-    """Of ``results`` the package's first lines do, before any of its modules is read."""
+    """Of ``results`` and ``notebook`` the packages' first lines do, before any of their modules is read."""
     found = set()
     for path in sorted((ROOT / "calibkit").rglob("*.py")):
-        default = "results" if path.parent.name == "results" else None
+        default = {"results": "results", "notebook": "book"}.get(path.parent.name)
         for extra, module in third_party(ast.parse(path.read_text()), extra=default):
             name = module.partition(".")[0]
             if name not in sys.stdlib_module_names | {"calibkit", "numpy", "torch"}:
                 found.add((name, extra))
                 assert extra is not None, f"{path.name} imports {name} outside of needs(...)"
                 assert DISTRIBUTIONS.get(name, name) in {r.name for r in requirements(extra)}, (path.name, name, extra)
-    assert {extra for _, extra in found} == {"plots", "results", "sklearn", "streaming", "train"}
+    assert {extra for _, extra in found} == {"book", "plots", "results", "sklearn", "streaming", "train"}
 
 
 #: Python where nothing but the core dependencies can be found.

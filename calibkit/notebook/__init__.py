@@ -1,18 +1,21 @@
 """What the chapters share: checked parameters, and the tables, pictures and claims that more than one of them shows."""
 
+from calibkit._extras import needs
 from calibkit.networks import BUDGETS
-from calibkit.notebook.comparisons import (
-    by_loss,
-    differences,
-    errors_of,
-    facts,
-    logits_of,
-    method_key,
-    number,
-    rank_correlation,
-    side_by_side,
-)
 from calibkit.notebook.parameter_cell import Real, parameters
+
+with needs("book"):
+    from calibkit.notebook.comparisons import (
+        by_loss,
+        differences,
+        errors_of,
+        facts,
+        logits_of,
+        method_key,
+        number,
+        rank_correlation,
+        side_by_side,
+    )
 
 __all__ = [
     "BUDGETS",
