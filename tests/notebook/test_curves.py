@@ -63,6 +63,7 @@ def test_the_curve_is_the_ece_of_every_temperature(ax, overconfident):
     assert errors[7] == pytest.approx(100 * ece((z / grid[7]).softmax(1), y, n_bins=10))
     assert grid[errors.argmin()] == pytest.approx(3.0, abs=0.2)
     assert [c.get_xdata()[0] for c in choices] == [3.0, 1.0]
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_ylim()[0]) == ("temperature", "ECE (%)", 0.0)
 
 
 @pytest.mark.parametrize("choices", [{}, {"T": 0.0}, {"T": 1.0, "U": -1.0}])
@@ -81,7 +82,9 @@ def test_twice_has_equal_axes_and_a_diagonal(ax):
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0.5", "1", "1.5", "2", "3"]
 
 
-@pytest.mark.parametrize(("x", "y"), [([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [-1.0]), ([], [])])
+@pytest.mark.parametrize(
+    ("x", "y"), [([1.0], [1.0, 2.0]), ([0.0, 1.0], [1.0, 1.0]), ([1.0, 1.0], [2.0, -1.0]), ([], [])]
+)
 def test_twice_refuses(x, y):
     with pytest.raises(ValueError, match="Expected `y` to be positive numbers of shape"):
         curves.twice(x, y)
