@@ -101,4 +101,4 @@ rule notebook:
         runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:
         "{PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
-        " -p budget {BUDGET:q} -p device {DEVICE:q} > {log:q} 2>&1"
+        " -p budget {BUDGET:q} > {log:q} 2>&1"

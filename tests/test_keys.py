@@ -67,7 +67,7 @@ def test_build_knows_names_and_options():
 
 def test_an_option_that_the_data_decide_is_refused():
     for key in ("crl n_samples=5", "acls indicator=ranking n_samples=5"):
-        with pytest.raises(ValueError, match=f"Expected `loss` to be without n_samples, .*, but got '{key}'"):
+        with pytest.raises(ValueError, match=f"Expected `loss` to be without `n_samples`, .*, but got '{key}'"):
             assemble("digits", "small_cnn", key, "smoke")
 
 

@@ -16,11 +16,14 @@ NETWORK = "digits/small_cnn-cross_entropy-s0"
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """The package, one chapter and the printed numbers; nothing measured, no network."""
+    """The package, one chapter with the network that it shows, and the printed numbers; nothing measured."""
     root = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "calibkit", root / "calibkit", ignore=shutil.ignore_patterns("__pycache__"))
     (root / "book" / "results").mkdir(parents=True)
     shutil.copy(ROOT / "book" / "results" / "paper.csv", root / "book" / "results")
+    stored = Path("book/results/logits/cifar10/resnet20-cross_entropy-s0.npz")
+    (root / stored).parent.mkdir(parents=True)
+    shutil.copy(ROOT / stored, root / stored)
     (root / "notebooks").mkdir()
     shutil.copy(ROOT / "notebooks" / "metrics.ipynb", root / "notebooks")
     shutil.copy(ROOT / "Snakefile", root)
@@ -53,7 +56,8 @@ def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     assert outputs and not [output for output in outputs if output.output_type == "error"]
 
     stamp = (folder / "logits.npz").stat().st_mtime_ns
-    (folder / "trained").unlink()  # as Snakemake does with the output of a job that was killed
+    for marker in (folder / "trained", folder / "recorded", checkout / "runs" / "reduced" / "recorded"):
+        marker.unlink()  # as Snakemake does with the outputs of a job that was killed
     assert "Nothing to be done" not in run(checkout, *call, "--rerun-incomplete")
     assert (folder / "logits.npz").stat().st_mtime_ns == stamp
     assert "Nothing to be done" in run(checkout, *call)

@@ -140,7 +140,7 @@ def test_bad_index(three, index, message):
 def test_bad_options():
     with pytest.raises(ValueError, match="Expected `n_samples` to be an integer >= 1, but got 0"):
         CRL(n_samples=0)
-    with pytest.raises(ValueError, match="Expected `indicator` to be one of ranking, margin, but got 'rank'"):
+    with pytest.raises(ValueError, match="Expected `indicator` to be one of margin, ranking, but got 'rank'"):
         CRL(n_samples=2, indicator="rank")
     with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got torch.int64"):
         CRL(n_samples=2).update(torch.tensor([0]), torch.tensor([1]))
