@@ -38,7 +38,8 @@ def mine(tmp_path, monkeypatch) -> dict[str, object]:
     for split in ("val", "test"):
         frame = pd.DataFrame(arrays[f"z_{split}"], columns=CLASSES)
         frame.assign(label=[CLASSES[k] for k in arrays[f"y_{split}"]]).to_csv(f"{split}.csv", index=False)
-    Logits(*arrays.values()).save("mine.npz")
+    for name in ("mine.npz", "runs/digits/logits.npz"):
+        Logits(*arrays.values()).save(name)
     (tmp_path / "results").mkdir()
     return arrays
 
