@@ -934,7 +934,9 @@ def paper_table(number, wide="metric"):
 
 
 table_3 = results.compare("acls", "3").assign(n_bins="")
-table_3["loss"] += table_3["method"].map({"identity": "", "temperature_scaling:ece": " + TS by ECE"})
+table_3["loss"] += table_3["method"].map(
+    {"identity": "", "temperature_scaling:ece": " + TS by ECE"}
+)
 for (name, network), part in table_3.groupby(["dataset", "model"], sort=False):
     print(f"{name} {network}: {tables.verdict_counts(part)}")
     columns = results.table(part.assign(method=""), wide="metric")
@@ -972,7 +974,9 @@ for (name, network, metric), part in scores.groupby(["dataset", "model", "metric
     leads[f"{name} {network} {metric}"] = values
 columns = ["ACLS", "best other", "of", "difference"]
 display(pd.DataFrame.from_dict(leads, orient="index", columns=columns))
-halves = [(estimate.high - estimate.low) / 2 for estimate in (measured.of(loss) for loss in networks)]
+halves = [
+    (estimate.high - estimate.low) / 2 for estimate in (measured.of(loss) for loss in networks)
+]
 low, high = 100 * min(halves), 100 * max(halves)
 print(f"half-width of an ECE in our comparison: {low:.2f} to {high:.2f} points")
 
@@ -1041,7 +1045,9 @@ def acls_beside(cell, *others):
         return claims.NOT_RUN
     among, _ = notebook.side_by_side(stored, {"": "identity"}, ["ece"], **resampling)
     shown = tables.estimates(among, stored, {"ECE": ("", "ece")})
-    less_ce = tables.estimates(among, stored, {"less that of CE": ("", "ece")}, base="cross_entropy")
+    less_ce = tables.estimates(
+        among, stored, {"less that of CE": ("", "ece")}, base="cross_entropy"
+    )
     others = [loss for loss in stored if loss != "acls"]
     less = notebook.differences(among, [("acls", loss) for loss in others]).values()
     acls_less = pd.Series([f"{value:+.2f}" for value in less], others, name="ACLS less this loss")

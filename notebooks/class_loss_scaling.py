@@ -220,7 +220,9 @@ total, spread, error = (sweep[column].argmin() for column in sweep)
 print(f"temperature of the lowest total loss {grid[total]:.2f},", end=" ")
 print(f"of the lowest ECE {grid[error]:.2f}, of the smallest std {grid[spread]:.0f}")
 before_ts = 100 * ece(val_logits.softmax(1), val_labels)
-print(f"ECE where the std is smallest: {sweep['ECE (%)'][spread]:.1f} %, at T = 1: {before_ts:.1f} %")
+print(
+    f"ECE where the std is smallest: {sweep['ECE (%)'][spread]:.1f} %, at T = 1: {before_ts:.1f} %"
+)
 
 # %% [markdown]
 # So a small spread of the class losses is neither necessary nor sufficient for calibration. Equal class losses are not
@@ -394,7 +396,9 @@ draws = []
 for draw in range(n_draws):
     rng = np.random.default_rng(seed + draw)
     of_class = zip(range(K), rng.permutation(sizes), strict=True)
-    subset = np.concatenate([rng.permutation(np.flatnonzero(val_labels == k))[:n] for k, n in of_class])
+    subset = np.concatenate(
+        [rng.permutation(np.flatnonzero(val_labels == k))[:n] for k, n in of_class]
+    )
     for (model, cls), (name, objective) in product(models.items(), objectives.items()):
         probs = cls(objective).fit(val_logits[subset], val_labels[subset])(test_logits)
         measured = {
@@ -494,7 +498,9 @@ print(f"from {varied.min():.2f} to {varied.max():.2f}")
 # %% mystnb={"figure": {"caption": "Where does each loss lead, and where does the optimiser stop? Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses, their standard deviation, ECE, all on the data of the fit; circles: the end of the run, dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}}
 colors = dict(zip(LOSSES, (plots.BLACK, plots.GREEN, plots.ORANGE, plots.RED), strict=True))
 detached = LOSSES | {"FL": Focal(detach=True)}  # as the public code has it
-optima = {name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in detached.items()}
+optima = {
+    name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in detached.items()
+}
 
 _, axes = plt.subplots(1, 3, figsize=(10.5, 2.8))
 for name, path in traces.items():
@@ -546,7 +552,9 @@ marks = {
     "LS": "label_smoothing",
     "FL": "focal",
 }
-choices = {name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in marks.items()}
+choices = {
+    name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in marks.items()
+}
 _, ax = plt.subplots(figsize=(6.5, 2.8))
 curves.chosen_temperatures(*data.test, choices, n_bins=n_bins, ax=ax).set(ylabel="test ECE (%)")
 plt.show()
@@ -642,7 +650,9 @@ for name, row in ends.iterrows():
 # %%
 # NBVAL_CHECK_OUTPUT
 all_here = set(NETWORKS.values()) <= set(published())
-stopped = recorded("class_loss_scaling/guo", partial(stops.guo_stops, NETWORKS), available=all_here, tolerance=0.02)
+stopped = recorded(
+    "class_loss_scaling/guo", partial(stops.guo_stops, NETWORKS), available=all_here, tolerance=0.02
+)
 for network, row in stopped.iterrows():
     print(f"{network:23} stops at T {row['T stop']:.2f}, ECE {row['ECE stop']:.2f} %;", end=" ")
     print(f"optimum T {row['T optimum']:.2f}, ECE {row['ECE optimum']:.2f} %")
@@ -662,7 +672,8 @@ for network, row in stopped.iterrows():
 # NBVAL_CHECK_OUTPUT
 THREE = ("CE", "balanced", "CLS")
 METHODS = {
-    cal: {obj: notebook.method_key(cal_key, OBJECTIVES[obj]) for obj in THREE} for cal, cal_key in CALIBRATORS.items()
+    cal: {obj: notebook.method_key(cal_key, OBJECTIVES[obj]) for obj in THREE}
+    for cal, cal_key in CALIBRATORS.items()
 }
 exact = cells.pivot(index=["network", "calibrator"], columns="loss", values="exact")
 share = 100 * (exact["CE"] - exact["balanced"]) / (exact["CE"] - exact["CLS"])
@@ -704,7 +715,9 @@ def published_steps():
 
 
 print("difference of test ECE in points, 95 % interval of the paired bootstrap")
-changes = recorded("class_loss_scaling/balance", published_steps, available=all_here, tolerance=0.02)
+changes = recorded(
+    "class_loss_scaling/balance", published_steps, available=all_here, tolerance=0.02
+)
 for name, change in changes.iterrows():
     print("{:23} {:4} {:18}".format(*name.split(", ")), f"{Estimate(*change):+.2f}")
 
@@ -726,7 +739,8 @@ for name, change in steps(data, "TS", **bootstrap).items():
 # %%
 # NBVAL_CHECK_OUTPUT
 OWN = {
-    dataset: {"dataset": dataset, "model": "resnet20", "source": "ours"} for dataset in ("cifar10_lt", "cifar100_lt")
+    dataset: {"dataset": dataset, "model": "resnet20", "source": "ours"}
+    for dataset in ("cifar10_lt", "cifar100_lt")
 }
 print("test ECE in percent [95 % interval]; accuracy with each of the three, percent")
 for dataset, cell in OWN.items():
@@ -738,7 +752,10 @@ for dataset in OWN:
     network = load_logits(f"{dataset}/resnet20-cross_entropy-s0")
     for name, change in steps(network, "TS", **bootstrap).items():
         print(f"{dataset:12} {name:18} {change:+.2f}")
-rows = {(d, cal): notebook.errors_of(ours, METHODS[cal], **OWN[d]) for d, cal in product(OWN, CALIBRATORS)}
+rows = {
+    (d, cal): notebook.errors_of(ours, METHODS[cal], **OWN[d])
+    for d, cal in product(OWN, CALIBRATORS)
+}
 pd.DataFrame(rows).T
 
 # %% [markdown]
@@ -843,7 +860,9 @@ print(f"1. lower ECE with CLS than with CE, exact fits: {lower} of {len(exact)} 
 least, most = share[tails].min(), share[tails].max()
 print(f"2. of the long-tailed gain in ECE, class balance alone brings {least:.0f} to {most:.0f} %")
 for network in tails:
-    ours_of = dict(zip(("CE", "class-balanced", "CLS"), acc.loc[(network, "CTS"), list(THREE)], strict=True))
+    ours_of = dict(
+        zip(("CE", "class-balanced", "CLS"), acc.loc[(network, "CTS"), list(THREE)], strict=True)
+    )
     print(f"3. accuracy of CTS, {network}:", ", ".join(f"{k} {v:.2f}" for k, v in ours_of.items()))
 ranks = exact.xs("TS", level="calibrator")[["CE", "LS", "FL", "CLS", "balanced"]].rank(axis=1)["LS"]
 print("4. rank of LS among five losses for TS at its optimum:\n  ", end=" ")

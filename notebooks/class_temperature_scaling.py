@@ -514,7 +514,9 @@ for shown, row in fitted.iterrows():
 print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval]")
 print(f"{'':16}{'fitted on validation':44}fitted on test")
 print(f"{'':16}{'TS':8}{'CTS':8}{'CTS less TS':28}{'TS':8}CTS")
-networks = notebook.by_loss("tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"])
+networks = notebook.by_loss(
+    "tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"]
+)
 for loss, tiny in networks.items():
     found = {
         f"{name} {part}": cls("ece").fit(*images)

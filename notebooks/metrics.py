@@ -156,7 +156,9 @@ shift = np.repeat([[0.1, -0.1, 0.0], [-0.1, 0.1, 0.0]], 3, axis=0)
 def dataset(vectors, frequencies, n):
     """n rows of each vector, with labels in exactly these frequencies."""
     counts = np.rint(n * np.asarray(frequencies)).astype(int)
-    return np.repeat(vectors, n, axis=0), np.concatenate([np.repeat(np.arange(3), c) for c in counts])
+    return np.repeat(vectors, n, axis=0), np.concatenate(
+        [np.repeat(np.arange(3), c) for c in counts]
+    )
 
 
 def full_error(probs, labels):
@@ -282,7 +284,9 @@ plt.show()
 # %%
 # NBVAL_CHECK_OUTPUT
 bins = reliability_bins(*sample["over-confident"], n_bins=n_bins)
-frame = pd.DataFrame({"confidence": bins.confidence, "accuracy": bins.accuracy, "samples": bins.counts})
+frame = pd.DataFrame(
+    {"confidence": bins.confidence, "accuracy": bins.accuracy, "samples": bins.counts}
+)
 frame["gap"] = (frame.accuracy - frame.confidence).abs()
 frame["share x gap"] = frame.samples / n_samples * frame.gap
 edges = zip(bins.edges[:-1], bins.edges[1:], strict=True)
@@ -695,7 +699,9 @@ print("std of one ECE at N = 10,000, points:", text)
 test = next(test_sets("over-confident", 10_000, 1, (6, 4), SCALES["easy"]))
 value = 100 * ece(*test, n_bins=n_bins)
 low, high = bootstrap(*test, ["ece"], n_resamples=500, n_bins=n_bins, seed=seed)["ece"]
-print(f"bootstrap of one easy test set: ECE {value:.2f}, interval {100 * low:.2f} to {100 * high:.2f}")
+print(
+    f"bootstrap of one easy test set: ECE {value:.2f}, interval {100 * low:.2f} to {100 * high:.2f}"
+)
 print("samples needed for a difference of ...")
 print(pd.DataFrame(needed, index=deltas).map("{:,.0f}".format).to_string())
 
@@ -905,7 +911,9 @@ def report(n):
     for name, probs in real.items():
         intervals = bootstrap(probs[:n], labels, chosen, **options)
         columns[name, "value"] = evaluate(probs[:n], labels, chosen, n_bins=n_bins)
-        columns[name, "+-"] = {metric: (high - low) / 2 for metric, (low, high) in intervals.items()}
+        columns[name, "+-"] = {
+            metric: (high - low) / 2 for metric, (low, high) in intervals.items()
+        }
         scores = 100 * score_if_calibrated(probs[:n], n_bins=n_bins)
         honest[name] = scores.mean(), np.quantile(scores, 0.95)
     pair = real["before"][:n], real["after"][:n]

@@ -614,7 +614,9 @@ if record and budget != "smoke":
 cell = {"dataset": "cifar100", "model": "resnet20", "loss": "cross_entropy", "source": "ours"}
 ours = tables.select(results.load("ours"), **cell)
 own = "temperature_scaling:focal gamma=0.0"
-print("CIFAR-100, ResNet-20: test ECE in percent, mean over the fits, 95 % interval of the test set")
+print(
+    "CIFAR-100, ResNet-20: test ECE in percent, mean over the fits, 95 % interval of the test set"
+)
 for key in (own, *STARTS.values(), "neural_clamping part=output"):
     print(f"  {key:36} {notebook.number(ours, method=key, metric='ece'):.2f}")
 print(ours.query("method == 'neural_clamping' and metric == 'ece'")["note"].item(), end="\n\n")
@@ -622,7 +624,9 @@ change = {}
 for start_name, key in STARTS.items():
     for control, name in CONTROLS.items():
         method = f"{key} control={control}"
-        found = change[start_name, control] = notebook.number(ours, method=method, metric="ece_change")
+        found = change[start_name, control] = notebook.number(
+            ours, method=method, metric="ece_change"
+        )
         word = claims.direction(found)
         print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {word}")
 
@@ -762,7 +766,10 @@ for w in (0.01, 1.0) if budget == "smoke" else ():
 #   is the fair control; {ref}`sec-nc-tables` gives the difference to both, with paired intervals.
 
 # %% tags=["hide-input"]
-accuracy = {key: notebook.number(ours, method=key, metric="accuracy").value for key in ("identity", *STARTS.values())}
+accuracy = {
+    key: notebook.number(ours, method=key, metric="accuracy").value
+    for key in ("identity", *STARTS.values())
+}
 before, random, theorem = accuracy.values()
 printed_accuracy = wide.loc[("1", "resnet110"), "accuracy"]
 Markdown(f"""
