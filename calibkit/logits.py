@@ -116,3 +116,8 @@ class Logits:
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
         meta = read_json(path, arrays.get("meta", "{}"))
         return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))
+
+
+def read_meta(path: str | os.PathLike) -> dict:
+    """The ``meta`` of a Logits file, without its arrays."""
+    return read_json(path, read_npz(path, ("meta",)).get("meta", "{}"))

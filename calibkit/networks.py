@@ -16,7 +16,7 @@ from typing import Self
 from calibkit import _folders
 from calibkit._checks import check_choice, check_int, expected
 from calibkit.keys import Key
-from calibkit.logits import Logits
+from calibkit.logits import Logits, read_meta
 
 #: What a training may cost, in rising order: see the protocol page of the book.
 BUDGETS = ("smoke", "reduced", "paper")
@@ -102,7 +102,7 @@ class Network:
         for path in [self.folder(name) / "logits.npz" for name in enough]:
             if path.exists():
                 return path
-        stored = zoo_file.exists() and Logits.load(zoo_file).meta.get("budget") in enough
+        stored = zoo_file.exists() and read_meta(zoo_file).get("budget") in enough
         return zoo_file if stored else None
 
     def weights(self, budget: str = "smoke") -> Path | None:
@@ -192,7 +192,7 @@ def index() -> dict[str, tuple[str, float]]:
     if path.exists():
         with open(path, newline="", encoding="utf-8") as stream:
             return {row["name"]: (row["budget"], float(row["accuracy"])) for row in csv.DictReader(stream)}
-    facts = {name: Logits.load(path).meta for name, path in zoo().items()}
+    facts = {name: read_meta(path) for name, path in zoo().items()}
     return {name: (meta["budget"], meta["accuracy"]) for name, meta in facts.items()}
 
 
