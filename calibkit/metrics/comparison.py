@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from calibkit._checks import Array, check_choice, check_int, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.registry import check_names
-from calibkit.metrics.resampling import interval, resampled
+from calibkit.metrics.resampling import Resampled, resampled
 
 
 class Estimate(NamedTuple):
@@ -73,6 +71,7 @@ class Comparison:
         ValueError: bad labels or probabilities, an unknown metric, a method that was not added.
 
     Example:
+        >>> import numpy as np
         >>> labels = np.repeat([0, 1], [80, 20])
         >>> methods = Comparison(labels, ["accuracy", "ece"])
         >>> for name, p in (("sure", 0.99), ("honest", 0.8)):
@@ -95,8 +94,7 @@ class Comparison:
     ) -> None:
         self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_int("n_bins", n_bins, 1)
         self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
-        self.values: dict[str, dict[str, float]] = {}
-        self.draws: dict[str, dict[str, np.ndarray]] = {}
+        self.measured: dict[str, dict[str, Resampled]] = {}
 
     @classmethod
     def on(
@@ -125,34 +123,34 @@ class Comparison:
 
     def add(self, name: str, probs: Array) -> None:
         """Measure the probabilities (N, K) of a method; an earlier one of that name is replaced."""
-        measured = resampled(Sample.of(probs, self.labels), self.metrics, n_bins=self.n_bins, **self.resampling)
-        self.values[name] = {metric: value for metric, (value, _) in measured.items()}
-        self.draws[name] = {metric: draws for metric, (_, draws) in measured.items()}
+        sample = Sample.of(probs, self.labels)
+        self.measured[name] = resampled(sample, self.metrics, n_bins=self.n_bins, **self.resampling)
 
     def __iter__(self) -> Iterator[str]:
         """The names, in the order of their addition."""
-        return iter(self.values)
+        return iter(self.measured)
 
     def __contains__(self, name: str) -> bool:
         """Whether a method was added."""
-        return name in self.values
+        return name in self.measured
 
     def of(self, name: str, metric: str = "ece") -> Estimate:
         """A metric of a method."""
-        value, draws = self._found(name, metric)
-        return _estimate(value, draws)
+        found = self._found(name, metric)
+        return Estimate(found.value, *found.interval())
 
     def difference(self, name: str, base: str, metric: str = "ece") -> Estimate:
-        """A metric of a method less that of another."""
-        (value, draws), (base_value, base_draws) = self._found(name, metric), self._found(base, metric)
-        return _estimate(value - base_value, draws - base_draws)
+        """A metric of a method less that of another: see :func:`calibkit.metrics.bootstrap_difference`."""
+        return Estimate(*self._found(name, metric).difference(self._found(base, metric)))
 
-    def _found(self, name: str, metric: str) -> tuple[float, np.ndarray]:
+    def chance(self, name: str, base: str, metric: str = "ece") -> float:
+        """The p-value of :meth:`difference`: the largest 1 - level at which its interval does not hold 0.
+
+        It is at least 2 / (n_resamples + 1).
+        """
+        return self._found(name, metric).chance(self._found(base, metric))
+
+    def _found(self, name: str, metric: str) -> Resampled:
         if name not in self:
             raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
-        check_choice("metric", metric, self.metrics)
-        return self.values[name][metric], self.draws[name][metric]
-
-
-def _estimate(value: float, draws: np.ndarray) -> Estimate:
-    return Estimate(float(value), *interval(value, draws, 0.95))
+        return self.measured[name][check_choice("metric", metric, self.metrics)]

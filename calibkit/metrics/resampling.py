@@ -1,21 +1,25 @@
-"""Bootstrap intervals of the metrics, reflected at the measured value."""
+"""Bootstrap intervals of the metrics and of their differences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from calibkit._checks import Array, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.registry import check_names, measure
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
 #: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25
 Metric = Callable[[Array, Array], float]
+#: Metrics that are means over rows: noise makes them neither larger nor smaller.
+MEANS = ("accuracy", "nll", "brier", "entropy")
 
 
 def bootstrap(
@@ -37,10 +41,17 @@ def bootstrap(
     .. math:: [\, 2 v - h,\; 2 v - l \,] .
 
     What resampling does to the value, sampling did to the truth: where the draws lie above v, the truth is likely below
-    it. A binned calibration error is such a case, for noise in a bin counts as error, in the sample once, in a resample
-    twice. Its *percentile* interval [l, h] lies too high and need not hold even v. The reflected one may lie below v
-    and reach below 0: then the error cannot be told from 0. It is not cut, so that its width is that of the draws.
-    Where v, l or h is not finite, the interval is [l, h].
+    it. A calibration error is such a case, for noise in a bin counts as error, in the sample once, in a resample
+    twice. Its *percentile* interval [l, h] lies too high and need not hold even v. Nor is the reflected one enough near
+    0, where an error has nowhere to go but up. So for the calibration errors of ``METRICS``
+
+    * the upper end is at least ``v + (h - l) / 2``;
+    * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
+      (:func:`~calibkit.metrics.consistency.consistency_draws`; as many draws as resamples), and never below 0. The
+      class-wise ones, the smooth and the debiased one have no such quantile, nor has a sample with ``groups``.
+
+    At N = 10,000 an interval of the ECE then holds a true value of 0, 0.5, 1 and 3 % in at least 90 % of test sets
+    (chapter metrics). Where v, l or h is not finite, the interval is [l, h].
 
     Rows that go together, as the pixels of an image, tell less than as many rows that do not. With ``groups`` whole
     groups are drawn with replacement, as many as there are, and the interval speaks of new images, not of other pixels
@@ -79,7 +90,7 @@ def bootstrap(
     """
     _check_level(level)
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
-    return {name: interval(value, draws, level) for name, (value, draws) in found.items()}
+    return {name: of.interval(level) for name, of in found.items()}
 
 
 def bootstrap_difference(
@@ -94,8 +105,12 @@ def bootstrap_difference(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    """Bootstrap intervals of metric(after) - metric(before), both taken on the same draws; reflected as those of
-    :func:`bootstrap`.
+    """Bootstrap intervals of metric(after) - metric(before), both taken on the same draws.
+
+    Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
+    calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
+    interval: between two methods that are equally well calibrated the first alone sees a difference in 12 to 15 % of
+    test sets, the second alone has little power, and both together rarely err (chapter metrics).
 
     What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
     methods differ beyond the chance of the test set where the interval does not hold 0.
@@ -130,7 +145,7 @@ def bootstrap_difference(
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
     a, b = (resampled(sample, metrics, groups, n_resamples, seed, n_bins) for sample in (first, second))
-    return {name: interval(b[name][0] - a[name][0], b[name][1] - a[name][1], level) for name in a}
+    return {name: b[name].difference(a[name], level)[1:] for name in a}
 
 
 def bootstrap_values(
@@ -171,7 +186,7 @@ def bootstrap_values(
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
-    return {name: draws for name, (_, draws) in found.items()}
+    return {name: of.draws for name, of in found.items()}
 
 
 def _check_level(level: float) -> None:
@@ -179,12 +194,71 @@ def _check_level(level: float) -> None:
         raise expected("level", "between 0 and 1", level)
 
 
-def interval(value: float, draws: np.ndarray, level: float) -> tuple[float, float]:
-    """The ends of the interval of a value from its resamples: see :func:`bootstrap`."""
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(draws, tail, method="lower"), np.quantile(draws, 1.0 - tail, method="higher")
+class Resampled(NamedTuple):
+    """A metric on a sample, on its resamples, and, of a calibration error, on outcomes of a calibrated network.
+
+    Attributes:
+        value: v.
+        draws: (R,).
+        mean: whether it is a mean over rows, which noise makes neither larger nor smaller.
+        null: of a calibration error the values (R,) that a calibrated network would show, none where these are not
+            known; None of what is no calibration error.
+    """
+
+    value: float
+    draws: np.ndarray
+    mean: bool
+    null: np.ndarray | None
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """See :func:`bootstrap`."""
+        low, high = interval(self.value, self.draws, level)
+        if self.null is None or not np.isfinite([low, high]).all():
+            return low, high
+        limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
+        return 0.0 if self.value <= limit else max(low, 0.0), max(high, self.value + (high - low) / 2.0)
+
+    def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
+        """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
+        value, draws = self.value - base.value, self.draws - base.draws
+        return value, *(interval if self.mean else hull)(value, draws, level)
+
+    def chance(self, base: Resampled) -> float:
+        """The largest 1 - level at which the interval of the difference to ``base`` does not hold 0: its p-value.
+
+        At least 2 / (R + 1), for R resamples tell no more; 1 for equal methods.
+
+        Example:
+            >>> draws = np.arange(-1.0, 99.0)
+            >>> better, base = Resampled(50.0, draws, True, None), Resampled(0.0, np.zeros(100), True, None)
+            >>> round(better.chance(base), 3)
+            0.02
+        """
+        value, draws = self.value - base.value, self.draws - base.draws
+        sides = [draws <= 0, draws >= 0] if not self.mean else []
+        sides += [draws >= 2 * value, draws <= 2 * value]
+        tails = [(side.sum() + 1) / (len(draws) + 1) for side in sides]
+        return float(min(1.0, 2 * max(min(pair) for pair in zip(tails[::2], tails[1::2], strict=True))))
+
+
+def interval(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The ends of the reflected interval of a value from its resamples; the percentile one where that is infinite."""
+    low, high = percentiles(draws, level)
     if np.isfinite([value, low, high]).all():
         low, high = 2 * value - high, 2 * value - low
+    return low, high
+
+
+def hull(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The ends of the smallest interval that holds both the reflected and the percentile one."""
+    (a, b), (c, d) = interval(value, draws, level), percentiles(draws, level)
+    return min(a, c), max(b, d)
+
+
+def percentiles(draws: np.ndarray, level: float) -> tuple[float, float]:
+    """The quantiles that leave (1 - level) / 2 on either side, taken outwards to the next draw."""
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(draws, tail, method="lower"), np.quantile(draws, 1.0 - tail, method="higher")
     return float(low), float(high)
 
 
@@ -195,8 +269,8 @@ def resampled(
     n_resamples: int,
     seed: int,
     n_bins: int,
-) -> dict[str, tuple[float, np.ndarray]]:
-    """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw: (n_resamples,)."""
+) -> dict[str, Resampled]:
+    """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw."""
     n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_int("n_bins", n_bins, 1)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     own = isinstance(metrics, Mapping)
@@ -205,12 +279,18 @@ def resampled(
     names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
     if own:
-        values = {name: float(metric(sample.probs, sample.labels)) for name, metric in metrics.items()}
         drawn = _by_rows(sample, metrics, counts, n_resamples)
-    else:
-        values = measure(sample, names, n_bins)
-        drawn = _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, counts, n_resamples)
-    return {name: (value, drawn[name]) for name, value in values.items()}
+        return {
+            name: Resampled(float(metric(sample.probs, sample.labels)), drawn[name], False, None)
+            for name, metric in metrics.items()
+        }
+    values = measure(sample, names, n_bins)
+    drawn = _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, counts, n_resamples)
+    null = {name: None if name in MEANS else np.empty(0) for name in names}
+    known = tuple(name for name in names if name in OF_GAPS and groups is None)
+    if known:
+        null |= consistency_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
+    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name]) for name in names}
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:

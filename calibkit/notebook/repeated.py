@@ -11,7 +11,7 @@ from calibkit import _folders, results
 from calibkit._checks import Array, expected
 from calibkit.metrics import bootstrap_values, evaluate
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.resampling import interval
+from calibkit.metrics.resampling import hull
 
 
 def measured(
@@ -107,7 +107,7 @@ def difference(
         ]
         means.append((np.mean(values), np.mean(draws, axis=0)))
     (value, of_draws), (base, of_base) = means
-    return Estimate(float(value - base), *interval(value - base, of_draws - of_base, 0.95))
+    return Estimate(float(value - base), *hull(value - base, of_draws - of_base))
 
 
 def rows(

@@ -5,6 +5,8 @@ import pytest
 from scipy.special import softmax
 
 from calibkit.metrics import METRICS, bootstrap, bootstrap_difference, bootstrap_values, ece
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.resampling import resampled
 
 
 def two(n=400, seed=0):
@@ -26,7 +28,9 @@ def test_against_a_loop_over_the_same_draws():
     rows = [rng.integers(0, len(y), len(y)) for _ in range(40)]
     values = sorted(ece(q[i], y[i]) - ece(p[i], y[i]) for i in rows)
     value = ece(q, y) - ece(p, y)
-    assert (low, high) == pytest.approx((2 * value - values[-1], 2 * value - values[0]), abs=1e-12)
+    reflected = 2 * value - values[-1], 2 * value - values[0]
+    both = min(reflected[0], values[0]), max(reflected[1], values[-1])
+    assert (low, high) == pytest.approx(both, abs=1e-12)
 
 
 def test_values_of_two_methods_give_the_interval_of_their_difference():
@@ -36,7 +40,36 @@ def test_values_of_two_methods_give_the_interval_of_their_difference():
     for name, (low, high) in paired.items():
         assert a[name].shape == (40,)
         value, draws = METRICS[name](q, y) - METRICS[name](p, y), sorted(b[name] - a[name])
-        assert (low, high) == pytest.approx((2 * value - draws[-1], 2 * value - draws[0]), abs=1e-12)
+        ends = [2 * value - draws[-1], 2 * value - draws[0]] + (draws[:1] + draws[-1:] if name == "ece" else [])
+        assert (low, high) == pytest.approx((min(ends), max(ends)), abs=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "at_most"), [("ece", 0.05), ("nll", 0.08)])
+def test_two_methods_that_are_equally_calibrated_rarely_differ(metric, at_most):
+    """Each is as far over-confident as the other is under-confident, so that neither is better by either metric; 200
+    test sets, so that a rate of 5 % is seen as 0.05 +- 0.015.
+    """
+    rng, differ = np.random.default_rng(1), 0
+    for _ in range(200):
+        top = rng.uniform(0.55, 0.95, 1000)
+        y = (rng.random(1000) > top).astype(int)
+        a, b = (np.stack([x, 1 - x], 1) for x in (top + 0.01, top - 0.01))
+        low, high = bootstrap_difference(a, b, y, [metric], n_resamples=200)[metric]
+        differ += not low <= 0 <= high
+    assert differ <= at_most * 200
+
+
+@pytest.mark.parametrize("metric", ["ece", "nll"])
+def test_the_p_value_is_where_the_interval_leaves_zero(metric):
+    _, q, y = two()
+    sharper = q**1.15 / (q**1.15).sum(1, keepdims=True)
+    a, b = (resampled(Sample.of(probs, y), [metric], None, 400, 0, 15)[metric] for probs in (q, sharper))
+    chance = b.chance(a)
+    assert 0.005 < chance < 0.9
+    for level, inside in ((1 - 1.3 * chance, False), (1 - 0.7 * chance, True)):
+        _, low, high = b.difference(a, level)
+        assert (low <= 0 <= high) is inside
+    assert a.chance(a) == 1.0
 
 
 def test_pairing_narrows_the_interval():

@@ -89,7 +89,7 @@ def test_groups_of_the_test_set_are_resampled_together():
     both, _ = notebook.side_by_side({"a": grouped}, {"": "identity"}, ["accuracy"], n_resamples=200)
     hits = (data.test_logits.argmax(1) == data.test_labels).reshape(3, 100).mean(1)
     possible = {round(float(np.mean(draw)), 9) for draw in np.stack(np.meshgrid(hits, hits, hits)).reshape(3, -1).T}
-    assert {round(float(x), 9) for x in both.draws["a"]["accuracy"]} <= possible
+    assert {round(float(x), 9) for x in both.measured["a"]["accuracy"].draws} <= possible
 
 
 def test_networks_of_two_test_sets_are_not_compared():
