@@ -1,4 +1,8 @@
-"""From stored logits to numbers: fit calibrators on ``val``, measure them on ``test``, record them in ``ours.csv``."""
+"""From stored logits to numbers: fit calibrators on ``val``, measure them on ``test``, record them.
+
+The metrics of each method go into ``ours.csv``, its paired differences to the comparators of the papers' claims and to
+temperature scaling into ``effects.csv``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,14 @@ from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Calibrator
 from calibkit.keys import Key
-from calibkit.logits import Logits
+from calibkit.logits import Logits, read_meta
 from calibkit.metrics import REPORTED, ece
+from calibkit.metrics.resampling import Resampled
 from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
-from calibkit.results.rows import append, load, measure, over_seeds
+from calibkit.results import effects
+from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE, comparator
+from calibkit.results.effects import append_effects, load_effects
+from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
 
 #: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data.
 CONTROLS = tuple(
@@ -93,12 +101,13 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     """Fit and measure method keys on one set of logits; returns how many rows of ``ours.csv`` are new or different.
 
     Where the same network was trained from several seeds, a row is their mean: see :func:`trainings`. The NLL is
-    infinite where a calibrator gives a true class the probability 0; it then has no row.
+    infinite where a calibrator gives a true class the probability 0; it then has no row. The differences of each method
+    to its :func:`bases` are recorded with it.
 
     Args:
         name: of the zoo, of the external logits, or a path.
         keys: method keys; default: :func:`methods` of its loss, and on external logits :func:`replays`.
-        again: also those that ``ours.csv`` has already, of as many seeds.
+        again: also those that both files have already, of as many seeds.
 
     Raises:
         ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test groups.
@@ -107,27 +116,118 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     where, groups = cell(name, networks[0]), networks[0].test_groups
     if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
         raise expected("logits", "of the same `test_groups` for every seed", repr(name))
-    done = load("ours")
-    done = done[done["n_seeds"] >= len(networks)]
-    for column, value in where.items():
-        done = done[done[column] == value]
-    changed = 0
     if keys is None:
         keys = methods(where["loss"]) + (replays() if where["source"] == "author-logits" else [])
+    done = set() if again else _done(where, len(networks))
+    measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
+
+    def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
+        if key not in measured:
+            measured[key] = _measured(key, networks, where)
+        return measured[key]
+
+    changed = 0
     for key in keys:
-        if not again and key in set(done["method"]):
+        if key in done:
             continue
-        fits = [calibrator(key).fit(*logits.val) for logits in networks]
-        runs = [
-            (fit(torch.from_numpy(logits.test_logits)), logits.test_labels)
-            for fit, logits in zip(fits, networks, strict=True)
-        ]
-        note = _fitted(fits[0], networks[0])
-        rows = measure(runs, metrics=REPORTED, groups=groups, method=key, note=note, **where)
-        if "test_pixels" in networks[0].meta:
-            rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
+        rows, runs = of(key)
         changed += append(rows)
+        pair = {**where, "method": key, "base_loss": where["loss"]}
+        pairs = (_paired(runs, of(base)[1], pair | {"base_method": base}) for base in bases(where["loss"], key))
+        append_effects(row for rows in pairs for row in rows)
     return changed
+
+
+def bases(loss: str, method: str) -> list[str]:
+    """What a method is held against on the same network: the comparators of the papers' claims, the network as it is,
+    and temperature scaling.
+
+    Example:
+        >>> bases("cross_entropy", "class_temperature_scaling")
+        ['identity', 'temperature_scaling', 'temperature_scaling:ece']
+    """
+    if "solver" in Key.parse(method).options:
+        return []
+    found = {"identity", TS}
+    for paper in PAPERS:
+        named = comparator(paper, "", loss, method)
+        if named is not None and named[0] == loss and Key.parse(named[1]).name != "neural_clamping":
+            found.add(named[1])
+    return sorted(found - {method})
+
+
+def _done(where: dict[str, str], n_seeds: int) -> set[str]:
+    """The methods that both files have of so many seeds; the network as it is needs no difference."""
+    found = []
+    for rows in (load("ours"), load_effects()):
+        rows = rows[rows["n_seeds"] >= n_seeds]
+        for column, value in where.items():
+            rows = rows[rows[column] == value]
+        found.append(set(rows["method"]))
+    in_ours, compared = found
+    return {key for key in in_ours if key in compared or not bases(where["loss"], key) or key == "identity"}
+
+
+def _measured(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:
+    """The rows of a method, and its metrics with their resamples, one a seed."""
+    fits = [calibrator(key).fit(*logits.val) for logits in networks]
+    runs = [
+        resample(
+            fit(torch.from_numpy(logits.test_logits)), logits.test_labels, REPORTED, groups=networks[0].test_groups
+        )
+        for fit, logits in zip(fits, networks, strict=True)
+    ]
+    rows = rows_of(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
+    if "test_pixels" in networks[0].meta:
+        rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
+    return rows, runs
+
+
+def _paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
+    """Rows of ``effects.csv``, from the metrics of each seed."""
+    of_metric = [{metric: [run[metric] for run in side] for metric in effects.COMPARED} for side in (runs, base)]
+    return effects.rows_of(*of_metric, spreads, **pair)
+
+
+#: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
+LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
+AFTER = ("identity", TS, TS_ECE)
+
+
+def record_losses(dataset: str, model: str) -> int:
+    """Differences between the training losses of the zoo's networks of one data set and model; returns how many rows of
+    ``effects.csv`` are new or different.
+
+    Each loss as trained against ``LOSS_BASES`` as trained, and against cross-entropy after one temperature; after a
+    temperature against cross-entropy after the same. The spread over seeds is pooled over the losses that have several.
+    """
+    names = [name for name in zoo() if name.startswith(f"{dataset}/{model}-")]
+    runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
+    for name in names:
+        networks = trainings(name)
+        where = cell(name, networks[0])
+        if where["budget"] == "smoke":
+            continue
+        for method in AFTER:
+            if (where["loss"], method) not in runs:
+                runs[where["loss"], method] = _measured(method, networks, where)[1]
+    spreads = {
+        method: {
+            metric: effects.pooled_spread([r[metric].value for r in of] for (_, m), of in runs.items() if m == method)
+            for metric in effects.COMPARED
+        }
+        for method in AFTER
+    }
+    rows = []
+    for (loss, method), of_loss in runs.items():
+        bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
+        bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
+        for base in bases:
+            if base[0] != loss and base in runs:
+                pair = {"dataset": dataset, "model": model, "loss": loss, "method": method, "base_loss": base[0]}
+                pair |= {"base_method": base[1], "budget": where["budget"], "source": where["source"]}
+                rows += _paired(of_loss, runs[base], pair, spreads[method])
+    return append_effects(rows)
 
 
 def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
@@ -158,10 +258,12 @@ def _fitted(calibrator: Calibrator, logits: Logits) -> str:
 
 
 def record_all(*, again: bool = False) -> None:
-    """:func:`record` every network of the zoo and every known external one; says what it did.
+    """:func:`record` every network of the zoo and every external one, then :func:`record_losses`; says what it did.
 
     Networks of the budget "smoke" show how things work, and are not recorded.
     """
-    stored = [name for name, path in zoo().items() if Logits.load(path).meta["budget"] != "smoke"]
+    stored = [name for name, path in zoo().items() if read_meta(path)["budget"] != "smoke"]
     for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
         print(f"{name}: {record(name, again=again)} rows are new", flush=True)
+    for dataset, model in dict.fromkeys((Network.parse(name).dataset, Network.parse(name).model) for name in stored):
+        print(f"{dataset}/{model}: {record_losses(dataset, model)} differences of losses are new", flush=True)

@@ -37,7 +37,7 @@ import csv
 import fcntl
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,7 +48,9 @@ from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
 from calibkit._files import write_atomic
 from calibkit.keys import Key
-from calibkit.metrics import METRICS, bootstrap, evaluate
+from calibkit.metrics import METRICS
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.resampling import Resampled, resampled
 
 COLUMNS = (
     *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),
@@ -150,15 +152,15 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
         raise expected("folder", "given where the package is installed without its checkout", None)
     folder = folder or _folders.stored()
     new = pd.DataFrame(
-        [{name: _text(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
+        [{name: text_of(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
     )
     if new.empty:
         return 0
     finite = ~_infinite(new)
     _typed(new.assign(**{name: new[name].where(finite, "0") for name in NUMBERS}), "ours")
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / ".ours.csv.lock"):
-        old = load("ours", folder)[list(COLUMNS)].map(_text)
+    with locked(folder / ".ours.csv.lock"):
+        old = load("ours", folder)[list(COLUMNS)].map(text_of)
         seeds = dict(zip(_keys(old), old["n_seeds"].astype(int), strict=True))
         enough = [n >= seeds.get(key, 0) for key, n in zip(_keys(new), new["n_seeds"].astype(int), strict=True)]
         both = pd.concat([old, new[enough]]).drop_duplicates(list(KEY), keep="last")
@@ -178,7 +180,7 @@ def _infinite(frame: pd.DataFrame) -> pd.Series:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Alone with the file ``path`` among all processes that ask; on NFS a folder is locked for one machine only."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -188,7 +190,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
     """A CSV cell: floats to 6 significant digits, None and NaN empty."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""
@@ -228,15 +230,25 @@ def measure(
     runs = list(runs)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
-    values = [evaluate(probs, labels, metrics, n_bins=n_bins) for probs, labels in runs]
-    bounds = [bootstrap(probs, labels, metrics, groups=groups, n_bins=n_bins, seed=seed) for probs, labels in runs]
+    return rows_of([resample(*run, metrics, groups=groups, n_bins=n_bins, seed=seed) for run in runs], n_bins, **cell)
+
+
+def resample(
+    probs: Array, labels: Array, metrics: Sequence[str], *, groups: Array | None = None, n_bins: int = 15, seed: int = 0
+) -> dict[str, Resampled]:
+    """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.effects` use them."""
+    return resampled(Sample.of(probs, labels), metrics, groups, 1000, seed, n_bins)
+
+
+def rows_of(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: str) -> list[dict]:
+    """What :func:`measure` gives, from what :func:`resample` gave for each training."""
     stamp = {"n_seeds": len(runs), "commit": _folders.commit(), **cell}
     rows = []
-    for metric in metrics:
+    for metric in runs[0]:
         binned = "n_bins" in inspect.signature(METRICS[metric]).parameters
+        values, ends = [run[metric].value for run in runs], [run[metric].interval() for run in runs]
+        unit = "nats" if metric in ("nll", "entropy") else "fraction"
         rows.append(
-            stamp
-            | {"metric": metric, **over_seeds([run[metric] for run in values], [run[metric] for run in bounds])}
-            | {"unit": "nats" if metric in ("nll", "entropy") else "fraction", "n_bins": n_bins if binned else ""}
+            stamp | over_seeds(values, ends) | {"metric": metric, "unit": unit, "n_bins": n_bins if binned else ""}
         )
     return rows

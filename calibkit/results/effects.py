@@ -1,0 +1,178 @@
+"""Rows of ``effects.csv``: by how much one method is better than another on the same test set, with its chance.
+
+One difference a row, of a method on a network to another method on it, or to the same network trained with another
+loss. Columns:
+
+====================  =================================================================================================
+dataset, model, loss  the network, as in ``ours.csv``
+method                post-hoc calibrator, as there
+base_loss             what is subtracted: the training loss ...
+base_method           ... and the calibrator
+metric, n_bins, unit  as in ``ours.csv``; fraction or nats
+value                 metric of the method less that of the base; of several seeds the mean
+low, high             its 95 % interval over test sets, paired: :func:`calibkit.metrics.bootstrap_difference`
+chance                the p-value that goes with it
+seed_error            its standard error over seeds; empty where there is a single one
+seed_df               degrees of freedom of ``seed_error``
+n_seeds, base_seeds   trainings on either side
+budget, source        as in ``ours.csv``
+commit                of this project, when it was measured
+====================  =================================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from calibkit import _folders
+from calibkit._checks import expected
+from calibkit._files import write_atomic
+from calibkit.metrics.resampling import Resampled
+from calibkit.results.rows import locked, text_of
+
+KEY = (
+    *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
+    *("budget", "source"),
+)
+NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
+COUNTS = ("n_seeds", "base_seeds")
+COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")
+#: What is compared: the printed metrics, and the proper scores that decide.
+COMPARED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
+BINNED = ("ece", "adaptive_ece", "classwise_ece")
+IN_NATS = ("nll", "entropy")
+FILE = "effects.csv"
+
+
+def load_effects(folder: Path | None = None) -> pd.DataFrame:
+    """All of them; text columns, except the numbers.
+
+    Raises:
+        ValueError: a file with other columns, a number that is none, or the same key twice.
+    """
+    path = (folder or _folders.stored()) / FILE
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int))
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if tuple(frame.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    try:
+        frame[list(NUMBERS)] = frame[list(NUMBERS)].replace("", "nan").astype(float)
+        frame[list(COUNTS)] = frame[list(COUNTS)].astype(int)
+    except ValueError as error:
+        raise expected("path", "a file of numbers", f"{str(path)!r}: {error}") from None
+    twice = frame[frame.duplicated(list(KEY))]
+    if len(twice):
+        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(KEY)].to_dict()}")
+    return frame
+
+
+def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
+    """Put rows into ``effects.csv``, each in the place of one with its key; returns how many are new or different.
+
+    Locked, sorted and replaced in one step, as :func:`calibkit.results.append` does it.
+
+    Raises:
+        ValueError: a row without all the columns, or with a value or interval that is not finite.
+    """
+    new = pd.DataFrame([{name: text_of(row[name]) for name in COLUMNS} for row in rows], columns=list(COLUMNS))
+    if new.empty:
+        return 0
+    if not np.isfinite(new[["value", "low", "high", "chance"]].astype(float)).all(axis=None):
+        raise expected("rows", "finite differences", "an infinite one")
+    folder = folder or _folders.stored()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / f".{FILE}.lock"):
+        old = load_effects(folder).map(text_of)
+        both = pd.concat([old, new]).drop_duplicates(list(KEY), keep="last").sort_values(list(KEY))
+        text = both.to_csv(index=False, lineterminator="\n")
+        write_atomic(folder / FILE, lambda stream: stream.write(text.encode()))
+    before = set(old.itertuples(index=False, name=None))
+    return sum(row not in before for row in both.itertuples(index=False, name=None))
+
+
+def mean_of(runs: Sequence[Resampled]) -> Resampled:
+    """A metric's mean over trainings, on the same resamples of the test set."""
+    draws = np.mean([run.draws for run in runs], axis=0)
+    return Resampled(float(np.mean([run.value for run in runs])), draws, runs[0].mean, None)
+
+
+def difference(
+    runs: Sequence[Resampled],
+    base: Sequence[Resampled],
+    *,
+    same_networks: bool,
+    spread: tuple[float, int] | None = None,
+) -> dict:
+    r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
+
+    Of two methods on the same networks the seeds are paired: the error is that of the mean difference,
+    ``std / sqrt(n)``. Of two losses it is :math:`\sigma \sqrt{1/n + 1/n_b}`.
+
+    Args:
+        runs: the metric of each training.
+        base: that of the base.
+        same_networks: whether both are of the same trainings, in the same order.
+        spread: of two losses, the standard deviation sigma of a single training and its degrees of freedom, pooled
+            over losses; None where no loss has two seeds.
+    """
+    value, low, high = mean_of(runs).difference(mean_of(base))
+    found = {"value": value, "low": low, "high": high, "chance": mean_of(runs).chance(mean_of(base))}
+    error = df = math.nan
+    if same_networks and len(runs) > 1:
+        changes = [a.value - b.value for a, b in zip(runs, base, strict=True)]
+        error, df = float(np.std(changes, ddof=1)) / math.sqrt(len(runs)), len(runs) - 1
+    elif not same_networks and spread is not None:
+        error, df = spread[0] * math.sqrt(1 / len(runs) + 1 / len(base)), spread[1]
+    return found | {"seed_error": error, "seed_df": df, "n_seeds": len(runs), "base_seeds": len(base)}
+
+
+def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None:
+    """Standard deviation within groups and its degrees of freedom; None where no group has two values.
+
+    Example:
+        >>> pooled_spread([[1.0, 3.0], [5.0], [2.0, 2.0, 2.0]])
+        (0.816496580927726, 3)
+    """
+    squares, df = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            squares += float(np.var(values) * len(values))
+            df += len(values) - 1
+    return (math.sqrt(squares / df), df) if df else None
+
+
+def rows_of(
+    runs: Mapping[str, Sequence[Resampled]],
+    base: Mapping[str, Sequence[Resampled]],
+    spreads: Mapping[str, tuple[float, int] | None] | None = None,
+    *,
+    n_bins: int = 15,
+    **cell: str,
+) -> list[dict]:
+    """Rows for :func:`append_effects`, one for each metric of ``COMPARED``; those that are infinite are left out.
+
+    Args:
+        runs: metric -> its value and draws, one a training.
+        base: those of the base.
+        spreads: of two losses, metric -> see :func:`difference`; None: both are of the same trainings.
+        n_bins: of the binned metrics.
+        cell: dataset, model, loss, method, base_loss, base_method, budget, source.
+    """
+    made = []
+    for metric in COMPARED:
+        every = [run.draws for run in (*runs[metric], *base[metric])]
+        if not np.isfinite(every).all():
+            continue
+        found = difference(
+            runs[metric], base[metric], same_networks=spreads is None, spread=(spreads or {}).get(metric)
+        )
+        of_metric = {"metric": metric, "n_bins": n_bins if metric in BINNED else ""}
+        unit = "nats" if metric in IN_NATS else "fraction"
+        made.append(found | of_metric | {"unit": unit, "commit": _folders.commit(), **cell})
+    return made
