@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 
@@ -73,8 +74,11 @@ def check(file: File, path: Path, cure: str = "") -> None:
 def download(url: str, path: Path) -> Path:
     """Fetch ``url`` to ``path`` unless it is there; one that breaks, or is silent for ``TIMEOUT``, leaves nothing."""
     if not path.exists():
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            write_atomic(path, lambda stream: _copy(response, stream))
+        try:
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
+                write_atomic(path, lambda stream: _copy(response, stream))
+        except HTTPException as error:  # which is no OSError
+            raise OSError(f"{url}: {error!r}") from error
     return path
 
 

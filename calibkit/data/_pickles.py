@@ -112,10 +112,6 @@ class _Reader(pickle.Unpickler):
             raise pickle.UnpicklingError(f"{module}.{name}, which no array needs")
         return _NAMES[module, name]
 
-    def persistent_load(self, pid):
-        """Nothing lies elsewhere."""
-        raise pickle.UnpicklingError(f"a persistent id, {str(pid)[:20]!r}")
-
 
 def _scan(raw: bytes) -> None:
     """Look at each opcode before any is run: is it one that arrays need, does it ask for no more than there is?"""
