@@ -9,6 +9,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO
+from urllib.error import HTTPError, URLError
 
 from calibkit._checks import expected
 from calibkit._files import remove_strays, write_atomic
@@ -77,8 +78,11 @@ def download(url: str, path: Path) -> Path:
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
                 write_atomic(path, lambda stream: _copy(response, stream))
-        except HTTPException as error:  # which is no OSError
-            raise OSError(f"{url}: {error!r}") from error
+        except HTTPError as error:
+            with error:  # it holds the connection
+                raise OSError(f"{url}: {error}") from None
+        except (URLError, HTTPException) as error:
+            raise OSError(f"{url}: {getattr(error, 'reason', None) or repr(error)}") from error
     return path
 
 

@@ -135,14 +135,11 @@ def _arrays(target: Target, archive: str | os.PathLike | None) -> dict[str, np.n
 
 def _official(file: File, archive: str | os.PathLike | None) -> Path:
     """The path of a file that is what was published."""
-    if archive is not None:
-        path = Path(archive) / file.name
-        check(file, path)
-        return path
-    try:
+    if archive is None:
         return refetched(file)
-    except OSError as error:
-        raise OSError(f"{file.url}: {error}") from error
+    path = Path(archive) / file.name
+    check(file, path)
+    return path
 
 
 # ---------------------------------------------------------------------------------------------------------- the formats
