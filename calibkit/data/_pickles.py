@@ -46,7 +46,9 @@ class _Dtype:
 
     def array(self, raw, shape, order="C") -> np.ndarray:
         """Bytes, in Python 2 a string, as an array in the byte order of this machine."""
-        raw = raw.encode("latin-1") if isinstance(raw, str) else bytes(raw)
+        raw = raw.encode("latin-1") if isinstance(raw, str) else raw
+        if not isinstance(raw, bytes | bytearray):  # a number would become so many zeros
+            raise pickle.UnpicklingError(f"{type(raw).__name__} for the bytes of an array")
         if math.prod(shape) * self.dtype.itemsize != len(raw) or any(n < 0 for n in shape):
             raise pickle.UnpicklingError(f"{len(raw):,} bytes for an array of shape {shape}")
         found = np.frombuffer(raw, self.dtype).reshape(shape, order=order)

@@ -154,6 +154,11 @@ ARRAY = b"cnumpy\nndarray\n"
 DTYPE = b"cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
 
 
+def halves(array):
+    """Two pairs of the same array."""
+    return b"((" + array * 2 + b"t(" + array * 2 + b"tt."
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -168,8 +173,8 @@ DTYPE = b"cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
         pickle.dumps([*PAIRS, PAIRS[0]]),
         pickle.dumps({"val": PAIRS[0], "test": PAIRS[1]}),
         pickle.dumps([(Z, Z.tolist()), PAIRS[1]]),
-        b"((" + ARRAY + ARRAY + b"t(" + ARRAY + ARRAY + b"tt.",  # the class, not an array
-        b"((" + (ARRAY + b")R") * 2 + b"t(" + (ARRAY + b")R") * 2 + b"tt.",  # arrays that were given nothing
+        halves(ARRAY),  # the class, not an array
+        halves(ARRAY + b")R"),  # arrays that were given nothing
         ARRAY + b"}X\x05\x00\x00\x00valueNsb.",
         ARRAY + b"K\x01b.",
         ARRAY + b")RN}b.",
@@ -187,6 +192,7 @@ DTYPE = b"cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
         ARRAY + b")R(K\x01(J\xff\xff\xff\xffJ\xff\xff\xff\xfft" + DTYPE + b"\x89C\x04abcdtb.",
         ARRAY + b")R(K\x01(\x8a\x08" + b"\xff" * 7 + b"\x7ft" + DTYPE + b"\x89C\x04abcdtb.",
         ARRAY + b")R(K\x01(K\x02t" + DTYPE + b"\x89C\x04abcdtb.",
+        halves(ARRAY + b")R(K\x01(K\x02t" + DTYPE + b"\x89K\x08tb"),  # as many zeros
         ARRAY + b")R(K\x01(" + b"K\x01" * 100 + b"t" + DTYPE + b"\x89C\x04abcdtb.",
     ],
     ids=lambda raw: repr(raw[:30]),
@@ -196,6 +202,12 @@ def test_damaged_and_foreign_pickles_are_refused(read, raw):
     with pytest.raises(ValueError, match="Expected `path` to be a pickle of two pairs of arrays of numbers, but got "):
         read(raw)
     assert before == {name: dict(vars(x)) for name, x in vars(_pickles).items() if isinstance(x, type)}
+
+
+def test_what_is_written_by_hand_is_read_where_it_is_whole(read):
+    """The frame of the refused ones above is good."""
+    found = read(halves(ARRAY + b")R(K\x01(K\x02t" + DTYPE + b"\x89C\x08" + Z[0, :2].tobytes() + b"tb"))
+    same(found, [(Z[0, :2], Z[0, :2])] * 2)
 
 
 def test_a_file_that_is_too_large(read, monkeypatch):
