@@ -70,8 +70,8 @@ def parser() -> argparse.ArgumentParser:
     data = commands.add_parser("data", help="data sets: list them, prepare one")
     of_data = data.add_subparsers(dest="what", required=True)
     of_data.add_parser("list", help="the data sets, and which of them the cache holds").set_defaults(run=_list)
-    prepare = of_data.add_parser("prepare", help="download, check and unpack a data set into the cache")
-    prepare.add_argument("name")
+    prepare = of_data.add_parser("prepare", help="download, check and unpack a data set, or what others published")
+    prepare.add_argument("name", help="of a data set; published: logits and weights of other people's networks")
     prepare.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
     splits = ("train", "val", "test")
     prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
@@ -176,17 +176,26 @@ def _networks(args: argparse.Namespace) -> None:
 
 def _list(args: argparse.Namespace) -> None:
     from calibkit._folders import cache
-    from calibkit.data import DATASETS, available
+    from calibkit.data import DATASETS, available, published
 
     print(f"cache: {cache()}")
     for name, spec in DATASETS.items():
         print(f"  {name:16} {'ready' if available(name) else 'absent':6}  {spec.kind}")
+    files = [target.path.exists() for target in published.targets() if not target.skipped]
+    print(f"  {'published':16} {sum(files):2} of {len(files)}  logits and weights of other people's networks")
 
 
 def _prepare(args: argparse.Namespace) -> None:
+    from calibkit.data import published
     from calibkit.data.prepare import prepare
 
-    print(prepare(args.name, args.archive, args.splits))
+    if args.name != "published":
+        print(prepare(args.name, args.archive, args.splits))
+        return
+    if len(args.splits) != 3:
+        raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
+    for target, state in published.prepare(args.archive):
+        print(f"{target:44} {state}", flush=True)
 
 
 def _append(args: argparse.Namespace) -> None:

@@ -197,7 +197,10 @@ def index() -> dict[str, tuple[str, float]]:
 
 
 def published() -> dict[str, Path]:
-    """Logits files of other people's networks, ``$CALIBKIT_DATA/logits/*.npz``, by name."""
+    """Logits files of other people's networks, ``$CALIBKIT_DATA/logits/*.npz``, by name.
+
+    ``calibkit data prepare published`` fetches them.
+    """
     return {path.stem: path for path in sorted((_folders.cache() / "logits").glob("*.npz"))}
 
 

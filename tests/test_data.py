@@ -8,7 +8,7 @@ import pytest
 
 from calibkit import data
 from calibkit.__main__ import main
-from calibkit.data import DATASETS, load_split, prepare
+from calibkit.data import DATASETS, _download, load_split, prepare
 
 
 @pytest.fixture
@@ -19,26 +19,26 @@ def cache(tmp_path, monkeypatch):
 
 def test_download_leaves_nothing_when_it_fails(cache):
     with pytest.raises(OSError):
-        prepare.download((cache / "absent.tar.gz").as_uri(), cache / "archives" / "x.tar.gz")
+        _download.download((cache / "absent.tar.gz").as_uri(), cache / "archives" / "x.tar.gz")
     assert not (cache / "archives").exists()
     (cache / "source").write_bytes(b"abc")
-    path = prepare.download((cache / "source").as_uri(), cache / "archives" / "x.tar.gz")
+    path = _download.download((cache / "source").as_uri(), cache / "archives" / "x.tar.gz")
     assert path.read_bytes() == b"abc"
 
 
 def test_a_connection_that_ends_early_leaves_nothing(cache, monkeypatch):
     response = io.BytesIO(b"half")
     response.headers, response.url = {"Content-Length": "8"}, "https://example.org/x"
-    monkeypatch.setattr(prepare.urllib.request, "urlopen", lambda url, timeout: response)
+    monkeypatch.setattr(_download.urllib.request, "urlopen", lambda url, timeout: response)
     with pytest.raises(OSError, match="ended after 4 of 8 bytes"):
-        prepare.download("https://example.org/x", cache / "archives" / "x")
+        _download.download("https://example.org/x", cache / "archives" / "x")
     assert not list((cache / "archives").iterdir())
 
 
 def test_a_silent_server_is_given_up(cache, monkeypatch):
-    monkeypatch.setattr(prepare, "TIMEOUT", 0.05)
+    monkeypatch.setattr(_download, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(TimeoutError):
-        prepare.download(f"http://127.0.0.1:{server.getsockname()[1]}/x", cache / "archives" / "x")
+        _download.download(f"http://127.0.0.1:{server.getsockname()[1]}/x", cache / "archives" / "x")
     assert not (cache / "archives").exists()
 
 

@@ -7,7 +7,8 @@ The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind``
 - text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
 
 ``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; the module of each data set says
-what they are made of, and where its splits differ from a paper's.
+what they are made of, and where its splits differ from a paper's. ``calibkit data prepare published`` fetches
+``logits/*.npz`` and ``weights/*.npz``, of other people's networks: see :mod:`calibkit.data.published`.
 """
 
 from __future__ import annotations

@@ -28,14 +28,16 @@ class File:
     Attributes:
         name: of the file.
         url: where it is; None: behind a registration.
-        digest: "md5:..." or "sha256:..." as published; None: nobody publishes one.
+        digest: "md5:...", "sha256:..." or "git:..." (the SHA-1 of a git blob) as published; None: nobody publishes one.
         splits: those that need it; None: all.
+        size: in bytes; None: nobody says.
     """
 
     name: str
     url: str | None
     digest: str | None
     splits: tuple[str, ...] | None = None
+    size: int | None = None
 
 
 class Archive:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import urllib.request
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +28,7 @@ from calibkit.data import (
     voc2012,
 )
 from calibkit.data._archive import File
-
-#: Seconds that a server may be silent.
-TIMEOUT = 60.0
+from calibkit.data._download import verified
 
 
 @dataclass(frozen=True)
@@ -89,52 +84,13 @@ def prepare(
         return folder
     remove_strays(folder)
     needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
-    samples = source.read(name, {file.name: _verified(file, archive, len(needed)) for file in needed})
+    samples = source.read(name, {file.name: verified(file, archive, len(needed)) for file in needed})
     for split, paths in targets.items():
         if DATASETS[name].kind == "text":
             _write_lines(paths[0], samples[split])
         else:
             _write_pairs(*paths, samples[split])
     return folder
-
-
-def _verified(file: File, archive: str | os.PathLike | None, n_files: int) -> Path:
-    """The path of an official file, fetched if need be, with the published checksum."""
-    if archive is not None:
-        path = Path(archive)
-        if path.is_dir():
-            path = path / file.name
-        elif n_files > 1:
-            raise expected("archive", f"a folder that holds {file.name} and the others", path)
-    else:
-        path = cache() / "archives" / file.name
-        if not path.exists() and file.url is None:
-            raise FileNotFoundError(f"{file.name} needs a registration: fetch it, and give its folder as --archive")
-        download(file.url, path)
-    if file.digest is not None:
-        algorithm, digest = file.digest.split(":")
-        with open(path, "rb") as stream:
-            found = hashlib.file_digest(stream, algorithm).hexdigest()
-        if found != digest:
-            raise expected(
-                "archive", f"a file with {algorithm.upper()} {digest}", f"{found} in {path}; delete it and try again"
-            )
-    return path
-
-
-def download(url: str, path: Path) -> Path:
-    """Fetch ``url`` to ``path`` unless it is there; one that breaks, or is silent for ``TIMEOUT``, leaves nothing."""
-    if not path.exists():
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            write_atomic(path, lambda stream: _copy(response, stream))
-    return path
-
-
-def _copy(response, stream: IO[bytes]) -> None:
-    shutil.copyfileobj(response, stream)
-    length = response.headers.get("Content-Length")
-    if length is not None and int(length) != stream.tell():
-        raise OSError(f"{response.url}: the connection ended after {stream.tell()} of {length} bytes")
 
 
 class _Rows:

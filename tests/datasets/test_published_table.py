@@ -1,0 +1,97 @@
+"""The table of what others published, and the files that it names: what they are is known from their checksums."""
+
+import hashlib
+import os
+import pickle
+import re
+
+import numpy as np
+import pytest
+import torch
+from published_copies import halves, npy, run, same, saved, tabulate
+
+from calibkit import networks
+from calibkit._files import read_npz
+from calibkit.data import published
+from calibkit.logits import ARRAYS
+
+
+def test_the_table_is_complete():
+    """Each target has all its parts, each file an address that cannot change, a checksum and a reader."""
+    known = published.targets()
+    assert len({target.name for target in known}) == len(known)
+    for target in known:
+        assert re.fullmatch(r"(logits|weights)/[\w-]+", target.name)
+        assert bool(target.parts) != bool(target.skipped)
+        parts = sorted(part for part, _ in target.parts)
+        assert parts in ([], sorted(ARRAYS), ["test", "val"], ["val test"], ["state"])
+        for _, file in target.parts:
+            assert re.match(r"https://(raw|media)\.githubusercontent\.com/.*/[0-9a-f]{40}/", file.url)
+            assert re.fullmatch(r"sha256:[0-9a-f]{64}|git:[0-9a-f]{40}", file.digest)
+            assert (file.size or 0) > 0 or file.digest.startswith("git:")
+            assert os.path.splitext(file.name)[1] in published.READ
+    assert {f"logits/{name}" for name in networks.PUBLISHED} <= {target.name for target in known if target.parts}
+
+
+def as_published(part, name, arrays):
+    """A file of logits, byte by byte as its authors wrote it, with numpy 1 and Python 3."""
+    if name.endswith(".npy"):
+        return npy(arrays[part])
+    if "_LT_" in name:
+        raw = pickle.dumps(tuple(halves(arrays)), 5)
+        new, old = (bytes([size]) + b"\x00" * 7 + b"\x8c" + bytes([size - 20]) for size in (39, 38))
+        return raw.replace(new + b"numpy._core.numeric", old + b"numpy.core.numeric")
+    small = np.uint8 if "resnet110" in name else np.int64
+    pairs = [(z, y[:, None].astype(kind)) for (z, y), kind in zip(halves(arrays), (small, np.int64), strict=True)]
+    raw = pickle.dumps(pairs, 3).replace(b"numpy._core", b"numpy.core")
+    return raw.replace(b"\x89\x88\x87", b"K\x00K\x01\x87")  # numpy's flags were integers
+
+
+@pytest.mark.parametrize("name", networks.PUBLISHED)
+def test_the_published_files_become_the_logits_that_are_used(name, tmp_path, monkeypatch, capsys):
+    """The arrays of the cache, written as their authors did, have the published checksums, and become the same arrays.
+
+    Of two files that torch wrote the checksum depends on its version: they get one of their own.
+    """
+    if name not in networks.published():
+        pytest.skip(f"needs logits/{name}.npz in $CALIBKIT_DATA")
+    arrays = read_npz(networks.published()[name])
+    target = next(target for target in published.targets() if target.name == f"logits/{name}")
+    if target.parts[0][0] == "val":
+        pairs = halves(arrays, torch.from_numpy)
+        files = {(target.name, part): (f"{part}.pt", saved(pairs[part == "test"])) for part, _ in target.parts}
+        monkeypatch.setattr(published, "TABLE", tmp_path / "published.csv")
+        tabulate("https://example.org/", files)
+        contents = {f"example.org/{file}": content for file, content in files.values()}
+    else:
+        contents = {file.name: as_published(part, file.name, arrays) for part, file in target.parts}
+        for _, file in target.parts:
+            assert (len(contents[file.name]), hashlib.sha256(contents[file.name]).hexdigest()) == (
+                file.size,
+                file.digest.removeprefix("sha256:"),
+            )
+    for file, content in contents.items():
+        (tmp_path / "mirror" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mirror" / file).write_bytes(content)
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
+    _, found, _ = run(capsys, "--archive", tmp_path / "mirror")
+    assert found[target.name] == "written"
+    same(tmp_path / "cache" / "logits" / f"{name}.npz", arrays)
+
+
+@pytest.mark.parametrize("name", ["cifar100_resnet20", "cifar100_resnet56"])
+def test_published_weights_become_those_that_are_used(name, tmp_path):
+    """Half precision and back: the arrays of the cache."""
+    path = published.cache() / "weights" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"needs weights/{name}.npz in $CALIBKIT_DATA")
+    arrays = read_npz(path)
+    kinds = {np.dtype(np.float16): np.float32}
+    state = {
+        name: torch.from_numpy(array.astype(kinds.get(array.dtype, array.dtype))) for name, array in arrays.items()
+    }
+    (tmp_path / "x.pth").write_bytes(saved(state))
+    found = published.READ[".pth"](tmp_path / "x.pth", "state")
+    assert list(found) == list(arrays)
+    for key, array in arrays.items():
+        assert (found[key].dtype, found[key].shape, found[key].tobytes()) == (array.dtype, array.shape, array.tobytes())
