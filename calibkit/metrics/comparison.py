@@ -144,10 +144,7 @@ class Comparison:
         return Estimate(*self._found(name, metric).difference(self._found(base, metric)))
 
     def chance(self, name: str, base: str, metric: str = "ece") -> float:
-        """The p-value of :meth:`difference`: the largest 1 - level at which its interval does not hold 0.
-
-        It is at least 2 / (n_resamples + 1).
-        """
+        """The p-value of :meth:`difference`: about the 1 - level at which its interval ends at 0."""
         return self._found(name, metric).chance(self._found(base, metric))
 
     def _found(self, name: str, metric: str) -> Resampled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -224,21 +225,25 @@ class Resampled(NamedTuple):
         return value, *(interval if self.mean else hull)(value, draws, level)
 
     def chance(self, base: Resampled) -> float:
-        """The largest 1 - level at which the interval of the difference to ``base`` does not hold 0: its p-value.
+        """The p-value of the difference to ``base``: about the 1 - level at which its interval ends at 0.
 
-        At least 2 / (R + 1), for R resamples tell no more; 1 for equal methods.
+        Two-sided, from the normal distribution with the standard deviation of the draws, so that it can be far below
+        1 / R: around the value for a mean over rows, else around the mean of the draws and around its reflection, of
+        which the larger p-value counts. 1 for equal methods.
 
         Example:
-            >>> draws = np.arange(-1.0, 99.0)
-            >>> better, base = Resampled(50.0, draws, True, None), Resampled(0.0, np.zeros(100), True, None)
+            >>> draws = np.array([-1.0, 1.0])
+            >>> better, base = Resampled(-1.96, draws - 1.96, True, None), Resampled(0.0, np.zeros(2), True, None)
             >>> round(better.chance(base), 3)
-            0.02
+            0.05
         """
         value, draws = self.value - base.value, self.draws - base.draws
-        sides = [draws <= 0, draws >= 0] if not self.mean else []
-        sides += [draws >= 2 * value, draws <= 2 * value]
-        tails = [(side.sum() + 1) / (len(draws) + 1) for side in sides]
-        return float(min(1.0, 2 * max(min(pair) for pair in zip(tails[::2], tails[1::2], strict=True))))
+        spread, middle = draws.std(), draws.mean()
+        if spread == 0:
+            return float(value == 0)
+        centres = [value] if self.mean else [middle, 2 * value - middle]
+        same_side = self.mean or min(centres) * max(centres) > 0
+        return math.erfc(min(map(abs, centres)) / (spread * math.sqrt(2))) if same_side else 1.0
 
 
 def interval(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
