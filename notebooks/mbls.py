@@ -91,7 +91,7 @@ from calibkit import Network, TemperatureScaling, ece, networks, plots, results
 from calibkit.keys import Key
 from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.resampling import interval
+from calibkit.metrics.intervals import interval
 from calibkit.notebook import claims, pictures, tables
 from calibkit.notebook.free_sample import along_distance, descend
 from calibkit.notebook.maps import maps

@@ -11,8 +11,9 @@ from typing import NamedTuple, Self
 
 from calibkit._checks import Array, check_choice, check_int, expected
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names
-from calibkit.metrics.resampling import Resampled, resampled
+from calibkit.metrics.resampling import resampled
 
 
 class Estimate(NamedTuple):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ import torch
 from calibkit._checks import Array, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
+from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names, measure
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
@@ -193,78 +192,6 @@ def bootstrap_values(
 def _check_level(level: float) -> None:
     if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
         raise expected("level", "between 0 and 1", level)
-
-
-class Resampled(NamedTuple):
-    """A metric on a sample, on its resamples, and, of a calibration error, on outcomes of a calibrated network.
-
-    Attributes:
-        value: v.
-        draws: (R,).
-        mean: whether it is a mean over rows, which noise makes neither larger nor smaller.
-        null: of a calibration error the values (R,) that a calibrated network would show, none where these are not
-            known; None of what is no calibration error.
-    """
-
-    value: float
-    draws: np.ndarray
-    mean: bool
-    null: np.ndarray | None
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """See :func:`bootstrap`."""
-        low, high = interval(self.value, self.draws, level)
-        if self.null is None or not np.isfinite([low, high]).all():
-            return low, high
-        limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
-        return 0.0 if self.value <= limit else max(low, 0.0), max(high, self.value + (high - low) / 2.0)
-
-    def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
-        """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
-        value, draws = self.value - base.value, self.draws - base.draws
-        return value, *(interval if self.mean else hull)(value, draws, level)
-
-    def chance(self, base: Resampled) -> float:
-        """The p-value of the difference to ``base``: about the 1 - level at which its interval ends at 0.
-
-        Two-sided, from the normal distribution with the standard deviation of the draws, so that it can be far below
-        1 / R: around the value for a mean over rows, else around the mean of the draws and around its reflection, of
-        which the larger p-value counts. 1 for equal methods.
-
-        Example:
-            >>> draws = np.array([-1.0, 1.0])
-            >>> better, base = Resampled(-1.96, draws - 1.96, True, None), Resampled(0.0, np.zeros(2), True, None)
-            >>> round(better.chance(base), 3)
-            0.05
-        """
-        value, draws = self.value - base.value, self.draws - base.draws
-        spread, middle = draws.std(), draws.mean()
-        if spread == 0:
-            return float(value == 0)
-        centres = [value] if self.mean else [middle, 2 * value - middle]
-        same_side = self.mean or min(centres) * max(centres) > 0
-        return math.erfc(min(map(abs, centres)) / (spread * math.sqrt(2))) if same_side else 1.0
-
-
-def interval(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The ends of the reflected interval of a value from its resamples; the percentile one where that is infinite."""
-    low, high = percentiles(draws, level)
-    if np.isfinite([value, low, high]).all():
-        low, high = 2 * value - high, 2 * value - low
-    return low, high
-
-
-def hull(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The ends of the smallest interval that holds both the reflected and the percentile one."""
-    (a, b), (c, d) = interval(value, draws, level), percentiles(draws, level)
-    return min(a, c), max(b, d)
-
-
-def percentiles(draws: np.ndarray, level: float) -> tuple[float, float]:
-    """The quantiles that leave (1 - level) / 2 on either side, taken outwards to the next draw."""
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(draws, tail, method="lower"), np.quantile(draws, 1.0 - tail, method="higher")
-    return float(low), float(high)
 
 
 def resampled(

@@ -11,7 +11,7 @@ from calibkit import _folders, results
 from calibkit._checks import Array, expected
 from calibkit.metrics import bootstrap_values, evaluate
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.resampling import hull
+from calibkit.metrics.intervals import hull
 
 
 def measured(

@@ -32,7 +32,7 @@ import pandas as pd
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit._files import write_atomic
-from calibkit.metrics.resampling import Resampled
+from calibkit.metrics.intervals import Resampled
 from calibkit.results.rows import locked, text_of
 
 KEY = (

@@ -18,7 +18,7 @@ from calibkit.fitting.contract import Calibrator
 from calibkit.keys import Key
 from calibkit.logits import Logits, read_meta
 from calibkit.metrics import REPORTED, ece
-from calibkit.metrics.resampling import Resampled
+from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
 from calibkit.results import effects
 from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE, comparator

@@ -50,7 +50,8 @@ from calibkit._files import write_atomic
 from calibkit.keys import Key
 from calibkit.metrics import METRICS
 from calibkit.metrics._sample import Sample
-from calibkit.metrics.resampling import Resampled, resampled
+from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.resampling import resampled
 
 COLUMNS = (
     *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
-from calibkit.metrics.resampling import interval
+from calibkit.metrics.intervals import interval
 from calibkit.training.batches import Feed
 from calibkit.training.preparation import Setup
 

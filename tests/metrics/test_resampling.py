@@ -5,7 +5,8 @@ import torch
 from calibkit.metrics import METRICS, bootstrap, bootstrap_values, consistency, evaluate, resampling
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
-from calibkit.metrics.resampling import Resampled, draws, percentiles, resampled
+from calibkit.metrics.intervals import Resampled, percentiles
+from calibkit.metrics.resampling import draws, resampled
 from calibkit.metrics.weighted import STATISTICS
 
 
