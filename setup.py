@@ -11,7 +11,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 RESULTS = Path(__file__).resolve().parent / "book" / "results"
-STORED = ("paper.csv", "ours.csv", "networks.csv")
+STORED = ("paper.csv", "ours.csv", "effects.csv", "third_party.csv", "networks.csv")
 
 
 class BuildPy(build_py):
@@ -24,7 +24,7 @@ class BuildPy(build_py):
             return
         folder = Path(self.build_lib) / "calibkit" / "stored"
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("paper.csv", "ours.csv"):
+        for name in STORED[:-1]:
             (folder / name).write_bytes((RESULTS / name).read_bytes())
         write_index(folder / "networks.csv")
 

@@ -1,9 +1,10 @@
-"""Rows of the two result files that a test makes up: one cell a row, and what it does not say is the ECE of a ResNet-50
+"""Rows of the result files that a test makes up: one cell a row, and what it does not say is the ECE of a ResNet-50
 on CIFAR-10 trained with cross-entropy."""
 
 import pandas as pd
 
 from calibkit.results import COLUMNS, append
+from calibkit.results.effects import append_effects
 
 CELL = {"dataset": "cifar10", "model": "resnet50", "loss": "cross_entropy", "method": "identity", "metric": "ece"}
 PRINTED = CELL | {"paper": "mbls", "table": "1", "unit": "percent", "n_bins": 15, "n_seeds": 1, "budget": "paper"}
@@ -25,3 +26,14 @@ def measured_row(value: float, width: float = 0.004, **columns) -> dict:
 def measured(folder, *rows: dict) -> None:
     """These rows into ``ours.csv``."""
     append(rows, folder)
+
+
+def differs(folder, value: float, width: float = 0.002, *, chance: float | None = None, **columns) -> None:
+    """A difference of ours, a fraction with an interval of +- ``width``; its p-value says what the interval says."""
+    row = {"dataset": "cifar10", "model": "resnet50", "loss": "cross_entropy", "method": "temperature_scaling"}
+    row |= {"base_loss": columns.get("loss", "cross_entropy"), "base_method": "identity", "metric": "ece"}
+    row |= {"value": value, "low": value - width, "high": value + width, "seed_error": None, "seed_df": None}
+    row |= {"chance": (0.001 if abs(value) > width else 0.5) if chance is None else chance, "n_seeds": 1}
+    row |= {"base_seeds": 1, "unit": "fraction", "budget": "reduced", "source": "ours", "commit": ""} | columns
+    binned = row["metric"] in ("ece", "adaptive_ece", "classwise_ece")
+    append_effects([{"n_bins": 15 if binned else ""} | row], folder)

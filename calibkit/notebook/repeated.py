@@ -94,7 +94,7 @@ def difference(
         >>> labels = np.repeat([0, 1], [80, 20])
         >>> sure, honest = ([np.tile([p, 1 - p], (100, 1))] for p in (0.99, 0.8))
         >>> f"{difference(honest, sure, labels).percent:.0f}"
-        '-19 [-35, -19]'
+        '-19 [-35, -3]'
     """
     means = []
     for name, fits in (("after", after), ("before", before)):

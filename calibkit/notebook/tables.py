@@ -88,8 +88,8 @@ def estimates(
                            accuracy
         honest  80.00 [72.00, 88.00]
         >>> print(estimates(methods, methods, {"less ECE": ("", "ece")}, base="sure").to_string())
-                               less ECE
-        honest  -19.00 [-35.00, -19.00]
+                              less ECE
+        honest  -19.00 [-35.00, -3.00]
     """
     rows = {}
     for name in names:
@@ -107,14 +107,14 @@ def estimates(
 
 
 def verdict_counts(compared: pd.DataFrame) -> str:
-    """How many printed numbers have which verdict: "3 partly, 12 not run".
+    """How many printed numbers have which answer: "3 same direction, by a stand-in; 12 not run".
 
     Example:
         >>> verdict_counts(results.compare("mbls", "8"))
         '16 not run'
     """
-    counts = compared["verdict"].value_counts()
-    return ", ".join(f"{counts[word]} {word}" for word in results.VERDICTS if word in counts)
+    counts = results.answers(compared).value_counts()
+    return "; ".join(f"{counts[word]} {word}" for word in results.ANSWERS if word in counts)
 
 
 def train_command(network: Network, *options: str) -> str:

@@ -9,19 +9,24 @@ Needs pandas (``pip install "calibkit[results]"``).
 from calibkit._extras import needs
 
 with needs("results"):
+    from calibkit.results.effects import load_effects
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
     from calibkit.results.stand_ins import STAND_INS
     from calibkit.results.tables import table
-    from calibkit.results.verdicts import VERDICTS, compare, summary
+    from calibkit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, summary
 
 __all__ = [
+    "ANSWERS",
     "COLUMNS",
     "KEY",
     "STAND_INS",
     "VERDICTS",
+    "answers",
     "append",
     "compare",
+    "everything",
     "load",
+    "load_effects",
     "measure",
     "summary",
     "table",

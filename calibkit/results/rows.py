@@ -64,10 +64,14 @@ KEY = ("paper", "table", *CELL, "budget", "source")
 
 PAPERS = ("neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls")
 BUDGETS = ("reduced", "paper")
-SOURCES = {"paper": ("printed", "author-log"), "ours": ("author-logits", "ours")}
+SOURCES = {
+    "paper": ("printed", "author-log"),
+    "ours": ("author-logits", "ours"),
+    "third_party": ("third-party",),
+}
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
-UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats")}
+UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats"), "third_party": ("fraction", "nats")}
 
 
 # ------------------------------------------------------------------------------------------------------ files
@@ -77,7 +81,7 @@ def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
     ``printed`` keeps the value's text, so that its number of digits is known.
     """
     path = (folder or _folders.stored()) / f"{check_choice('which', which, SOURCES)}.csv"
-    if not path.exists() and which == "ours":
+    if not path.exists() and which != "paper":
         return _typed(pd.DataFrame(columns=list(COLUMNS), dtype=str), which)
     return read(path, which)
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pandas as pd
 
 from calibkit._checks import expected
+from calibkit.results.verdicts import BY_STAND_IN, answers
 
 #: Beside a number of ours in a wide table; a printed number without ours stands alone.
-MARKS = {"reproduced": "=", "partly": "~", "not reproduced": "x", "not run": ""}
+MARKS = {
+    "reproduced": "=",
+    "same direction": "~",
+    "not decided": "?",
+    "opposite direction": "x",
+    "not reproduced": "\N{NOT EQUAL TO}",
+    "not run": "",
+}
+MARKS |= {"the same elsewhere": "=", "another elsewhere": "\N{NOT EQUAL TO}"}
+MARKS |= {f"{word}, by a stand-in": MARKS[word] for word in BY_STAND_IN}
 _NAMES = ("paper", "table", "dataset", "model", "loss", "method", "metric", "n_bins", "unit")
 _RUN = ("n_seeds", "budget", "source", "stand_in")
 
@@ -18,8 +28,9 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
     Args:
         compared: rows of ``compare``, or some of them.
         wide: a column (``"method"``, ``"loss"``, ``"metric"``) whose values become columns; a cell is then
-            ``printed / ours`` and a mark, ``=`` reproduced, ``~`` partly, ``x`` not reproduced, that stays on the line
-            of ours; the number of a stand-in is in parentheses. None: one row a number.
+            ``printed / ours`` and a mark that stays on the line of ours: ``=`` reproduced, ``~`` same direction, ``?``
+            not decided, ``x`` opposite direction, and a crossed ``=`` not reproduced. What others measured is in
+            brackets, the number of a stand-in in parentheses. None: one row a number.
 
     Returns:
         DataFrame: of text. Columns in which all rows are the same are left out.
@@ -31,17 +42,20 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         raise expected("compared", "rows of compare()", "none")
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
-    text = compared.astype(str)
+    text, verdicts = compared.astype(str), answers(compared)
     names = [name for name in _NAMES if name in text and name != wide and text[name].nunique() > 1]
     if wide is None:
-        ran = compared["ours"].notna()
+        ran = verdicts != "not run"
         run = {name: text[name].where(ran, "") for name in _RUN if name in text and text[name][ran].nunique() > 1}
         cells = {"printed": compared["printed"], "ours": compared.apply(_ours, axis=1), **run}
-        long = text[names].assign(**cells, verdict=compared["verdict"])
+        long = text[names].assign(**cells, verdict=verdicts)
         return long.set_index(names) if names else long.reset_index(drop=True)
     rows: dict[tuple, dict[str, str]] = {}
     for key, column, cell in zip(
-        text[names].itertuples(index=False), text[wide], compared.apply(_cell, axis=1), strict=True
+        text[names].itertuples(index=False),
+        text[wide],
+        compared.assign(answer=verdicts).apply(_cell, axis=1),
+        strict=True,
     ):
         if column in rows.setdefault(tuple(key), {}):
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
@@ -54,15 +68,21 @@ def _decimals(row: pd.Series) -> int:
     return len(row["printed"].partition(".")[2])
 
 
+def _number(row: pd.Series) -> str:
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none."""
+    for name, shown in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
+        if not pd.isna(row[name]):
+            return shown.format(f"{row[name]:.{_decimals(row)}f}")
+    return ""
+
+
 def _ours(row: pd.Series) -> str:
     if pd.isna(row["ours"]):
-        return ""
+        return _number(row)
     d = _decimals(row)
-    return f"{row['ours']:.{d}f} [{row['low']:.{d}f}, {row['high']:.{d}f}]"
+    return f"{_number(row)} [{row['low']:.{d}f}, {row['high']:.{d}f}]"
 
 
 def _cell(row: pd.Series) -> str:
-    if pd.isna(row["ours"]):
-        return row["printed"]
-    ours, mark = f"{row['ours']:.{_decimals(row)}f}", MARKS[row["verdict"]]
-    return f"{row['printed']} / {f'({ours})' if row['stand_in'] else ours}" + (mark and f"\N{NO-BREAK SPACE}{mark}")
+    number, mark = _number(row), MARKS[row["answer"]]
+    return f"{row['printed']} / {number}" + (mark and f"\N{NO-BREAK SPACE}{mark}") if number else row["printed"]

@@ -1,47 +1,48 @@
-r"""The verdict on a printed number: does it come out again, and does the step it stands for?
+"""The verdict on a printed number: printed and measured side by side, and what follows by the rule of :mod:`.judging`.
 
-Units are those of the printed number. p is printed, o is ours, h the 95 % half-width of ours,
+====================  =================================================================================================
+reproduced            the number comes out on the authors' own logits; or, of a training of ours at the paper's budget,
+                      the direction is the same and the size is equal
+same direction        it does not, or there are no such logits, but the method differs from its comparator as printed
+not decided           chance may have made the difference, or the printed metric and the NLL disagree
+opposite direction    the method differs from its comparator the other way round
+not reproduced        on the authors' own logits the number does not come out, and no claim goes with it
+not run               none of these: there is no measurement on the network, or only one that says nothing
+====================  =================================================================================================
 
-.. math:: h = \sqrt{((high - low) / 2)^2 + (1.96\, std)^2},
-
-of the test set and, with several trainings, of the seed. The baseline b of a cell is the same network without post-hoc
-calibration; for a network without it, the same architecture trained with cross-entropy; cross-entropy has none.
-
-* The **value** agrees if ``|o - p| <= 0.05`` percentage points (0.0005 in nats) or half a unit of the last printed
-  digit, on the authors' own logits; if ``|o - p| <= sqrt(2) h`` for our own training at the paper's budget, because
-  the printed number is one draw too; never at the reduced budget.
-* The **effect** agrees if ``o - o_b`` has the sign of ``p - p_b`` and is larger than its half-width
-  ``H = sqrt(h^2 + h_b^2)``, or if the two effects differ by at most ``sqrt(2) H``.
-
-===============  ======================================================================================================
-reproduced       the value agrees, and the effect too where there is a baseline
-partly           only one of the two agrees
-not reproduced   neither agrees
-not run          there is no number of ours; or only a baseline at the reduced budget, which says nothing about p
-===============  ======================================================================================================
-
-A cell without a number of ours may have one of a stand-in, see :mod:`calibkit.results.stand_ins`: its value cannot
-agree, so that the verdict is "partly" at best, by the effect.
+The authors' logits come before our own networks. Two more columns have answers of less weight, where there is neither:
+``elsewhere`` is what others measured on the authors' networks, and ``stand_in`` a smaller network of ours, of which the
+direction alone counts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import pandas as pd
 
 from calibkit._checks import check_choice
+from calibkit.keys import Key
+from calibkit.results import judging
+from calibkit.results.effects import load_effects
+from calibkit.results.questions import Measured, Question, cell_of
 from calibkit.results.rows import CELL, PAPERS, load
 from calibkit.results.stand_ins import STAND_INS
 
-VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
-OURS = ("ours", "low", "high", "n_seeds", "budget", "source", "stand_in")
-SHOWN = ("paper", "table", *CELL, "unit", "printed", *OURS, "verdict")
-
-_SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
-_SAME_LOGITS = 0.0005  # as a fraction, or in nats
-_BEST_FIRST = {"author-logits": 0, "ours": 1, "paper": 0, "reduced": 1}
+VERDICTS = (
+    *("reproduced", judging.SAME, judging.OPEN, judging.OPPOSITE, "not reproduced"),
+    "not run",
+)
+#: What others measured; what a stand-in says.
+ELSEWHERE, BY_STAND_IN = ("the same elsewhere", "another elsewhere"), (judging.SAME, judging.OPEN, judging.OPPOSITE)
+OURS = ("ours", "low", "high", "n_seeds", "budget", "source")
+EFFECT = ("against", "printed_effect", "effect", "effect_low", "effect_high", "visible")
+SHOWN = (
+    *("paper", "table", *CELL, "unit", "printed", "kind", *OURS, *EFFECT, "replay", "direction", "size", "verdict"),
+    *("elsewhere", "elsewhere_verdict", "stand_in", "stand_in_value", "stand_in_effect", "stand_in_verdict"),
+)
+#: Printed numbers of which paper and table are of networks that third parties have.
+_PUBLIC_NETWORKS = {("class_loss_scaling", "1"), ("class_loss_scaling", "3"), ("class_temperature_scaling", "III")}
 
 
 def compare(
@@ -49,24 +50,23 @@ def compare(
     table: str | None = None,
     *,
     ours: pd.DataFrame | None = None,
+    effects: pd.DataFrame | None = None,
     stand_in: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Printed numbers and ours, side by side, each with its verdict (see the module's text for the rule).
-
-    Where several of our rows fit a cell, the one that followed the paper's recipe is taken, then the authors' logits,
-    then the larger budget. A stand-in is taken only where none fits.
 
     Args:
         paper: notebook name, one of ``PAPERS``.
         table: one table of it; None: all.
         ours: rows to compare with. Default: ``load("ours")``.
+        effects: differences to compare with. Default: ``load_effects()``.
         stand_in: printed model, or ``"dataset/model"`` where that depends on the data -> the model of ours to hold
             against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``.
             Default: ``STAND_INS[paper]``; ``{}`` for none.
 
     Returns:
-        DataFrame: one row a printed number, columns ``SHOWN``; ``printed`` is text, ``ours low high`` are in its unit,
-        ``stand_in`` names the network where ours is a stand-in's, else it is empty.
+        DataFrame: one row a printed number, columns ``SHOWN``. ``printed`` is text; numbers are in its unit, NaN where
+        there is none. ``kind`` is "network", of a network as it is; "fixed", of what a method cannot change; "result".
 
     Raises:
         ValueError: an unknown paper or table.
@@ -74,112 +74,159 @@ def compare(
     Example:
         >>> compared = compare("class_loss_scaling", "1").query("model == 'densenet40' and metric == 'ece'")
         >>> first = compared.iloc[0]
-        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["stand_in"]
-        ('identity', '5.50', '5.50', 'author-logits', '')
+        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["verdict"]
+        ('identity', '5.50', '5.50', 'author-logits', 'reproduced')
     """
+    out = [_answer(*asked) for asked in _asked(paper, ours, effects, stand_in)]
+    tables = list(dict.fromkeys(row["table"] for row in out))
+    if table is not None:
+        check_choice("table", table, tables)
+    found = pd.DataFrame([{name: row.get(name) for name in SHOWN} for row in out], columns=list(SHOWN))
+    numbers = ["ours", "low", "high", *EFFECT[1:], "elsewhere", "stand_in_value", "stand_in_effect"]
+    found[numbers] = found[numbers].astype(float)
+    found["n_seeds"] = found["n_seeds"].fillna(0).astype(int)
+    texts = [name for name in SHOWN if name not in (*numbers, "n_seeds")]
+    found[texts] = found[texts].fillna("")
+    return found if table is None else found[found["table"] == table].reset_index(drop=True)
+
+
+def _asked(
+    paper: str,
+    ours: pd.DataFrame | None = None,
+    effects: pd.DataFrame | None = None,
+    stand_in: Mapping[str, str] | None = None,
+) -> list[tuple[Question, Measured, Mapping]]:
+    """Every printed number of a paper as a question, with all that may answer it."""
     rows = load("paper")
     rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]
-    printed = {(row.table, *_cell(row)): row.value for row in rows.itertuples()}
+    stand_in = STAND_INS[paper] if stand_in is None else stand_in
+    measured = Measured(paper, load("ours") if ours is None else ours, load_effects() if effects is None else effects)
+    third = {cell_of(row)[:5]: row for row in load("third_party").itertuples()}
+    printed = {(row.table, *cell_of(row)): row.value for row in rows.itertuples()}
     anywhere = {key[1:]: value for key, value in reversed(printed.items())}
-    if table is not None:
-        rows = rows[rows["table"] == check_choice("table", table, list(rows["table"].unique()))]
-    found = _best(load("ours") if ours is None else ours, paper)
-    stand_ins = STAND_INS[paper] if stand_in is None else stand_in
-    out = []
-    for row in rows.itertuples():
-        cell, base = _cell(row), _baseline(_cell(row))
-        network = None
-        if cell not in found:
-            network = stand_ins.get(f"{row.dataset}/{row.model}", stand_ins.get(row.model))
-        mine, mine_base = (found.get(_of_network(c, network)) if c else None for c in (cell, base))
-        p_base = printed.get((row.table, *base), anywhere.get(base)) if base else None
-        out.append(_side_by_side(row, p_base, mine, mine_base, network or ""))
-    return pd.DataFrame(out, columns=list(SHOWN))
+    questions = [Question.of(row, stand_in, printed, anywhere) for row in rows.itertuples()]
+    measured.correct(questions)
+    return [(question, measured, third) for question in questions]
 
 
-def summary(compared: pd.DataFrame | None = None) -> pd.DataFrame:
-    """How many printed numbers of each paper and table have which verdict.
+def summary(compared: pd.DataFrame | None = None, by: tuple[str, ...] = ("paper", "table")) -> pd.DataFrame:
+    """How many printed numbers have which answer. Each is counted once: the columns after the first add up to it.
 
     Args:
         compared: rows of ``compare``, or some of them. Default: all of every paper.
+        by: columns of ``compare`` to count by.
 
     Returns:
-        DataFrame: index (paper, table); columns printed, one for each of ``VERDICTS``, and "by stand-in": how many of
-        those with a verdict have it by a stand-in.
+        DataFrame: index ``by``; columns printed, ``VERDICTS`` but "not run", ``ELSEWHERE``, the directions by stand-in,
+        and "not run".
     """
-    if compared is None:
-        compared = pd.concat([compare(paper) for paper in PAPERS])
-    counts = {"printed": 1} | {name: compared["verdict"] == name for name in VERDICTS}
-    counts["by stand-in"] = (compared["stand_in"] != "") & (compared["verdict"] != "not run")
-    return compared[["paper", "table"]].assign(**counts).groupby(["paper", "table"], sort=False).sum()
+    compared = everything() if compared is None else compared
+    counts = {"printed": 1} | {name: answers(compared) == name for name in ANSWERS}
+    return compared[list(by)].assign(**counts).groupby(list(by), sort=False).sum()
 
 
-def _cell(row) -> tuple:
-    return tuple(getattr(row, name) for name in CELL)
+#: Every answer that a printed number can get, by falling weight.
+ANSWERS = (*VERDICTS[:-1], *ELSEWHERE, *(f"{word}, by a stand-in" for word in BY_STAND_IN), "not run")
 
 
-def _of_network(cell: tuple, network: str | None) -> tuple:
-    """The cell of another network, a model or data set/model; of its own for None."""
-    dataset, _, model = (network or cell[1]).rpartition("/")
-    return (dataset or cell[0], model, *cell[2:])
-
-
-def _baseline(cell: tuple) -> tuple | None:
-    """The cell that a method is an improvement of; None for cross-entropy as it is."""
-    dataset, model, loss, method, *rest = cell
-    if method != "identity":
-        return (dataset, model, loss, "identity", *rest)
-    if loss != "cross_entropy":
-        return (dataset, model, "cross_entropy", "identity", *rest)
-    return None
-
-
-def _best(ours: pd.DataFrame, paper: str) -> dict[tuple, object]:
-    """Our strongest row for each cell."""
-    fits = ours[ours["paper"].isin(["", paper])]
-    order = sorted(
-        fits.itertuples(),
-        key=lambda row: (row.paper == "", _BEST_FIRST[row.source], _BEST_FIRST[row.budget]),
-        reverse=True,
+def answers(compared: pd.DataFrame) -> pd.Series:
+    """The answer to each printed number, one of ``ANSWERS``: the verdict, else what others say, else the stand-in."""
+    found = compared["verdict"].mask(compared["verdict"] == "not run", compared["elsewhere_verdict"])
+    by_stand_in = compared["stand_in_verdict"].where(
+        compared["stand_in_verdict"] == "", compared["stand_in_verdict"] + ", by a stand-in"
     )
-    return {_cell(row): row for row in order}
+    return found.mask(found == "", by_stand_in).replace("", "not run")
 
 
-def _half_width(row) -> float:
-    return math.hypot((row.high - row.low) / 2, 0.0 if math.isnan(row.std) else 1.96 * row.std)
+def everything() -> pd.DataFrame:
+    """The rows of :func:`compare` of every paper."""
+    return pd.concat([compare(paper) for paper in PAPERS], ignore_index=True)
 
 
-def _side_by_side(row, p_base: float | None, mine, mine_base, stand_in: str) -> dict:
+# ---------------------------------------------------------------------------------------------------- the answers
+def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
+    row, scale = question.row, question.scale
     shown = {name: getattr(row, name) for name in ("paper", "table", *CELL, "unit", "printed")}
-    if mine is None:
-        nothing = (math.nan, math.nan, math.nan, 0, "", "", "")
-        return shown | dict(zip(OURS, nothing, strict=True)) | {"verdict": "not run"}
-    scale = _SCALE[row.unit]
-    value = not stand_in and _value_agrees(row, mine, scale)
-    effect = None
-    if p_base is not None and mine_base is not None:
-        effect = _effect_agrees((row.value - p_base) / scale, mine, mine_base)
-    numbers = [scale * x for x in (mine.value, mine.low, mine.high)]
-    shown |= dict(zip(OURS, (*numbers, mine.n_seeds, mine.budget, mine.source, stand_in), strict=True))
-    return shown | {"verdict": _verdict(value, effect, judged=not stand_in and mine.budget == "paper")}
+    shown |= {"kind": question.kind, "verdict": "not run"}
+    if question.base is not None and question.effect is not None:
+        shown |= {"against": _words(row, question.base), "printed_effect": scale * question.effect}
+    own = _own(question, measured)
+    if own:
+        return shown | own
+    other = third.get(question.cell[:5]) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
+    if other is not None:
+        same = judging.replays(row.printed, scale, other.value)
+        return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
+    return shown | _stand_in(question, measured)
 
 
-def _value_agrees(row, mine, scale: float) -> bool:
-    difference = abs(mine.value - row.value / scale)
-    if mine.source == "author-logits":
-        decimals = len(row.printed.partition(".")[2])
-        return difference <= max(_SAME_LOGITS, 0.5 * 10**-decimals / scale) + 1e-12
-    return mine.budget == "paper" and difference <= math.sqrt(2) * _half_width(mine)
+def _own(question: Question, measured: Measured) -> dict:
+    """The columns of a measurement on the paper's own network; empty where it says nothing."""
+    row, scale = question.row, question.scale
+    mine, effect = measured.rows.get(question.cell), measured.effect(question)
+    drop = row.metric == "accuracy_drop" and effect is not None
+    if mine is None and not drop:
+        return {}
+    if drop:
+        value, low, high = effect.estimate
+        source = measured.effects[question.key("accuracy")]
+    else:
+        (value, low, high), source = (mine.value, mine.low, mine.high), mine
+    facts = (scale * value, scale * low, scale * high, source.n_seeds, source.budget, source.source)
+    shown = dict(zip(OURS, facts, strict=True))
+    on_logits = source.source == "author-logits"
+    if on_logits:
+        shown["replay"] = _replay(question, measured, value)
+    if effect is not None and question.effect is not None:
+        estimate = effect.estimate
+        numbers = (*estimate, judging.visible(estimate))
+        shown |= dict(zip(EFFECT[2:], (scale * x for x in numbers), strict=True))
+        if question.has_direction:
+            shown["direction"] = judging.direction(question.effect, effect)
+        if source.budget == "paper":
+            shown["size"] = judging.size(question.effect, estimate, same_images=on_logits)
+    shown["verdict"] = _verdict(shown, on_logits)
+    return {} if shown["verdict"] == "not run" and question.network else shown
 
 
-def _effect_agrees(printed: float, mine, mine_base) -> bool:
-    effect = mine.value - mine_base.value
-    width = math.hypot(_half_width(mine), _half_width(mine_base))
-    return (effect * printed > 0 and abs(effect) > width) or abs(effect - printed) <= math.sqrt(2) * width
+def _verdict(shown: Mapping, on_logits: bool) -> str:
+    if shown.get("replay") in ("exact", "by the authors' optimiser"):
+        return "reproduced"
+    if not on_logits and shown.get("direction") == judging.SAME and shown.get("size") == "equal":
+        return "reproduced"
+    return shown.get("direction") or ("not reproduced" if on_logits else "not run")
 
 
-def _verdict(value: bool, effect: bool | None, *, judged: bool) -> str:
-    """From the two answers; ``effect`` is None without a baseline, ``judged`` False where the value cannot agree."""
-    if effect is None:
-        return "reproduced" if value else ("not reproduced" if judged else "not run")
-    return ("not reproduced", "partly", "reproduced")[value + effect]
+def _replay(question: Question, measured: Measured, value: float) -> str:
+    """Whether the number comes out: "by the authors' optimiser" where that is known, else "exact"; or "no"."""
+    row = question.row
+    key = Key.parse(row.method)
+    replayed = str(Key(key.name, {**key.options, "solver": "sctl"}, key.objective))
+    other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
+    value, word = (value, "exact") if other is None else (other.value, "by the authors' optimiser")
+    return word if judging.replays(row.printed, question.scale, value) else "no"
+
+
+def _stand_in(question: Question, measured: Measured) -> dict:
+    """The columns of a stand-in: the direction alone is an answer."""
+    if not question.network:
+        return {}
+    of_data, _, model = question.network.rpartition("/")
+    found = measured.rows.get((of_data or question.cell[0], model, *question.cell[2:]))
+    effect = measured.effect(question, stand_in=True)
+    if found is None and effect is None:
+        return {}
+    shown = {"stand_in": question.network}
+    if found is not None:
+        shown["stand_in_value"] = question.scale * found.value
+    if effect is not None:
+        shown["stand_in_effect"] = question.scale * effect.estimate.value
+        if question.has_direction:
+            shown["stand_in_verdict"] = judging.direction(question.effect, effect)
+    return shown
+
+
+def _words(row, base: tuple[str, str]) -> str:
+    """The comparator as text: the part of it that is another."""
+    loss, method = base
+    return method if loss == row.loss else loss if method == row.method else f"{loss} | {method}"

@@ -95,10 +95,12 @@ def test_a_device_that_is_none_is_refused():
 
 
 def test_networks_of_the_smoke_budget_are_not_recorded(monkeypatch):
-    asked = []
+    asked, pairs = [], []
     monkeypatch.setattr("calibkit.results.record.record", lambda name, **_: asked.append(name) or 0)
+    monkeypatch.setattr("calibkit.results.record.record_losses", lambda dataset, model: pairs.append(dataset) or 0)
     import calibkit.results.record as recording
 
     recording.record_all()
     assert str(DIGITS) in zoo() and str(DIGITS) not in asked
     assert {name for name in zoo()} - set(asked) == {str(DIGITS)}
+    assert "cifar10" in pairs and "digits" not in pairs and len(set(pairs)) < len(asked)

@@ -1,7 +1,9 @@
 """A network that was not trained here may have a stand-in; a measurement of its own always comes first."""
 
+import math
+
 import pytest
-from constructed_rows import measured, measured_row, printed
+from constructed_rows import differs, measured, measured_row, printed
 
 from calibkit.results import STAND_INS, compare, load, summary, table
 from calibkit.results.rows import PAPERS
@@ -17,62 +19,68 @@ def falls(book):
     return book
 
 
-def pair(before, after, **columns):
-    return [measured_row(v, method=m, **columns) for v, m in ((before, "identity"), (after, TS))]
+def of_stand_in(book, effect=-0.01, value=0.0096, **columns):
+    """What a stand-in measured: a number after TS and its difference."""
+    columns = {"model": "resnet20"} | columns
+    measured(book, measured_row(value, method=TS, budget="reduced", **columns))
+    differs(book, effect, **columns)
 
 
 def found(**options):
-    compared = compare("mbls", **options)
-    return [*zip(compared["ours"].round(3), compared["stand_in"], compared["verdict"], strict=True)]
+    """Of TS: ours, verdict, the stand-in's name, number and verdict."""
+    row = compare("mbls", **options).iloc[1]
+    ours = "" if math.isnan(row["ours"]) else round(row["ours"], 3)
+    value = "" if math.isnan(row["stand_in_value"]) else round(row["stand_in_value"], 3)
+    return [ours, row["verdict"], row["stand_in"], value, row["stand_in_verdict"]]
 
 
-def test_its_value_is_not_held_against_the_printed_one(falls):
-    measured(falls, *pair(0.055, 0.0096, model="resnet20"))
-    assert found(stand_in=IN) == [(5.5, "resnet20", "not run"), (0.96, "resnet20", "partly")]
-    measured(falls, *pair(0.055, 0.09, model="resnet20"))
-    assert found(stand_in=IN)[1] == (9.0, "resnet20", "not reproduced")
+@pytest.mark.parametrize(
+    ("effect", "verdict"), [(-0.01, "same direction"), (0.01, "opposite direction"), (-0.001, "not decided")]
+)
+def test_its_direction_alone_is_an_answer(falls, effect, verdict):
+    """Its value, the printed one to the digit, is none."""
+    of_stand_in(falls, effect)
+    assert found(stand_in=IN) == ["", "not run", "resnet20", 0.96, verdict]
 
 
-@pytest.mark.parametrize("own", [{"source": "author-logits"}, {}, {"budget": "reduced"}])
+@pytest.mark.parametrize("own", [{"source": "author-logits", "budget": "paper"}, {"budget": "reduced"}])
 def test_an_own_row_comes_first(falls, own):
     """Beside the stand-in's, whatever it was measured on."""
-    measured(falls, *pair(0.20, 0.19, model="resnet20"), *pair(0.055, 0.0096, **own))
-    alone = found(stand_in={})
-    assert found(stand_in=IN) == alone and [row[1] for row in alone] == ["", ""]
-    assert alone[1][2] == ("partly" if own == {"budget": "reduced"} else "reproduced")
+    of_stand_in(falls)
+    measured(falls, measured_row(0.19, method=TS, **own))
+    differs(falls, 0.01, **own)
+    assert found(stand_in=IN) == [19.0, "opposite direction", "", "", ""]
 
 
-def test_method_and_baseline_are_of_one_network(falls):
-    """Only TS is missing: the stand-in's falls from 9 to 8; from our own 5.5 that would be a rise."""
-    measured(falls, *pair(0.09, 0.08, model="resnet20"), measured_row(0.055, budget="reduced"))
-    assert found(stand_in=IN) == [(5.5, "", "not run"), (8.0, "resnet20", "partly")]
+def test_one_that_says_nothing_leaves_room(falls):
+    """An own number without a difference, at the reduced budget."""
+    of_stand_in(falls)
+    measured(falls, measured_row(0.19, method=TS, budget="reduced"))
+    assert found(stand_in=IN)[2:] == ["resnet20", 0.96, "same direction"]
 
 
 def test_it_may_be_of_other_data_and_depend_on_the_data(falls):
-    measured(falls, *pair(0.055, 0.0096, model="resnet20", dataset="cifar100"))
-    nothing = [(pytest.approx(float("nan"), nan_ok=True), "", "not run")] * 2
+    of_stand_in(falls, dataset="cifar100")
+    nothing = ["", "not run", "", "", ""]
     assert found(stand_in=IN) == nothing  # not measured on CIFAR-10
-    assert found(stand_in={"resnet50": "cifar100/resnet20"})[1] == (0.96, "cifar100/resnet20", "partly")
+    assert found(stand_in={"resnet50": "cifar100/resnet20"})[2:] == ["cifar100/resnet20", 0.96, "same direction"]
     of_data = IN | {"cifar10/resnet50": "cifar100/resnet20"}
-    assert found(stand_in=of_data)[1] == (0.96, "cifar100/resnet20", "partly")
+    assert found(stand_in=of_data)[2:] == ["cifar100/resnet20", 0.96, "same direction"]
     assert found(stand_in={"cifar100/resnet50": "cifar100/resnet20"}) == nothing
 
 
 def test_the_one_table_is_the_default(falls):
-    measured(falls, *pair(0.055, 0.0096, model="resnet20"))
+    of_stand_in(falls)
     assert STAND_INS["mbls"]["cifar10/resnet50"] == "resnet20"
     assert found() == found(stand_in=IN)
-    assert summary().loc[("mbls", "1"), "by stand-in"] == 1
+    assert summary().loc[("mbls", "1"), "same direction, by a stand-in"] == 1
 
 
-def test_a_table_marks_it(falls):
-    measured(falls, *pair(0.20, 0.055, model="resnet20"), measured_row(0.055))
+def test_a_table_shows_its_number_in_parentheses(falls):
+    of_stand_in(falls, value=0.055)
     compared = compare("mbls", stand_in=IN)
-    assert list(table(compared)["stand_in"]) == ["", "resnet20"]
-    assert table(compared, "method").iloc[0].to_list() == [
-        "5.50 / 5.50\N{NO-BREAK SPACE}=",
-        "0.96 / (5.50)\N{NO-BREAK SPACE}~",
-    ]
+    assert list(table(compared)["verdict"]) == ["not run", "same direction, by a stand-in"]
+    assert table(compared, "method").iloc[0].to_list() == ["5.50", "0.96 / (5.50)\N{NO-BREAK SPACE}~"]
 
 
 def test_every_stand_in_was_measured_for_a_printed_network():

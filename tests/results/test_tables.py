@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from constructed_rows import measured, measured_row, printed
+from constructed_rows import differs, measured, measured_row, printed
 
 from calibkit.results import compare, table
 
@@ -14,27 +14,31 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 @pytest.fixture
 def compared(book):
-    """A network whose cells have each verdict, beside one that has no number of ours but the baseline."""
+    """A network whose cells have each verdict, one with a stand-in, and one of which others have numbers."""
     methods = {"identity": "5.50", TS: "0.96", "ets": "1.00", "pts": "2.0", "vector_scaling": "3.00"}
-    printed(book, *[{"value": v, "method": m, "model": net} for net in ("a", "b") for m, v in methods.items()])
+    cells = [(net, m, v) for net in ("a", "b") for m, v in methods.items()]
+    printed(book, *[{"value": v, "method": m, "model": net} for net, m, v in cells])
     ours = {"identity": 0.0550, TS: 0.0085, "ets": 0.09, "pts": 0.020}
     measured(book, *[measured_row(v, method=m, model="a", source="author-logits") for m, v in ours.items()])
-    measured(book, measured_row(0.05, model="b", budget="reduced", n_seeds=3))
-    return compare("mbls")
+    for method, effect in ((TS, -0.04), ("ets", 0.03), ("pts", -0.03)):
+        differs(book, effect, method=method, model="a", source="author-logits", budget="paper")
+    measured(book, measured_row(0.05, method="ets", model="c", budget="reduced", n_seeds=3))
+    differs(book, -0.001, method="ets", model="c")
+    return compare("mbls", stand_in={"b": "c"})
 
 
 def test_long(compared):
     long = table(compared)
     assert long.index.names == ["model", "method"]
-    assert list(long.columns) == ["printed", "ours", "n_seeds", "budget", "source", "verdict"]
+    assert list(long.columns) == ["printed", "ours", "n_seeds", "budget", "source", "stand_in", "verdict"]
     rows = {method: list(long.loc[("a", method)][["printed", "ours", "verdict"]]) for method in ("identity", TS, "pts")}
     assert rows == {
         "identity": ["5.50", "5.50 [5.10, 5.90]", "reproduced"],
-        TS: ["0.96", "0.85 [0.45, 1.25]", "partly"],
+        TS: ["0.96", "0.85 [0.45, 1.25]", "same direction"],
         "pts": ["2.0", "2.0 [1.6, 2.4]", "reproduced"],  # as many decimals as are printed
     }
-    assert list(long.loc[("a", "vector_scaling")]) == ["3.00", "", "", "", "", "not run"]
-    assert list(long.loc[("b", "identity")]) == ["5.50", "5.00 [4.60, 5.40]", "3", "reduced", "ours", "not run"]
+    assert list(long.loc[("a", "vector_scaling")]) == ["3.00", "", "", "", "", "", "not run"]
+    assert list(long.loc[("b", "ets")])[-2:] == ["c", "not decided, by a stand-in"]
 
 
 def test_wide_shows_each_verdict_by_its_mark(compared):
@@ -47,7 +51,14 @@ def test_wide_shows_each_verdict_by_its_mark(compared):
         f"2.0 / 2.0{SPACE}=",
         "3.00",
     ]
-    assert list(wide.loc[("b",)].squeeze()) == ["5.50 / 5.00", "0.96", "1.00", "2.0", "3.00"]
+    assert list(wide.loc[("b",)].squeeze()) == ["5.50", "0.96", f"1.00 / (5.00){SPACE}?", "2.0", "3.00"]
+
+
+def test_what_others_measured_is_in_brackets():
+    """As on the network of the class-loss paper."""
+    found = compare("class_loss_scaling", "1", stand_in={}).iloc[:1]
+    shown = found.assign(ours=float("nan"), verdict="not run", elsewhere=5.6, elsewhere_verdict="another elsewhere")
+    assert table(shown, "method").iloc[0].item() == f"5.50 / [5.60]{SPACE}\N{NOT EQUAL TO}"
 
 
 @pytest.mark.parametrize("column", ["dataset", "loss", "metric", "n_bins", "table"])
@@ -66,7 +77,7 @@ def test_what_differs_is_never_merged(book, column):
 
 def test_a_cell_that_no_row_has_is_empty(compared):
     part = compared[(compared["model"] == "a") | (compared["method"] == "identity")]
-    assert list(table(part, "method").loc[("b",)].squeeze()) == ["5.50 / 5.00", "", "", "", ""]
+    assert list(table(part, "method").loc[("b",)].squeeze()) == ["5.50", "", "", "", ""]
 
 
 def test_columns_in_which_all_rows_are_the_same_are_left_out(compared):

@@ -1,30 +1,31 @@
-"""The rule of the protocol page, on printed and measured numbers made up so that its parts disagree.
+"""The rule of the protocol page, on printed and measured numbers made up so that its parts disagree."""
 
-Intervals of +- 0.4 points unless a case says otherwise: h = 0.4 for each number, H = 0.566 for an effect; a value of
-our own may be sqrt(2) h = 0.566 off, an effect sqrt(2) H = 0.8.
-"""
+import math
 
+import pandas as pd
 import pytest
-from constructed_rows import measured, measured_row, printed
+from constructed_rows import differs, measured, measured_row, printed
 
-from calibkit.results import VERDICTS, compare, load, summary
+from calibkit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
+from calibkit.results import verdicts as verdicts_module
+from calibkit.results.judging import holm
+from calibkit.results.questions import Measured, Question
+from calibkit.results.rows import PAPERS
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
+AUTHORS = {"source": "author-logits", "budget": "paper"}
 
 
 def verdicts(paper="mbls", **options) -> list[str]:
     return list(compare(paper, **options)["verdict"])
 
 
-def of_pair(book, print_pair, our_pair, width=0.004, **columns) -> str:
-    """The verdict on a method, from (baseline, method) in percent as printed, and as fractions of ours."""
-    printed(book, {"value": print_pair[0]}, {"value": print_pair[1], "method": TS})
-    rows = zip(our_pair, (width, width) if isinstance(width, float) else width, ("identity", TS), strict=True)
-    measured(book, *[measured_row(v, w, method=m, **columns) for v, w, m in rows])
-    return verdicts()[1]
+def falls(book, before="5.50", after="0.96"):
+    """A paper whose temperature scaling takes an ECE from ``before`` to ``after``."""
+    printed(book, {"value": before}, {"value": after, "method": TS})
 
 
-# --------------------------------------------------------------------------------------------------- the value
+# -------------------------------------------------------------------------------------------------------- replay
 @pytest.mark.parametrize("text", ["5.50", "5.5"])
 @pytest.mark.parametrize(
     ("value", "verdict"),
@@ -58,142 +59,212 @@ def test_half_a_unit_of_the_last_printed_digit_is_allowed(book, unit, text, good
         assert verdicts() == [verdict]
 
 
+def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
+    """The direction stands beside it."""
+    falls(book)
+    differs(book, -0.04, **AUTHORS)
+    measured(book, measured_row(0.055, **AUTHORS), measured_row(0.02, method=TS, **AUTHORS))
+    assert verdicts() == ["reproduced", "same direction"]
+    measured(book, measured_row(0.0098, method=f"{TS} solver=sctl", **AUTHORS))
+    row = compare("mbls").iloc[1]
+    assert (row["verdict"], row["replay"], row["direction"]) == (
+        "reproduced",
+        "by the authors' optimiser",
+        "same direction",
+    )
+    assert row["ours"] == pytest.approx(2.0)  # the optimum is what is shown
+
+
+# ----------------------------------------------------------------------------------------------------- direction
 @pytest.mark.parametrize(
-    ("width", "std", "off", "verdict"),
+    ("pair", "ece", "nll", "verdict"),
     [
-        (0.003, "", 0.0042, "reproduced"),  # sqrt(2) * 0.30 = 0.424
-        (0.003, "", -0.0042, "reproduced"),
-        (0.003, "", 0.0043, "not reproduced"),
-        (0.003, 0.004 / 1.96, 0.0070, "reproduced"),  # sqrt(2) * sqrt(0.30^2 + 0.40^2) = 0.707
-        (0.003, 0.004 / 1.96, 0.0071, "not reproduced"),
+        (("5.50", "0.96"), -0.003, None, "same direction"),
+        (("5.50", "0.96"), +0.003, None, "opposite direction"),
+        (("5.50", "0.96"), -0.001, None, "not decided"),
+        (("0.96", "5.50"), +0.003, None, "same direction"),
+        (("0.96", "5.50"), -0.003, None, "opposite direction"),
+        (("5.50", "0.96"), -0.001, -0.003, "same direction"),  # the NLL alone sees it
+        (("5.50", "0.96"), -0.001, +0.003, "opposite direction"),
+        (("5.50", "0.96"), -0.003, -0.003, "same direction"),
+        (("5.50", "0.96"), -0.003, +0.003, "not decided"),  # they disagree
+        (("5.50", "0.96"), -0.003, +0.001, "same direction"),
+        (("5.50", "5.50"), -0.003, -0.003, "not run"),  # nothing is printed to agree with
+        (("5.50", "5.45"), -0.003, -0.003, "not run"),  # nor is what the replay tolerates
+        (("5.50", "5.44"), -0.003, -0.003, "same direction"),
     ],
 )
-def test_a_training_at_the_papers_budget_is_another_draw(book, width, std, off, verdict):
-    printed(book, {"value": "5.50"})
-    measured(book, measured_row(0.055 + off, width, std=std, n_seeds=3))
-    assert verdicts() == [verdict]
+def test_direction_by_the_printed_metric_and_the_nll(book, pair, ece, nll, verdict):
+    falls(book, *pair)
+    measured(book, measured_row(0.05, method=TS, budget="reduced"))
+    differs(book, ece)
+    if nll is not None:
+        differs(book, nll, metric="nll", unit="nats")
+    assert verdicts()[1] == verdict
 
 
-def test_an_interval_counts_by_half_its_width_wherever_it_lies(book):
-    """The reflected interval of an ECE need not hold its estimate in the middle."""
-    printed(book, {"value": "5.50"})
-    measured(book, measured_row(0.0592, low=0.052, high=0.058))
-    assert verdicts() == ["reproduced"]
-    measured(book, measured_row(0.0593, low=0.052, high=0.058))
-    assert verdicts() == ["not reproduced"]
-
-
-def test_the_reduced_budget_has_no_value(book):
-    assert of_pair(book, ("5.50", "0.96"), (0.055, 0.0096), budget="reduced") == "partly"
-    assert verdicts()[0] == "not run"  # a baseline alone says nothing about the printed one
-
-
-# -------------------------------------------------------------------------------------------------- the effect
-@pytest.mark.parametrize(
-    ("print_pair", "change", "verdict"),
-    [
-        (("5.50", "0.96"), -0.0057, "partly"),  # far smaller, but a fall beyond chance (H = 0.566)
-        (("5.50", "0.96"), -0.0056, "not reproduced"),
-        (("5.50", "0.96"), +0.0300, "not reproduced"),  # beyond chance, in the other direction
-        (("0.96", "5.50"), +0.0057, "partly"),
-        (("0.96", "5.50"), +0.0056, "not reproduced"),
-        (("5.50", "5.00"), +0.0029, "partly"),  # the other sign, but 0.79 from the printed -0.50
-        (("5.50", "5.00"), +0.0031, "not reproduced"),  # 0.81 from it
-        (("5.50", "5.50"), +0.0079, "partly"),  # no change printed, none beyond chance here
-        (("5.50", "5.50"), -0.0081, "not reproduced"),
-    ],
-)
-def test_an_effect_agrees_in_direction_or_in_size(book, print_pair, change, verdict):
-    assert of_pair(book, print_pair, (0.07, 0.07 + change), budget="reduced") == verdict
-
-
-@pytest.mark.parametrize(("change", "verdict"), [(-0.0051, "partly"), (-0.0049, "not reproduced")])
-def test_the_widths_of_method_and_baseline_add_as_independent_ones(book, change, verdict):
-    """sqrt(0.30^2 + 0.40^2) = 0.50."""
-    pair = (0.07, 0.07 + change)
-    assert of_pair(book, ("5.50", "0.96"), pair, (0.003, 0.004), budget="reduced") == verdict
-
-
-def test_the_effect_is_in_units_of_ours(book):
-    """Printed as fractions: -0.0050, against +0.0029 and +0.0031 of ours, as above in percent."""
-    printed(book, *[{"value": v, "unit": "fraction", "method": m} for v, m in (("0.0550", "identity"), ("0.0500", TS))])
-    measured(book, *[measured_row(v, method=m, budget="reduced") for v, m in ((0.07, "identity"), (0.0729, TS))])
-    assert verdicts() == ["not run", "partly"]
-    measured(book, measured_row(0.0731, method=TS, budget="reduced"))
-    assert verdicts() == ["not run", "not reproduced"]
+def test_the_reversed_print_has_the_reversed_verdict_for_every_number_of_the_book():
+    """No verdict agrees with a printed effect and with its reverse; the book's own rows, stand-ins too."""
+    swap = {"same direction": "opposite direction", "opposite direction": "same direction"}
+    seen = 0
+    for paper in PAPERS:
+        for question, found, third in verdicts_module._asked(paper):
+            row = question.row
+            before = verdicts_module._answer(question, found, third)
+            if not question.has_direction:
+                assert before["verdict"] not in swap and not before.get("stand_in_verdict"), row
+                continue
+            value = row.value - 2 * question.scale * question.effect
+            digits = len(row.printed.partition(".")[2])
+            mirrored = row._replace(value=value, printed=f"{value:.{digits}f}")
+            p_base = row.value - question.scale * question.effect
+            after = verdicts_module._answer(Question(mirrored, question.base, p_base, question.network), found, third)
+            for column in ("direction", "stand_in_verdict"):
+                assert after.get(column) == swap.get(before.get(column), before.get(column)), row
+            if before["verdict"] in (*swap, "reproduced"):
+                assert after["verdict"] != before["verdict"], row
+                seen += 1
+    assert seen > 100
 
 
 @pytest.mark.parametrize(
-    ("our_pair", "verdict"),
+    ("chances", "want"),
+    [([0.04], [0.04]), ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]), ([0.6, 0.9], [1.0, 1.0]), ([], [])],
+)
+def test_holm(chances, want):
+    assert holm(dict(enumerate(chances))) == pytest.approx(dict(enumerate(want)))
+
+
+def test_many_tests_of_one_paper_ask_for_more(book):
+    """A difference with p = 0.02 is beyond chance alone, and not among three."""
+    falls(book)
+    differs(book, -0.003, chance=0.02)
+    measured(book, measured_row(0.05, method=TS, budget="reduced"))
+    assert verdicts()[1] == "same direction"
+    more = [{"value": "0.9", "method": method} for method in ("ets", "pts")]
+    printed(book, {"value": "5.50"}, {"value": "0.96", "method": TS}, *more)
+    for method in ("ets", "pts"):
+        measured(book, measured_row(0.05, method=method, budget="reduced"))
+        differs(book, -0.003, chance=0.5, method=method)
+    assert verdicts()[1:] == ["not decided"] * 3
+
+
+def test_a_claim_and_what_is_no_claim_are_corrected_apart(book):
+    """CTS against TS is the claim; TS against the network as it is is not."""
+    rows = {"identity": "5.5", f"{TS}:ece": "1.5", CTS: "1.0"}
+    printed(book, *[{"value": v, "method": m, "paper": "class_temperature_scaling"} for m, v in rows.items()])
+    measured(book, *[measured_row(0.05, method=m, budget="reduced") for m in rows])
+    differs(book, -0.003, chance=0.03, method=f"{TS}:ece")
+    differs(book, -0.003, chance=0.03, method=CTS, base_method=f"{TS}:ece")
+    assert verdicts("class_temperature_scaling") == ["not run", "same direction", "same direction"]
+
+
+def test_a_number_that_a_method_cannot_change_has_no_direction(book):
+    """Nor is it "reproduced" but on the authors' logits, and then it says so."""
+    printed(book, {"value": "93.0", "metric": "accuracy"}, {"value": "94.0", "metric": "accuracy", "method": TS})
+    measured(book, *[measured_row(0.93, metric="accuracy", method=m, budget="reduced") for m in ("identity", TS)])
+    differs(book, 0.05, metric="accuracy")
+    found = compare("mbls")
+    assert list(found["kind"]) == ["network", "fixed"] and list(found["verdict"]) == ["not run"] * 2
+    measured(book, *[measured_row(0.94, metric="accuracy", method=m, **AUTHORS) for m in ("identity", TS)])
+    assert list(compare("mbls")["verdict"]) == ["not reproduced", "reproduced"]
+
+
+def test_an_accuracy_drop_is_the_difference_of_two_accuracies(book):
+    """Printed as a loss of 0.4 points; here the accuracy changes by -0.45."""
+    paper = {"paper": "class_temperature_scaling", "metric": "accuracy_drop", "method": CTS, "n_bins": ""}
+    printed(book, paper | {"value": "0.40"})
+    differs(book, -0.0045, metric="accuracy", method=CTS, **AUTHORS)
+    row = compare("class_temperature_scaling").iloc[0]
+    assert [row["ours"], row["low"], row["high"]] == pytest.approx([0.45, 0.25, 0.65])
+    assert (row["replay"], row["direction"], row["verdict"]) == ("exact", "same direction", "reproduced")
+    differs(book, +0.0060, metric="accuracy", method=CTS, **AUTHORS)
+    assert verdicts("class_temperature_scaling") == ["opposite direction"]
+
+
+# --------------------------------------------------------------------------------------------- size, and the budget
+@pytest.mark.parametrize(
+    ("value", "width", "size", "verdict"),
     [
-        ((0.0550, 0.0096), "reproduced"),
-        ((0.0900, 0.0400), "partly"),  # the effect alone
-        ((0.0090, 0.0092), "partly"),  # the value alone
-        ((0.0550, 0.0540), "not reproduced"),
+        (-0.0454, 0.005, "equal", "reproduced"),  # the margin is a quarter of 4.54 points
+        (-0.0390, 0.004, "equal", "reproduced"),
+        (-0.0390, 0.006, "not decided", "same direction"),
+        (-0.0200, 0.004, "different", "same direction"),
+        (+0.0200, 0.004, "different", "opposite direction"),
     ],
 )
-def test_value_and_effect_make_the_verdict(book, our_pair, verdict):
-    assert of_pair(book, ("5.50", "0.96"), our_pair) == verdict
+def test_a_training_at_the_papers_budget_has_a_size(book, value, width, size, verdict):
+    falls(book)
+    measured(book, measured_row(0.05, method=TS))
+    differs(book, value, width, budget="paper")
+    row = compare("mbls").iloc[1]
+    assert (row["size"], row["verdict"]) == (size, verdict)
+    assert row["visible"] == pytest.approx(100 * width)
 
 
-# ------------------------------------------------------------------------------------------------ the baseline
-def test_baseline_of_a_method_is_the_same_network_without_it(book):
-    """MbLS falls from 8 to 2 in print, from 9 to 3 here; its temperature takes it from 2 to 1 in print, to 6 here."""
-    cells = [("cross_entropy", "identity"), ("mbls", "identity"), ("mbls", TS)]
-    texts = zip(("8.0", "2.0", "1.0"), cells, strict=True)
-    printed(book, *[{"value": text, "loss": loss, "method": m} for text, (loss, m) in texts])
-    rows = zip((0.09, 0.03, 0.06), cells, strict=True)
-    measured(book, *[measured_row(v, loss=loss, method=m, budget="reduced") for v, (loss, m) in rows])
-    assert verdicts() == ["not run", "partly", "not reproduced"]
+def test_the_reduced_budget_has_no_size_and_no_value(book):
+    falls(book)
+    measured(book, measured_row(0.055, budget="reduced"), measured_row(0.0096, method=TS, budget="reduced"))
+    differs(book, -0.0454)
+    found = compare("mbls")
+    assert list(found["verdict"]) == ["not run", "same direction"] and set(found["size"]) == {""}
 
 
-def test_baseline_has_the_metric_bins_and_network_of_the_cell(book):
-    """Whatever else is printed and measured, TS has no baseline here: at the reduced budget there is no verdict."""
-    others = [{"metric": "nll", "unit": "nats", "n_bins": ""}, {"n_bins": 25}, {"model": "resnet101"}]
-    others += [{"dataset": "cifar100"}, {"method": CTS}, {"loss": "focal", "method": "identity"}]
-    printed(book, {"value": "0.96", "method": TS}, *[{"value": "5.50"} | other for other in others])
-    rows = [measured_row(0.055, budget="reduced", **other | {"unit": "fraction"}) for other in others]
-    measured(book, measured_row(0.0096, method=TS, budget="reduced"), *rows)
-    assert verdicts()[0] == "not run"
+def test_on_the_authors_images_the_value_of_a_difference_counts(book):
+    falls(book)
+    measured(book, measured_row(0.01, method=TS, **AUTHORS))
+    differs(book, -0.0390, 0.02, **AUTHORS)
+    assert compare("mbls")["size"].iloc[1] == "equal"
 
 
-def test_baseline_is_that_of_the_table_or_else_the_first_of_another(book):
-    """Ours falls from 5.5 to 3.0: from the 5.5 of table 1, not from the 2.5 of table 2; table 3 has the first."""
+# -------------------------------------------------------------------------------------------------------- seeds
+def test_seeds_widen_a_difference_and_its_p_value(book):
+    """Test sets alone: -3 +- 2 points. A seed's error of 1 point on one degree of freedom adds 12.7."""
+    falls(book)
+    measured(book, measured_row(0.05, method=TS, budget="reduced", n_seeds=2))
+    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.01, seed_df=1, n_seeds=2, base_seeds=2)
+    row = compare("mbls").iloc[1]
+    assert row["verdict"] == "not decided"
+    assert row["effect_high"] - row["effect"] == pytest.approx(100 * math.hypot(0.02, 12.706 * 0.01), rel=1e-4)
+    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.0001, seed_df=1, n_seeds=2, base_seeds=2)
+    assert compare("mbls")["verdict"].iloc[1] == "same direction"
+
+
+# ------------------------------------------------------------------------------------------ rows, and the counts
+def test_comparator_is_that_of_the_table_or_else_the_first_of_another(book):
     rows = [{"value": "5.50"}, {"value": "2.50", "table": "2"}]
     method = {"value": "3.00", "method": TS}
     printed(book, *rows, method, method | {"table": "2"}, method | {"table": "3"})
-    ours = ((0.055, "identity"), (0.030, TS))
-    measured(book, *[measured_row(v, method=m, budget="reduced") for v, m in ours])
-    assert verdicts(table="1") == ["not run", "partly"]
-    assert verdicts(table="2") == ["not run", "not reproduced"]
-    assert verdicts(table="3") == ["partly"]
+    effects = compare("mbls").query(f"method == '{TS}'")["printed_effect"]
+    assert list(effects) == pytest.approx([-2.5, 0.5, -2.5])
 
 
-# ------------------------------------------------------------------------------------- which row, and the counts
 def test_followed_recipe_then_authors_logits_then_budget(book):
     printed(book, {"value": "5.50"})
-    ladder = [{"budget": "reduced"}, {}, {"source": "author-logits"}, {"paper": "mbls", "budget": "reduced"}]
-    ladder += [{"paper": "mbls"}, {"paper": "mbls", "source": "author-logits"}]
+    ladder = [{}, {"source": "author-logits"}, {"paper": "mbls"}, {"paper": "mbls", "source": "author-logits"}]
+    rows = []
     for i, step in enumerate(ladder):
         measured(book, measured_row(0.01 * (i + 1), **step))
-        assert compare("mbls")["ours"].item() == pytest.approx(i + 1)
+        best = Measured("mbls", load("ours"), load_effects())
+        rows.append(next(iter(best.rows.values())).value)
+    assert rows == pytest.approx([0.01, 0.02, 0.03, 0.04])
     other = load("ours").assign(paper="acls")
     assert verdicts(ours=other) == ["not run"]
 
 
 def test_nothing_measured_is_not_run():
-    compared = compare("mbls", ours=load("ours").iloc[:0])
+    compared = compare("mbls", ours=load("ours").iloc[:0], effects=load_effects().iloc[:0])
     assert set(compared["verdict"]) == {"not run"} and compared["ours"].isna().all()
     assert (compared["n_seeds"] == 0).all() and (compared[["budget", "source", "stand_in"]] == "").all(axis=None)
 
 
 def test_ours_is_in_the_printed_unit(book):
     printed(book, {"value": "5.50"}, {"value": "0.055", "unit": "fraction", "table": "2"})
-    measured(book, measured_row(0.054, n_seeds=2))
+    measured(book, measured_row(0.054, **AUTHORS))
     columns = ["ours", "low", "high", "n_seeds"]
     assert compare("mbls")[columns].to_numpy().tolist() == [
-        pytest.approx([5.4, 5.0, 5.8, 2]),
-        pytest.approx([0.054, 0.05, 0.058, 2]),
+        pytest.approx([5.4, 5.0, 5.8, 1]),
+        pytest.approx([0.054, 0.05, 0.058, 1]),
     ]
 
 
@@ -209,34 +280,38 @@ def test_bad_names_are_refused():
         compare("class_temperature_scaling", "1")
 
 
-def test_summary_counts_verdicts_by_table(book):
-    """Every verdict in table 1, and a "partly" and a "not run" of a stand-in; table 2 is another paper's."""
-    models = ("a", "b", "c", "d", "e")
-    printed(
-        book,
-        *[{"value": "5.50", "model": m} | e for m in models for e in ({}, {"value": "1.00", "method": TS})],
-        {"value": "5.50", "paper": "acls", "table": "2", "model": "a"},
-    )
-    pairs = {"a": (0.055, 0.010), "b": (0.090, 0.050), "c": (0.020, 0.090), "resnet20": (0.055, 0.010)}
-    rows = [(pair[i], model, method) for model, pair in pairs.items() for i, method in enumerate(("identity", TS))]
-    measured(book, *[measured_row(value, model=model, method=method) for value, model, method in rows])
-    compared = compare("mbls", stand_in={"d": "resnet20"})
-    assert dict(zip(compared["model"] + " " + compared["method"], compared["verdict"], strict=True)) == {
-        "a identity": "reproduced",
-        "a temperature_scaling": "reproduced",
-        "b identity": "not reproduced",
-        "b temperature_scaling": "partly",
-        "c identity": "not reproduced",
-        "c temperature_scaling": "not reproduced",
-        "d identity": "not run",
-        "d temperature_scaling": "partly",
-        "e identity": "not run",
-        "e temperature_scaling": "not run",
-    }
+def test_each_number_is_counted_once(book):
+    """One of each answer: by our own measurement, else by others', else by a stand-in."""
+    paper = {"paper": "class_loss_scaling", "value": "1.00"}
+    models = ("replay", "same", "open", "other", "public", "public2", "small")
+    raised = [paper | {"model": m, "value": "5.00"} for m in models]
+    printed(book, *raised, *[paper | {"model": m, "method": TS} for m in models])
+    measured(book, measured_row(0.01, model="replay", method=TS, **AUTHORS))
+    measured(book, *[measured_row(0.02, model=m, method=TS, budget="reduced") for m in ("same", "open", "other")])
+    for model, value in {"same": -0.01, "open": -0.001, "other": 0.01, "resnet20": -0.01}.items():
+        differs(book, value, model=model)
+    rows = [measured_row(v, model=m, method=TS, source="third-party") for m, v in (("public", 0.01), ("public2", 0.02))]
+    third = pd.DataFrame([{name: str(row.get(name, "")) for name in COLUMNS} for row in rows])
+    third.to_csv(book / "third_party.csv", index=False)
+    compared = compare("class_loss_scaling", stand_in={"small": "resnet20"})
+    found = answers(compared)
+    assert set(found[compared["method"] == "identity"]) == {"not run"}
+    assert [*found[compared["method"] == TS]] == [
+        "reproduced",
+        "same direction",
+        "not decided",
+        "opposite direction",
+        "the same elsewhere",
+        "another elsewhere",
+        "same direction, by a stand-in",
+    ]
     counts = summary(compared)
-    assert list(counts.columns) == ["printed", *VERDICTS, "by stand-in"]
-    assert counts.loc[("mbls", "1")].to_list() == [10, 2, 2, 3, 3, 1]
-    everything = summary()
-    assert list(everything.index) == [("mbls", "1"), ("acls", "2")]
-    assert everything.loc[("acls", "2")].to_list() == [1, 1, 0, 0, 0, 0]
-    assert everything.loc[("mbls", "1")].to_list() == [10, 2, 1, 3, 4, 0]  # the book's table has no stand-in for d
+    assert [*counts.columns] == ["printed", *ANSWERS] and set(VERDICTS) <= set(ANSWERS)
+    assert (counts["printed"] == counts[[*ANSWERS]].sum(axis=1)).all()
+    assert counts.loc[("class_loss_scaling", "1"), "not run"] == len(models)
+
+
+def test_the_book_counts_each_printed_number_once():
+    counts = summary()
+    assert (counts["printed"] == counts[[*ANSWERS]].sum(axis=1)).all()
+    assert counts.sum().equals(summary(by=("paper",)).sum())

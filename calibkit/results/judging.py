@@ -1,0 +1,109 @@
+r"""The rule of the verdicts: three questions to a printed number, each answered by itself.
+
+**Replay.** On the authors' own logits nothing is random. Does the printed number come out, to 0.05 percentage points
+(0.0005 in nats) or half a unit of its last digit? By the authors' own optimiser where that is known, which may stop
+before its end; else by the optimum.
+
+**Direction.** Is the method better, or worse, than the comparator that its claim names, as printed? Both are measured
+on the same test images, and the difference of the printed metric and that of the NLL are tested, all tests of one paper
+and kind together by Holm's method at 5 %. The direction is the *same* if at least one of the two lies beyond chance on
+the printed side and neither on the other; *opposite* if it is the other way round; else *not decided*. The NLL has a
+say in what is printed of calibration errors, because it is proper and its paired difference has more power; the printed
+metric has one, because it is the claim. What a method cannot change has no direction, nor has a printed difference that
+the tolerance of the replay swallows, or that is less than a unit of its last digit.
+
+**Size.** Is the difference as large as printed, within a margin that is fixed beforehand: 0.2 points (0.002 in nats) or
+a quarter of the printed difference, whichever is more? *Equal* if the whole interval of ours lies within the margin,
+*different* if it lies outside, else *not decided*. On the authors' logits the images are the same, and the value alone
+counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from calibkit.metrics.comparison import Estimate
+
+SAME, OPPOSITE, OPEN = "same direction", "opposite direction", "not decided"
+LEVEL = 0.05
+#: As fractions, or in nats.
+TOLERANCE, MARGIN, SHARE = 0.0005, 0.002, 0.25
+
+
+class Effect(NamedTuple):
+    """A difference that was measured, of the printed metric and of the NLL.
+
+    Attributes:
+        estimate: with its interval over test sets and, of several seeds, over seeds.
+        sign: -1 or 1 where it is beyond chance after Holm's correction, else 0.
+        nll: likewise of the NLL; 0 where the printed metric is no calibration error.
+    """
+
+    estimate: Estimate
+    sign: int
+    nll: int
+
+
+def replays(printed: str, unit_scale: float, value: float) -> bool:
+    """Whether a measured value, a fraction or in nats, is the printed text, to the tolerance.
+
+    Example:
+        >>> replays("5.50", 100.0, 0.0555), replays("5.50", 100.0, 0.0556), replays("5", 100.0, 0.0549)
+        (True, False, True)
+    """
+    half_unit = 0.5 * 10.0 ** -len(printed.partition(".")[2]) / unit_scale
+    return abs(value - float(printed) / unit_scale) <= max(TOLERANCE, half_unit) + 1e-12
+
+
+def holm(chances: Mapping[Hashable, float]) -> dict[Hashable, float]:
+    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
+
+    Example:
+        >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
+        {'a': 0.03, 'b': 0.04, 'c': 0.5}
+    """
+    adjusted, worst = {}, 0.0
+    for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):
+        worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
+        adjusted[key] = worst
+    return adjusted
+
+
+def direction(printed: float, effect: Effect) -> str:
+    """The word for a printed difference that is not 0: see the module's text.
+
+    Example:
+        >>> better = Effect(Estimate(-0.01, -0.02, -0.005), -1, 0)
+        >>> direction(-0.02, better), direction(+0.02, better), direction(-0.02, better._replace(nll=1))
+        ('same direction', 'opposite direction', 'not decided')
+    """
+    signs = {effect.sign, effect.nll} - {0}
+    if len(signs) != 1:
+        return OPEN
+    return SAME if signs.pop() == math.copysign(1, printed) else OPPOSITE
+
+
+def size(printed: float, estimate: Estimate, *, same_images: bool) -> str:
+    """Whether a difference is as large as printed: "equal", "different" or "not decided".
+
+    Example:
+        >>> size(-0.04, Estimate(-0.035, -0.052, -0.031), same_images=False)
+        'not decided'
+        >>> size(-0.04, Estimate(-0.035, -0.045, -0.031), same_images=False)
+        'equal'
+        >>> size(-0.04, Estimate(-0.02, -0.03, -0.01), same_images=True)
+        'different'
+    """
+    margin = max(MARGIN, SHARE * abs(printed))
+    low, high = (estimate.value,) * 2 if same_images else estimate[1:]
+    low, high = low - printed, high - printed
+    if -margin <= low and high <= margin:
+        return "equal"
+    return "different" if low > margin or high < -margin else OPEN
+
+
+def visible(estimate: Estimate) -> float:
+    """The smallest difference that would have been seen: the longer arm of the interval."""
+    return max(estimate.value - estimate.low, estimate.high - estimate.value)

@@ -1,0 +1,148 @@
+"""Printed numbers as questions, and the measurements that answer them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+from scipy.stats import t as student
+
+from calibkit.keys import Key
+from calibkit.metrics.comparison import Estimate
+from calibkit.results import judging
+from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
+from calibkit.results.judging import Effect
+from calibkit.results.rows import CELL
+
+SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
+ERRORS = ("ece", "adaptive_ece", "classwise_ece")
+_BEST_FIRST = {"author-logits": 0, "ours": 1, "paper": 0, "reduced": 1}
+
+
+def cell_of(row) -> tuple:
+    """The values that make a cell, of a row of either file."""
+    return tuple(getattr(row, name) for name in CELL)
+
+
+class Question:
+    """A printed number with what it is held against."""
+
+    def __init__(self, row, base: tuple | None, p_base: float | None, network: str | None) -> None:
+        self.row, self.cell, self.base, self.network = row, cell_of(row), base, network
+        self.scale = SCALE[row.unit]
+        self.effect = None if p_base is None else (row.value - p_base) / self.scale
+        fixed = row.metric == "accuracy" and row.method != "identity" and self._keeps()
+        same_network = row.method == "identity" and base is None
+        self.kind = "fixed" if fixed else "network" if same_network else "result"
+        unit = 10.0 ** -len(row.printed.partition(".")[2]) / self.scale
+        self.has_direction = (
+            self.effect is not None and not fixed and abs(self.effect) > max(judging.TOLERANCE, 0.999 * unit) + 1e-9
+        )
+
+    def _keeps(self) -> bool:
+        return Key.parse(self.row.method).name in KEEP_THE_PREDICTION
+
+    @classmethod
+    def of(cls, row, stand_in: Mapping[str, str], printed: Mapping, anywhere: Mapping) -> Question:
+        """Of a row of the paper; ``printed`` by table and cell, ``anywhere`` by cell."""
+        network = stand_in.get(f"{row.dataset}/{row.model}", stand_in.get(row.model))
+        if row.metric == "accuracy_drop":
+            return cls(row, (row.loss, "identity"), 0.0, network)
+        base = comparator(row.paper, row.table, row.loss, row.method)
+        if base is None:
+            return cls(row, None, None, network)
+        cell = (row.dataset, row.model, *base, row.metric, row.n_bins)
+        return cls(row, base, printed.get((row.table, *cell), anywhere.get(cell)), network)
+
+    def key(self, metric: str, stand_in: bool = False) -> tuple:
+        """Of the difference in ``effects.csv``."""
+        dataset, model, loss, method, _, n_bins = self.cell
+        if stand_in:
+            of_data, _, model = self.network.rpartition("/")
+            dataset = of_data or dataset
+        return (dataset, model, loss, method, *self.base, metric, n_bins if metric in ERRORS else "")
+
+    @property
+    def metric(self) -> str:
+        """Whose difference is looked up."""
+        return "accuracy" if self.row.metric == "accuracy_drop" else self.row.metric
+
+
+class Measured:
+    """Our strongest row for each cell, and our strongest difference for each pair."""
+
+    def __init__(self, paper: str, ours: pd.DataFrame, effects: pd.DataFrame) -> None:
+        fits = ours[ours["paper"].isin(["", paper])]
+        rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
+        self.rows = {cell_of(row): row for row in rows}
+        names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
+        pairs = sorted(effects.itertuples(), key=_rank, reverse=True)
+        self.effects = {tuple(getattr(row, name) for name in names): row for row in pairs}
+        self.adjusted: dict[tuple, float] = {}
+
+    def correct(self, questions: list[Question]) -> None:
+        """Holm's correction, for each of these alone: all differences of the paper to a comparator that a claim names;
+        those to the network as it is or to cross-entropy; and both of stand-ins.
+        """
+        families: dict[tuple, dict[tuple, float]] = {}
+        for question in questions:
+            if not question.has_direction:
+                continue
+            claim = question.base[1] != "identity" or question.base[0] not in (question.row.loss, "cross_entropy")
+            for stand_in in (False, True) if question.network else (False,):
+                for metric in (question.metric, "nll") if question.row.metric in ERRORS else (question.metric,):
+                    key = question.key(metric, stand_in)
+                    if key in self.effects:
+                        families.setdefault((claim, stand_in), {})[key] = _chance(self.effects[key])
+        for family in families.values():
+            for key, chance in judging.holm(family).items():
+                self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
+
+    def effect(self, question: Question, stand_in: bool = False) -> Effect | None:
+        """The difference that answers a question; None where there is none."""
+        if question.base is None or (stand_in and not question.network):
+            return None
+        row = self.effects.get(question.key(question.metric, stand_in))
+        if row is None:
+            return None
+        turn = -1.0 if question.row.metric == "accuracy_drop" else 1.0
+        value, low, high = _with_seeds(row)
+        ends = sorted((turn * low, turn * high))
+        nll = self._sign(question.key("nll", stand_in)) if question.row.metric in ERRORS else 0
+        sign = int(turn) * self._sign(question.key(question.metric, stand_in))
+        return Effect(Estimate(turn * value, *ends), sign, nll)
+
+    def _sign(self, key: tuple) -> int:
+        row = self.effects.get(key)
+        if row is None or self.adjusted.get(key, 1.0) > judging.LEVEL or row.value == 0:
+            return 0
+        return int(math.copysign(1, row.value))
+
+
+def _rank(row) -> tuple:
+    return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]
+
+
+def _with_seeds(row) -> tuple[float, float, float]:
+    """Value and interval of a difference, over test sets and seeds."""
+    if math.isnan(row.seed_error):
+        return row.value, row.low, row.high
+    arm = student.ppf(0.975, row.seed_df) * row.seed_error
+    return (
+        row.value,
+        row.value - math.hypot(row.value - row.low, arm),
+        row.value + math.hypot(row.high - row.value, arm),
+    )
+
+
+def _chance(row) -> float:
+    """The p-value of a difference, over test sets and seeds; Welch's degrees of freedom, of the test set infinite."""
+    if math.isnan(row.seed_error):
+        return row.chance
+    over_tests = max(row.value - row.low, row.high - row.value) / 1.96
+    error = math.hypot(over_tests, row.seed_error)
+    if error == 0:
+        return row.chance
+    df = row.seed_df * (error / row.seed_error) ** 4 if row.seed_error > 0 else math.inf
+    return max(row.chance, float(2 * student.sf(abs(row.value) / error, df)))

@@ -1,0 +1,116 @@
+"""Differences to the comparators of the claims: which ones, their rows, their errors over seeds."""
+
+import math
+
+import numpy as np
+import pytest
+from constructed_rows import differs
+from scipy import stats
+
+from calibkit.metrics.intervals import Resampled
+from calibkit.results import load_effects, record
+from calibkit.results.comparators import comparator
+from calibkit.results.effects import COMPARED, append_effects, difference, pooled_spread
+
+TS, CTS = "temperature_scaling", "class_temperature_scaling"
+
+
+def test_errors_over_seeds_by_hand():
+    runs, base = ([Resampled(v, np.array([v, v]), True, None) for v in of] for of in ((1.0, 3.0), (0.0, 0.5)))
+    paired = difference(runs, base, same_networks=True)
+    assert paired["value"] == 1.75
+    assert paired["seed_error"] == pytest.approx(np.std([1.0, 2.5], ddof=1) / math.sqrt(2)) and paired["seed_df"] == 1
+    spread = pooled_spread([[1.0, 3.0], [0.0, 0.5]])
+    of_losses = difference(runs, base, same_networks=False, spread=spread)
+    t = stats.ttest_ind([1.0, 3.0], [0.0, 0.5])  # the pooled two-sample test
+    assert of_losses["value"] / of_losses["seed_error"] == pytest.approx(t.statistic)
+    assert of_losses["seed_df"] == t.df
+    assert math.isnan(difference(runs[:1], base[:1], same_networks=True)["seed_error"])
+    assert math.isnan(difference(runs, base, same_networks=False, spread=None)["seed_error"])
+
+
+@pytest.mark.parametrize(
+    ("paper", "loss", "method", "want"),
+    [
+        ("neural_clamping", "cross_entropy", "neural_clamping", ("cross_entropy", TS)),
+        ("neural_clamping", "cross_entropy", "vector_scaling", ("cross_entropy", "identity")),
+        ("class_temperature_scaling", "mmce", f"{CTS} accuracy_constraint=False", ("mmce", CTS)),
+        ("class_temperature_scaling", "cross_entropy", "ms_odir", ("cross_entropy", f"{TS}:ece")),
+        ("class_temperature_scaling", "brier", f"{TS}:ece", ("brier", "identity")),
+        ("class_loss_scaling", "cross_entropy", f"{CTS}:focal", ("cross_entropy", f"{CTS}:nll")),
+        ("class_loss_scaling", "cross_entropy", f"{CTS}:nll", ("cross_entropy", "identity")),
+        ("class_loss_scaling", "cross_entropy", "pts", ("cross_entropy", "identity")),
+        ("mbls", "mbls margin=0 weight=0.05", "identity", ("cross_entropy", "identity")),
+        ("mbls", "mbls", f"{TS}:ece", ("mbls", "identity")),
+        ("acls", "acls", "identity", ("mbls", "identity")),
+        ("acls", "crl indicator=margin", "identity", ("crl", "identity")),
+        ("acls", "acls part=adaptive", "identity", ("label_smoothing", "identity")),
+        ("acls", "cross_entropy", "identity", None),
+    ],
+)
+def test_comparators(paper, loss, method, want):
+    assert comparator(paper, "1", loss, method) == want
+
+
+# --------------------------------------------------------------------------------------------------------- rows
+def test_a_row_takes_the_place_of_the_one_with_its_key(book):
+    differs(book, -0.03)
+    differs(book, -0.01, method="ets")
+    differs(book, -0.02)
+    found = load_effects()
+    assert dict(zip(found["method"], found["value"], strict=True)) == {TS: -0.02, "ets": -0.01}
+    assert found["seed_error"].isna().all() and list(found["n_seeds"]) == [1, 1]
+
+
+def test_no_file_is_no_rows(book):
+    assert len(load_effects()) == 0
+
+
+def test_bad_rows_leave_the_file_as_it_was(book):
+    differs(book, -0.03)
+    before = (book / "effects.csv").read_bytes()
+    with pytest.raises(ValueError, match="Expected `rows` to be finite differences, but got an infinite one"):
+        differs(book, math.inf, chance=0.5)
+    with pytest.raises(KeyError):
+        append_effects([{"dataset": "cifar10"}])
+    assert (book / "effects.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "Expected `columns` to be dataset, model"),
+        (None, "Expected `path` to be a file of numbers"),
+        ("twice", "Expected `rows` to be of different keys"),
+    ],
+)
+def test_a_damaged_file_is_refused(book, text, message):
+    differs(book, -0.03)
+    path = book / "effects.csv"
+    lines = path.read_text().splitlines()
+    damaged = text if text and text != "twice" else "\n".join(lines + [lines[1]])
+    path.write_text(lines[0] + "\n" + lines[1].replace("-0.03", "minus") if text is None else damaged)
+    with pytest.raises(ValueError, match=message):
+        load_effects()
+
+
+def test_recorded_differences_are_those_of_the_paired_bootstrap(toy):
+    from calibkit.calibrators import calibrator
+    from calibkit.logits import Logits
+    from calibkit.metrics import bootstrap_difference, evaluate
+
+    record.record(str(toy), ["identity", TS, "vector_scaling"])
+    found = load_effects().set_index(["method", "base_method", "metric"])
+    pairs = {(TS, "identity"), ("vector_scaling", "identity"), ("vector_scaling", TS), ("vector_scaling", f"{TS}:ece")}
+    assert {key[:2] for key in found.index} == {*pairs, ("identity", TS)}
+    assert len(found) == 5 * len(COMPARED)
+    data = Logits.load(toy)
+    before, after = (calibrator(key).fit(*data.val)(data.test_logits) for key in (TS, "vector_scaling"))
+    ends = bootstrap_difference(before, after, data.test_labels, COMPARED)
+    for metric in COMPARED:
+        row = found.loc[("vector_scaling", TS, metric)]
+        values = [evaluate(p, data.test_labels, [metric])[metric] for p in (before, after)]
+        assert row["value"] == pytest.approx(values[1] - values[0], abs=1e-6)
+        assert [row["low"], row["high"]] == pytest.approx(ends[metric], abs=1e-6)
+        assert row["n_bins"] == ("15" if "ece" in metric else "")
+        assert row["unit"] == ("nats" if metric in ("nll", "entropy") else "fraction")
