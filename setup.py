@@ -11,7 +11,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 RESULTS = Path(__file__).resolve().parent / "book" / "results"
-STORED = ("paper.csv", "ours.csv", "effects.csv", "third_party.csv", "networks.csv")
+STORED = ("paper.csv", "ours.csv", "effects.csv", "third_party.csv", "claims.csv", "networks.csv")
 
 
 class BuildPy(build_py):

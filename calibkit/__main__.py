@@ -77,6 +77,10 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
     prepare.set_defaults(run=_prepare)
 
+    verdicts = commands.add_parser("verdicts", help="how many printed numbers have which answer")
+    verdicts.add_argument("--by", choices=("paper", "table"), default="paper", help="a row a paper, or a table")
+    verdicts.set_defaults(run=_verdicts)
+
     append = commands.add_parser("append", help="rows that other jobs wrote, CSV as ours.csv, into ours.csv")
     append.add_argument("files", nargs="+", type=Path, metavar="FILE")
     append.set_defaults(run=_append)
@@ -196,6 +200,16 @@ def _prepare(args: argparse.Namespace) -> None:
         raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
     for target, state in published.prepare(args.archive):
         print(f"{target:44} {state}", flush=True)
+
+
+def _verdicts(args: argparse.Namespace) -> None:
+    with needs("results"):
+        from calibkit.results import summary
+
+    counts = summary(by=("paper",) if args.by == "paper" else ("paper", "table"))
+    total = counts.sum()
+    print(counts.loc[:, counts.any()].T.to_string())
+    print(f"{total['printed'] - total['not run']} of {total['printed']} printed numbers have an answer")
 
 
 def _append(args: argparse.Namespace) -> None:

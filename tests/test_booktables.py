@@ -8,7 +8,7 @@ import pytest
 
 from calibkit import _folders, losses, results
 from calibkit.objectives import OBJECTIVES
-from calibkit.results import VERDICTS, append, load
+from calibkit.results import append, load
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,16 +72,58 @@ def test_the_book_has_numbers():
     assert len(ROLES) > 20
 
 
-def test_the_table_of_verdicts_is_the_summary():
-    lines = booktables.verdicts({"notebooks/mbls"})
+@pytest.mark.parametrize("by", ["paper", "table"])
+def test_the_table_of_verdicts_is_the_summary(by):
+    lines = booktables.verdicts({"notebooks/mbls"}, by)
     header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert header == ["", "table", "printed", *VERDICTS, "by stand-in"] and len(rule) == len(header)
-    counts = results.summary()
+    names = ("paper",) if by == "paper" else ("paper", "table")
+    counts = results.summary(by=names)
+    counts = counts.loc[:, counts.sum() > 0]
+    assert header == ["", *names[1:], *counts.columns] and len(rule) == len(header)
+    if by == "paper":
+        assert rows.pop() == ["all", *map(str, counts.sum())]
     assert len(rows) == len(counts)
-    for row, ((paper, table), numbers) in zip(rows, counts.iterrows(), strict=True):
-        assert row[1:] == [table, *map(str, numbers)]
+    for row, (key, numbers) in zip(rows, counts.iterrows(), strict=True):
+        paper, *table = [key] if by == "paper" else key
+        assert row[1:] == [*table, *map(str, numbers)]
         name = booktables.SHORT[paper]
         assert row[0] == (f"[{name}](/notebooks/{paper})" if paper == "mbls" else name)
+
+
+def test_front_page_ledger_chapters_and_command_count_alike(capsys):
+    """The four places where a reader finds the number of answers."""
+    from calibkit.__main__ import main
+    from calibkit.notebook import tables
+
+    every = results.everything()
+    total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in booktables.verdicts(())]
+    front = dict(zip(header, rows[-1], strict=True))
+    assert {name: int(front.get(name, 0)) for name in total} == total
+    by_table = booktables.verdicts((), "table")
+    heads = [cell.strip() for cell in by_table[0].strip("|").split("|")]
+    of_ledger = [[cell.strip() for cell in line.strip("|").split("|")] for line in by_table[2:]]
+    for name in set(heads) & set(total):
+        assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
+    of_chapters = dict.fromkeys(total, 0)
+    for paper in results.rows.PAPERS:
+        for part in tables.verdict_counts(results.compare(paper)).split("; "):
+            count, name = part.split(" ", 1)
+            of_chapters[name] += int(count)
+    assert of_chapters == total
+    main(["verdicts"])
+    answered = len(every) - total["not run"]
+    assert capsys.readouterr().out.endswith(f"{answered} of {len(every)} printed numbers have an answer\n")
+
+
+@pytest.mark.parametrize("paper", results.rows.PAPERS)
+def test_the_ledger_has_every_claim_of_a_paper(paper):
+    lines = booktables.ledger({"notebooks/mbls"}, paper)
+    claims = results.ledger().query("paper == @paper")
+    assert len(lines) == 2 + len(claims) > 6
+    for line, row in zip(lines[2:], claims.itertuples(), strict=True):
+        assert f"| {row.claim} |" in line and line.endswith(f"| **{row.verdict}** |")
+        assert line.startswith(f"| [{row.id}](/notebooks/mbls) |" if paper == "mbls" else f"| {row.id} |")
 
 
 def test_a_registry_documents_each_entry():

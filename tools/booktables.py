@@ -1,8 +1,9 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
-``{verdicts}`` is the table of verdicts, counted from the result files; ``{registry} calibkit.losses.LOSSES`` documents
-every entry of a registry. ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a
-network trained with cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
+``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
+``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
+``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
+cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
 """
 
 from __future__ import annotations
@@ -28,14 +29,39 @@ SHORT = {
 }
 
 
-def verdicts(pages: Container[str]) -> list[str]:
-    """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one."""
-    summary = results.summary()
-    lines = ["| | table | " + " | ".join(summary.columns) + " |", "|---|---" + "|--:" * len(summary.columns) + "|"]
-    for (paper, table), counts in summary.iterrows():
-        name = f"[{SHORT[paper]}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else SHORT[paper]
-        lines.append(f"| {name} | {table} | " + " | ".join(map(str, counts)) + " |")
+def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
+    """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one.
+
+    One row a paper, or with ``by="table"`` one a table; columns without a number are left out.
+    """
+    names = ["paper"] if by == "paper" else ["paper", "table"]
+    counts = results.summary(by=tuple(names))
+    counts = counts.loc[:, counts.any()]
+    if by == "paper":
+        counts.loc["all"] = counts.sum()
+    lines = ["| | " + " | ".join([*names[1:], *counts.columns]) + " |"]
+    lines.append("|---" * len(names) + "|--:" * len(counts.columns) + "|")
+    for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
+        paper, *table = (key,) if by == "paper" else key
+        lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
     return lines
+
+
+def ledger(pages: Container[str], paper: str) -> list[str]:
+    """The claims of a paper as a Markdown table."""
+    heads = ("claim", "difference, or what was found", "of the NLL, nats", "lower in", "seeds", "rests on", "verdict")
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    rows = results.ledger()
+    for row in rows[rows["paper"] == paper].itertuples():
+        name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
+        cells = (row.claim, row.effect, row.nll, row.lower, row.seeds, row.strength, f"**{row.verdict}**")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _link(pages: Container[str], paper: str) -> str:
+    name = SHORT.get(paper, paper)
+    return f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
 
 
 def registry(path: str) -> list[str]:
@@ -86,11 +112,23 @@ class Computed(SphinxDirective):
 
 
 class Verdicts(Computed):
-    """``{verdicts}``."""
+    """``{verdicts}``, ``{verdicts} table``."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """The table."""
-        return self.parse(verdicts(self.env.found_docs))
+        return self.parse(verdicts(self.env.found_docs, *self.arguments))
+
+
+class Ledger(Computed):
+    """``{ledger} PAPER``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The claims of a paper."""
+        return self.parse(ledger(self.env.found_docs, *self.arguments))
 
 
 class Registry(Computed):
@@ -104,8 +142,9 @@ class Registry(Computed):
 
 
 def setup(app: Sphinx) -> dict:
-    """Register the role and both directives."""
+    """Register the role and the directives."""
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("ledger", Ledger)
     app.add_directive("registry", Registry)
     return {"parallel_read_safe": True}

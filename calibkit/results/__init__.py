@@ -9,6 +9,7 @@ Needs pandas (``pip install "calibkit[results]"``).
 from calibkit._extras import needs
 
 with needs("results"):
+    from calibkit.results.claims import ledger
     from calibkit.results.effects import load_effects
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
     from calibkit.results.stand_ins import STAND_INS
@@ -25,6 +26,7 @@ __all__ = [
     "append",
     "compare",
     "everything",
+    "ledger",
     "load",
     "load_effects",
     "measure",

@@ -107,7 +107,7 @@ class Measured:
         if row is None:
             return None
         turn = -1.0 if question.row.metric == "accuracy_drop" else 1.0
-        value, low, high = _with_seeds(row)
+        value, low, high = with_seeds(row)
         ends = sorted((turn * low, turn * high))
         nll = self._sign(question.key("nll", stand_in)) if question.row.metric in ERRORS else 0
         sign = int(turn) * self._sign(question.key(question.metric, stand_in))
@@ -124,7 +124,7 @@ def _rank(row) -> tuple:
     return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]
 
 
-def _with_seeds(row) -> tuple[float, float, float]:
+def with_seeds(row) -> tuple[float, float, float]:
     """Value and interval of a difference, over test sets and seeds."""
     if math.isnan(row.seed_error):
         return row.value, row.low, row.high

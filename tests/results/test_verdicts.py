@@ -1,7 +1,5 @@
 """The rule of the protocol page, on printed and measured numbers made up so that its parts disagree."""
 
-import math
-
 import pandas as pd
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
@@ -180,54 +178,6 @@ def test_an_accuracy_drop_is_the_difference_of_two_accuracies(book):
     assert (row["replay"], row["direction"], row["verdict"]) == ("exact", "same direction", "reproduced")
     differs(book, +0.0060, metric="accuracy", method=CTS, **AUTHORS)
     assert verdicts("class_temperature_scaling") == ["opposite direction"]
-
-
-# --------------------------------------------------------------------------------------------- size, and the budget
-@pytest.mark.parametrize(
-    ("value", "width", "size", "verdict"),
-    [
-        (-0.0454, 0.005, "equal", "reproduced"),  # the margin is a quarter of 4.54 points
-        (-0.0390, 0.004, "equal", "reproduced"),
-        (-0.0390, 0.006, "not decided", "same direction"),
-        (-0.0200, 0.004, "different", "same direction"),
-        (+0.0200, 0.004, "different", "opposite direction"),
-    ],
-)
-def test_a_training_at_the_papers_budget_has_a_size(book, value, width, size, verdict):
-    falls(book)
-    measured(book, measured_row(0.05, method=TS))
-    differs(book, value, width, budget="paper")
-    row = compare("mbls").iloc[1]
-    assert (row["size"], row["verdict"]) == (size, verdict)
-    assert row["visible"] == pytest.approx(100 * width)
-
-
-def test_the_reduced_budget_has_no_size_and_no_value(book):
-    falls(book)
-    measured(book, measured_row(0.055, budget="reduced"), measured_row(0.0096, method=TS, budget="reduced"))
-    differs(book, -0.0454)
-    found = compare("mbls")
-    assert list(found["verdict"]) == ["not run", "same direction"] and set(found["size"]) == {""}
-
-
-def test_on_the_authors_images_the_value_of_a_difference_counts(book):
-    falls(book)
-    measured(book, measured_row(0.01, method=TS, **AUTHORS))
-    differs(book, -0.0390, 0.02, **AUTHORS)
-    assert compare("mbls")["size"].iloc[1] == "equal"
-
-
-# -------------------------------------------------------------------------------------------------------- seeds
-def test_seeds_widen_a_difference_and_its_p_value(book):
-    """Test sets alone: -3 +- 2 points. A seed's error of 1 point on one degree of freedom adds 12.7."""
-    falls(book)
-    measured(book, measured_row(0.05, method=TS, budget="reduced", n_seeds=2))
-    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.01, seed_df=1, n_seeds=2, base_seeds=2)
-    row = compare("mbls").iloc[1]
-    assert row["verdict"] == "not decided"
-    assert row["effect_high"] - row["effect"] == pytest.approx(100 * math.hypot(0.02, 12.706 * 0.01), rel=1e-4)
-    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.0001, seed_df=1, n_seeds=2, base_seeds=2)
-    assert compare("mbls")["verdict"].iloc[1] == "same direction"
 
 
 # ------------------------------------------------------------------------------------------ rows, and the counts

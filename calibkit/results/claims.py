@@ -1,0 +1,151 @@
+"""The ledger: every claim of the five papers in a row, with what it rests on and what became of it.
+
+``claims.csv`` holds the claims. One that is about a difference names it, loss and method against loss and method, and
+is computed from ``effects.csv``, over all networks that have it; one that is about a theorem or a mechanism says what
+its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ...
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from calibkit import _folders
+from calibkit._checks import check_choice, expected
+from calibkit.metrics.comparison import Estimate
+from calibkit.results.effects import load_effects
+from calibkit.results.questions import with_seeds
+
+COLUMNS = (
+    *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
+    *("wants", "found", "verdict", "chapter"),
+)
+WANTS = ("below", "above", "not below", "within 1", "")
+STRENGTHS = {"author-logits": "authors' logits", "paper": "paper's budget", "reduced": "reduced"}
+
+
+class Pooled(NamedTuple):
+    """A difference over several networks.
+
+    Attributes:
+        estimate: the mean over networks. Networks of one data set share test images, so their intervals are averaged;
+            those of different ones are independent.
+        lower: on how many networks it is below 0.
+        n: how many networks.
+        strength: of the weakest evidence among them.
+        seeds: the fewest trainings on either side.
+    """
+
+    estimate: Estimate
+    lower: int
+    n: int
+    strength: str
+    seeds: int
+
+
+def load_claims(folder: Path | None = None) -> pd.DataFrame:
+    """``claims.csv`` as text.
+
+    Raises:
+        ValueError: other columns, or a claim that neither names a difference nor has a verdict.
+    """
+    frame = pd.read_csv((folder or _folders.stored()) / "claims.csv", dtype=str, keep_default_na=False)
+    if tuple(frame.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    for row in frame.itertuples():
+        check_choice("wants", row.wants, WANTS)
+        if (row.wants == "") == (row.verdict == ""):
+            raise expected(row.id, "either a difference or a verdict", "both" if row.wants else "neither")
+    return frame
+
+
+def pooled(rows: pd.DataFrame) -> Pooled | None:
+    """The mean of differences in one metric, one a network; None of none.
+
+    Example:
+        >>> effects = load_effects()
+        >>> scaled = effects.query("method == 'temperature_scaling' and base_method == 'identity' and metric == 'ece'")
+        >>> found = pooled(scaled.query("loss == 'cross_entropy' and base_loss == 'cross_entropy'"))
+        >>> found.estimate.below(), found.lower == found.n
+        ('holds', True)
+    """
+    if rows.empty:
+        return None
+    groups: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows.itertuples():
+        groups.setdefault(row.dataset.removesuffix("_lt"), []).append(with_seeds(row))
+    n = len(rows)
+    value = rows["value"].mean()
+    down, up = (
+        math.hypot(*(sum(abs(of[end] - of[0]) for of in group) for group in groups.values())) / n for end in (1, 2)
+    )
+    best_first = ["author-logits", "paper", "reduced"]
+    kinds = {"author-logits" if row.source == "author-logits" else row.budget for row in rows.itertuples()}
+    strength = STRENGTHS[max(kinds, key=best_first.index)]
+    seeds = int(rows[["n_seeds", "base_seeds"]].min(axis=None))
+    return Pooled(Estimate(value, value - down, value + up), int((rows["value"] < 0).sum()), n, strength, seeds)
+
+
+def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Every claim with its evidence and verdict.
+
+    A verdict on a difference in ECE takes the NLL into account, as the rule for a printed number does: it *holds* or
+    *does not hold* if one of the two is beyond chance and the other does not disagree. Where they do, it is "by ECE,
+    not by NLL" or the reverse.
+
+    Returns:
+        DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
+        lower ("5 of 6": on how many networks), seeds, verdict, chapter.
+    """
+    claims = load_claims() if claims is None else claims
+    effects = load_effects() if effects is None else effects
+    return pd.DataFrame([_row(claim, effects) for claim in claims.itertuples()])
+
+
+def _row(claim, effects: pd.DataFrame) -> dict:
+    shown = {"id": claim.id, "paper": claim.paper, "claim": claim.claim}
+    if not claim.wants:
+        facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": ""}
+        return shown | facts | {"verdict": claim.verdict, "chapter": claim.chapter}
+    rows = _rows(claim, effects)
+    found = pooled(rows[rows["metric"] == claim.metric])
+    if found is None:
+        facts = {"strength": "none", "effect": "", "nll": "", "lower": "", "seeds": ""}
+        return shown | facts | {"verdict": "not run here", "chapter": claim.chapter}
+    nll = pooled(rows[rows["metric"] == "nll"])
+    facts = {
+        "strength": found.strength,
+        "effect": f"{found.estimate.percent:+.2f}",
+        "nll": f"{nll.estimate:+.4f}" if nll and claim.metric == "ece" else "",
+        "lower": f"{found.lower} of {found.n}",
+        "seeds": str(found.seeds),
+    }
+    verdict = _verdict(claim.wants, found.estimate, nll.estimate if nll and claim.metric == "ece" else None)
+    return shown | facts | {"verdict": verdict, "chapter": claim.chapter}
+
+
+def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:
+    """The differences that a claim is about; without a loss, those of any loss to the same one."""
+    source, _, dataset = claim.networks.partition(" ")
+    rows = effects[(effects["method"] == claim.method) & (effects["base_method"] == claim.base_method)]
+    rows = rows[rows["source"] == source]
+    if claim.loss:
+        rows = rows[(rows["loss"] == claim.loss) & (rows["base_loss"] == claim.base_loss)]
+    else:
+        rows = rows[rows["loss"] == rows["base_loss"]]
+    return rows[rows["dataset"] == dataset] if dataset else rows
+
+
+def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
+    if wants == "within 1":
+        return estimate.percent.within(1.0)
+    turned = {"holds": "does not hold", "does not hold": "holds", "not decided": "not decided"}
+    found = [x.below() if wants == "below" else turned[x.below()] for x in (estimate, nll) if x is not None]
+    decided = set(found) - {"not decided"}
+    if len(decided) == 2:
+        return "by ECE, not by NLL" if found[0] == "holds" else "by NLL, not by ECE"
+    word = decided.pop() if decided else "not decided"
+    return "holds" if wants == "not below" and word == "not decided" else word

@@ -1,0 +1,94 @@
+"""The ledger: every claim in a row, pooled over networks by a rule that can be checked by hand."""
+
+import math
+import re
+
+import pandas as pd
+import pytest
+from constructed_rows import differs
+
+from calibkit.results import load_effects
+from calibkit.results.claims import COLUMNS, ledger, load_claims, pooled
+
+TS, CTS = "temperature_scaling", "class_temperature_scaling"
+#: Claims of each paper as its text has them.
+CLAIMS = {"NC": 9, "CTS": 7, "ACLS": 10, "CLS": 7, "MbLS": 10}
+
+
+def claim(wants, metric="ece", **columns):
+    """One claim: temperature scaling against the network as it is."""
+    row = dict.fromkeys(COLUMNS, "") | {"id": "X1", "paper": "mbls", "claim": "better", "method": TS}
+    row |= {"base_method": "identity", "metric": metric, "networks": "ours", "wants": wants, "chapter": "mbls"}
+    return pd.DataFrame([row | columns])
+
+
+def test_every_claim_of_the_papers_has_a_row():
+    ids = set(load_claims()["id"])
+    for name, count in CLAIMS.items():
+        assert {f"{name}{i}" for i in range(1, count + 1)} <= ids
+    known = {f"{name}{i}" for name, count in CLAIMS.items() for i in range(1, count + 1)}
+    assert {re.sub("[a-d]$", "", name) for name in ids} == known
+    assert len(ids) == len(load_claims()) == len(ledger())
+
+
+def test_a_mean_over_networks_by_hand(book):
+    """Two networks of CIFAR-10, one long-tailed: same test images, arms 2 and 4 add up; one of CIFAR-100: apart."""
+    differs(book, -0.03, 0.02)
+    differs(book, -0.01, 0.04, dataset="cifar10_lt")
+    differs(book, +0.01, 0.03, dataset="cifar100", source="author-logits", budget="paper")
+    found = pooled(load_effects())
+    arm = math.hypot(0.02 + 0.04, 0.03) / 3
+    assert found.estimate == pytest.approx((-0.01, -0.01 - arm, -0.01 + arm))
+    assert (found.lower, found.n, found.strength, found.seeds) == (2, 3, "reduced", 1)
+    assert pooled(load_effects().iloc[:0]) is None
+
+
+@pytest.mark.parametrize(
+    ("wants", "ece", "nll", "verdict"),
+    [
+        ("below", -0.03, None, "holds"),
+        ("below", +0.03, None, "does not hold"),
+        ("below", -0.001, None, "not decided"),
+        ("below", -0.001, -0.03, "holds"),
+        ("below", -0.03, +0.03, "by ECE, not by NLL"),
+        ("below", +0.03, -0.03, "by NLL, not by ECE"),
+        ("above", +0.03, +0.03, "holds"),
+        ("above", +0.03, -0.03, "by ECE, not by NLL"),
+        ("not below", -0.001, +0.001, "holds"),
+        ("not below", -0.03, +0.001, "does not hold"),
+        ("within 1", -0.001, +0.03, "holds"),
+        ("within 1", -0.03, None, "does not hold"),
+    ],
+)
+def test_what_is_wanted(book, wants, ece, nll, verdict):
+    differs(book, ece)
+    if nll is not None:
+        differs(book, nll, metric="nll", unit="nats")
+    row = ledger(claim(wants)).iloc[0]
+    assert row["verdict"] == verdict
+    assert row["effect"] == f"{100 * ece:+.2f} [{100 * ece - 0.2:+.2f}, {100 * ece + 0.2:+.2f}]"
+
+
+def test_only_the_networks_that_a_claim_names(book):
+    differs(book, -0.03)
+    differs(book, +0.03, source="author-logits", budget="paper")
+    differs(book, +0.01, source="author-logits", budget="paper", dataset="cifar100")
+    differs(book, +0.05, loss="mbls", base_loss="label_smoothing")  # of two losses: no calibrator's claim
+    assert ledger(claim("below"))["lower"].item() == "1 of 1"
+    assert ledger(claim("below", networks="author-logits"))["lower"].item() == "0 of 2"
+    assert ledger(claim("below", networks="author-logits cifar100"))["effect"].item().startswith("+1.00")
+    of_losses = {"loss": "mbls", "base_loss": "label_smoothing"}
+    assert ledger(claim("below", **of_losses))["effect"].item().startswith("+5.00")
+    assert ledger(claim("below", networks="author-logits svhn"))["verdict"].item() == "not run here"
+
+
+def test_bad_claims_are_refused(tmp_path):
+    claim("below", verdict="holds").to_csv(tmp_path / "claims.csv", index=False)
+    with pytest.raises(ValueError, match="Expected `X1` to be either a difference or a verdict, but got both"):
+        load_claims(tmp_path)
+    claim("lower").to_csv(tmp_path / "claims.csv", index=False)
+    with pytest.raises(ValueError, match="Expected `wants` to be one of"):
+        load_claims(tmp_path)
+    claim("below").drop(columns="id").to_csv(tmp_path / "claims.csv", index=False)
+    with pytest.raises(ValueError, match="Expected `columns` to be id, paper"):
+        load_claims(tmp_path)

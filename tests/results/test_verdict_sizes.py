@@ -1,0 +1,64 @@
+"""The third question of the rule, and what seeds do to the second."""
+
+import math
+
+import pytest
+from constructed_rows import differs, measured, measured_row, printed
+
+from calibkit.results import compare
+
+TS = "temperature_scaling"
+AUTHORS = {"source": "author-logits", "budget": "paper"}
+
+
+def falls(book, before="5.50", after="0.96"):
+    """A paper whose temperature scaling takes an ECE from ``before`` to ``after``."""
+    printed(book, {"value": before}, {"value": after, "method": TS})
+
+
+# --------------------------------------------------------------------------------------------- size, and the budget
+@pytest.mark.parametrize(
+    ("value", "width", "size", "verdict"),
+    [
+        (-0.0454, 0.005, "equal", "reproduced"),  # the margin is a quarter of 4.54 points
+        (-0.0390, 0.004, "equal", "reproduced"),
+        (-0.0390, 0.006, "not decided", "same direction"),
+        (-0.0200, 0.004, "different", "same direction"),
+        (+0.0200, 0.004, "different", "opposite direction"),
+    ],
+)
+def test_a_training_at_the_papers_budget_has_a_size(book, value, width, size, verdict):
+    falls(book)
+    measured(book, measured_row(0.05, method=TS))
+    differs(book, value, width, budget="paper")
+    row = compare("mbls").iloc[1]
+    assert (row["size"], row["verdict"]) == (size, verdict)
+    assert row["visible"] == pytest.approx(100 * width)
+
+
+def test_the_reduced_budget_has_no_size_and_no_value(book):
+    falls(book)
+    measured(book, measured_row(0.055, budget="reduced"), measured_row(0.0096, method=TS, budget="reduced"))
+    differs(book, -0.0454)
+    found = compare("mbls")
+    assert list(found["verdict"]) == ["not run", "same direction"] and set(found["size"]) == {""}
+
+
+def test_on_the_authors_images_the_value_of_a_difference_counts(book):
+    falls(book)
+    measured(book, measured_row(0.01, method=TS, **AUTHORS))
+    differs(book, -0.0390, 0.02, **AUTHORS)
+    assert compare("mbls")["size"].iloc[1] == "equal"
+
+
+# -------------------------------------------------------------------------------------------------------- seeds
+def test_seeds_widen_a_difference_and_its_p_value(book):
+    """Test sets alone: -3 +- 2 points. A seed's error of 1 point on one degree of freedom adds 12.7."""
+    falls(book)
+    measured(book, measured_row(0.05, method=TS, budget="reduced", n_seeds=2))
+    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.01, seed_df=1, n_seeds=2, base_seeds=2)
+    row = compare("mbls").iloc[1]
+    assert row["verdict"] == "not decided"
+    assert row["effect_high"] - row["effect"] == pytest.approx(100 * math.hypot(0.02, 12.706 * 0.01), rel=1e-4)
+    differs(book, -0.03, 0.02, chance=0.003, seed_error=0.0001, seed_df=1, n_seeds=2, base_seeds=2)
+    assert compare("mbls")["verdict"].iloc[1] == "same direction"
