@@ -109,8 +109,15 @@ def bootstrap_difference(
 
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
-    interval: between two methods that are equally well calibrated the first alone sees a difference in 12 to 15 % of
-    test sets, the second alone has little power, and both together rarely err (chapter metrics).
+    interval: between two methods that are equally well calibrated the first alone sees a difference in 10 to 20 % of
+    test sets, and both together in at most about 5 %. Near 0 a difference looks smaller than it is, for there an error
+    is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
+
+    * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
+    * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
+
+    unless the end would cross 0: whether 0 is held does not depend on this. At N = 10,000 true differences in ECE of
+    0.5 and 1 points are then held in at least 90 % of test sets (chapter metrics).
 
     What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
     methods differ beyond the chance of the test set where the interval does not hold 0.
@@ -221,7 +228,18 @@ class Resampled(NamedTuple):
     def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
         """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
         value, draws = self.value - base.value, self.draws - base.draws
-        return value, *(interval if self.mean else hull)(value, draws, level)
+        if self.mean:
+            return value, *interval(value, draws, level)
+        (low, high), ends = hull(value, draws, level), percentiles(draws, level)
+        if low <= 0 and self.may_be_zero(level):
+            low = min(low, value - (ends[1] - ends[0]))
+        if high >= 0 and base.may_be_zero(level):
+            high = max(high, value + (ends[1] - ends[0]))
+        return value, low, high
+
+    def may_be_zero(self, level: float = 0.95) -> bool:
+        """Whether it is a calibration error whose interval begins at 0."""
+        return self.null is not None and self.interval(level)[0] == 0
 
     def chance(self, base: Resampled) -> float:
         """The largest 1 - level at which the interval of the difference to ``base`` does not hold 0: its p-value.
