@@ -35,7 +35,18 @@ class Resampled(NamedTuple):
     def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
         """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
         value, draws = self.value - base.value, self.draws - base.draws
-        return value, *(interval if self.mean else hull)(value, draws, level)
+        if self.mean:
+            return value, *interval(value, draws, level)
+        (low, high), ends = hull(value, draws, level), percentiles(draws, level)
+        if low <= 0 and self.may_be_zero(level):
+            low = min(low, value - (ends[1] - ends[0]))
+        if high >= 0 and base.may_be_zero(level):
+            high = max(high, value + (ends[1] - ends[0]))
+        return value, low, high
+
+    def may_be_zero(self, level: float = 0.95) -> bool:
+        """Whether it is a calibration error whose interval begins at 0."""
+        return self.null is not None and self.interval(level)[0] == 0
 
     def chance(self, base: Resampled) -> float:
         """The p-value of the difference to ``base``: about the 1 - level at which its interval ends at 0.

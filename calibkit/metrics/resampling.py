@@ -109,8 +109,15 @@ def bootstrap_difference(
 
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
-    interval: between two methods that are equally well calibrated the first alone sees a difference in 12 to 15 % of
-    test sets, the second alone has little power, and both together rarely err (chapter metrics).
+    interval: between two methods that are equally well calibrated the first alone sees a difference in 10 to 20 % of
+    test sets, and both together in at most about 5 %. Near 0 a difference looks smaller than it is, for there an error
+    is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
+
+    * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
+    * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
+
+    unless the end would cross 0: whether 0 is held does not depend on this. At N = 10,000 true differences in ECE of
+    0.5 and 1 points are then held in at least 90 % of test sets (chapter metrics).
 
     What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
     methods differ beyond the chance of the test set where the interval does not hold 0.

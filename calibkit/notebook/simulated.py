@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from calibkit._checks import check_int, expected
+import numpy as np
+import torch
+from scipy.optimize import brentq
+
+from calibkit._checks import check_int, check_real, expected
+from calibkit.metrics.binning import width_bins
 
 
 def draw_labels(truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -33,6 +38,71 @@ def two_classes(confidence: np.ndarray, right: np.ndarray, dtype: type = np.floa
     if c.ndim != 1 or c.shape != right.shape:
         raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
     return np.column_stack([c, 1 - c]), 1 - right
+
+
+def top_label(confidence: np.ndarray, right: np.ndarray, n_classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (N, K) that predict class 0 with these confidences (N,), the rest in equal parts; labels 0 or 1.
+
+    Raises:
+        ValueError: not as many confidences as outcomes; a confidence that another class would exceed.
+
+    Example:
+        >>> probs, labels = top_label([0.7, 0.4], [True, False], n_classes=4)
+        >>> probs.round(2).tolist(), labels.tolist()
+        ([[0.7, 0.1, 0.1, 0.1], [0.4, 0.2, 0.2, 0.2]], [0, 1])
+    """
+    c, right = np.asarray(confidence, float), np.asarray(right, int)
+    if c.ndim != 1 or c.shape != right.shape:
+        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
+    if c.min() * n_classes < 1:
+        raise expected("confidence", f"at least 1/{n_classes}", c.min())
+    probs = np.repeat(((1 - c) / (n_classes - 1))[:, None], n_classes, axis=1)
+    probs[:, 0] = c
+    return probs, 1 - right
+
+
+def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:
+    r"""The ECE of a population, :math:`\sum_m |\sum_{i \in B_m} (\hat p_i - r_i)| / N`: no labels, no chance.
+
+    Args:
+        confidence: (N,).
+        truth: (N,) probability r that the prediction is right.
+        n_bins: of equal width.
+
+    Example:
+        >>> round(binned_error(np.array([0.9, 0.9, 0.6]), np.array([0.7, 0.9, 0.5])), 3)
+        0.1
+    """
+    bins = width_bins(torch.as_tensor(confidence, dtype=torch.float64), n_bins).numpy()
+    return float(np.abs(np.bincount(bins, np.subtract(confidence, truth))).sum() / len(bins))
+
+
+def with_error(
+    target: float,
+    family: Callable[[float], tuple[np.ndarray, np.ndarray]],
+    n_bins: int = 15,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The classifier of a family whose true binned ECE is ``target``, found by bisection.
+
+    Args:
+        target: as a fraction.
+        family: from a size in [0, 1] to (confidence, truth), (N,) each; calibrated at size 0, worse with the size.
+        n_bins: of the ECE.
+
+    Raises:
+        ValueError: a target that the family does not reach.
+
+    Example:
+        >>> c = np.linspace(0.5, 1.0, 101)
+        >>> confidence, truth = with_error(0.01, lambda size: (c, c - size * c * (1 - c)))
+        >>> round(binned_error(confidence, truth), 6)
+        0.01
+    """
+    largest = binned_error(*family(1.0), n_bins)
+    check_real("target", target, 0.0, largest)
+    if target == 0:
+        return family(0.0)
+    return family(brentq(lambda size: binned_error(*family(size), n_bins) - target, 0.0, 1.0))
 
 
 def true_curve(

@@ -98,8 +98,11 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
 
 def mean_of(runs: Sequence[Resampled]) -> Resampled:
     """A metric's mean over trainings, on the same resamples of the test set."""
+    if len(runs) == 1:
+        return runs[0]
     draws = np.mean([run.draws for run in runs], axis=0)
-    return Resampled(float(np.mean([run.value for run in runs])), draws, runs[0].mean, None)
+    null = None if runs[0].null is None else np.mean([run.null for run in runs], axis=0)
+    return Resampled(float(np.mean([run.value for run in runs])), draws, runs[0].mean, null)
 
 
 def difference(

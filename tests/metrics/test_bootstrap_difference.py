@@ -6,13 +6,15 @@ from scipy.special import softmax
 
 from calibkit.metrics import METRICS, bootstrap, bootstrap_difference, bootstrap_values, ece
 from calibkit.metrics._sample import Sample
+from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.resampling import resampled
 
 
-def two(n=400, seed=0):
+def two(n=400, seed=0, right=1.0):
+    """What two methods say, the first twice as sharp as the second, which is calibrated where ``right`` is 1."""
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    y = (right * z + rng.gumbel(size=z.shape)).argmax(1)
     return softmax(2 * z, axis=1), softmax(z, axis=1), y
 
 
@@ -22,7 +24,7 @@ def test_the_difference_of_a_method_with_itself_is_zero():
 
 
 def test_against_a_loop_over_the_same_draws():
-    p, q, y = two()
+    p, q, y = two(right=0.5)
     low, high = bootstrap_difference(p, q, y, metrics=["ece"], n_resamples=40, seed=3)["ece"]
     rng = np.random.default_rng(3)
     rows = [rng.integers(0, len(y), len(y)) for _ in range(40)]
@@ -34,7 +36,7 @@ def test_against_a_loop_over_the_same_draws():
 
 
 def test_values_of_two_methods_give_the_interval_of_their_difference():
-    p, q, y = two()
+    p, q, y = two(right=0.5)
     a, b = (bootstrap_values(probs, y, ["ece", "nll"], n_resamples=40, seed=3) for probs in (p, q))
     paired = bootstrap_difference(p, q, y, metrics=["ece", "nll"], n_resamples=40, seed=3)
     for name, (low, high) in paired.items():
@@ -42,6 +44,40 @@ def test_values_of_two_methods_give_the_interval_of_their_difference():
         value, draws = METRICS[name](q, y) - METRICS[name](p, y), sorted(b[name] - a[name])
         ends = [2 * value - draws[-1], 2 * value - draws[0]] + (draws[:1] + draws[-1:] if name == "ece" else [])
         assert (low, high) == pytest.approx((min(ends), max(ends)), abs=1e-12)
+
+
+def test_an_error_that_may_be_0_by_hand():
+    """Draws of the difference from -1 to 7 about a value of 2: reflected [-3, 5], both [-3, 7]; 2 -+ 8 where one may
+    be 0. From 1 to 9 about 3: both [-3, 9]; from 1 to 5 about 3 an end that would cross 0 stays.
+    """
+    none, some = np.full(9, 0.0), np.full(9, 100.0)
+
+    def ends(value, draws, null, of_base, own=False):
+        after = Resampled(value + 40.0, np.array(draws) + 40.0, False, None if own else null)
+        return after.difference(Resampled(40.0, np.full(len(draws), 40.0), False, None if own else of_base))
+
+    wide = np.arange(-1.0, 8.0)
+    assert ends(2.0, wide, none, none) == pytest.approx((2.0, -3.0, 7.0))
+    assert ends(2.0, wide, some, none) == pytest.approx((2.0, -6.0, 7.0))
+    assert ends(2.0, wide, none, some) == pytest.approx((2.0, -3.0, 10.0))
+    assert ends(2.0, wide, some, some) == pytest.approx((2.0, -6.0, 10.0))
+    assert ends(2.0, wide, some, some, own=True) == pytest.approx((2.0, -3.0, 7.0))
+    assert ends(3.0, np.arange(1.0, 10.0), some, none) == pytest.approx((3.0, -5.0, 9.0))
+    assert ends(3.0, np.arange(1.0, 6.0), some, none) == pytest.approx((3.0, 1.0, 5.0))
+    assert ends(-3.0, -np.arange(1.0, 6.0), none, some) == pytest.approx((-3.0, -5.0, -1.0))
+
+
+@pytest.mark.parametrize("true", [0.02, 0.04])
+def test_the_distance_to_a_calibrated_method_is_held(true):
+    """200 test sets, 0.90 less three standard errors; the two bootstraps by themselves hold it in far fewer."""
+    rng, held = np.random.default_rng(2), 0
+    for _ in range(200):
+        top = rng.uniform(0.55, 0.95, 1000)
+        y = (rng.random(1000) > top).astype(int)
+        a, b = (np.stack([x, 1 - x], 1) for x in (top, top + true))
+        low, high = bootstrap_difference(a, b, y, ["ece"], n_resamples=200)["ece"]
+        held += low <= true <= high
+    assert held > (0.9 - 3 * 0.021) * 200
 
 
 @pytest.mark.parametrize(("metric", "at_most"), [("ece", 0.05), ("nll", 0.08)])

@@ -6,7 +6,7 @@ import pytest
 
 from calibkit.metrics import accuracy, ece
 from calibkit.notebook.printing import show
-from calibkit.notebook.simulated import draw_labels, true_curve, two_classes
+from calibkit.notebook.simulated import binned_error, draw_labels, top_label, true_curve, two_classes, with_error
 
 
 def test_labels_follow_their_probabilities():
@@ -33,6 +33,38 @@ def test_two_classes_predict_the_first_with_the_given_confidence(dtype):
     assert ece(probs, labels, n_bins=10) == pytest.approx((2 * 0.4 + 0.4) / 3, abs=1e-6)
     with pytest.raises(ValueError, match="Expected `right`"):
         two_classes([0.9, 0.8], [1])
+
+
+def test_top_label_says_its_confidence_of_class_0():
+    probs, labels = top_label([0.9, 0.2, 0.3], [1, 0, 1], n_classes=6)
+    np.testing.assert_allclose(probs.sum(1), 1.0)
+    assert (probs.argmax(1) == 0).all() and labels.tolist() == [0, 1, 0]
+    assert probs[1].tolist() == pytest.approx([0.2] + 5 * [0.16])
+    with pytest.raises(ValueError, match="Expected `right`"):
+        top_label([0.9, 0.8], [1])
+    with pytest.raises(ValueError, match="Expected `confidence` to be at least 1/3"):
+        top_label([0.9, 0.3], [1, 1], n_classes=3)
+
+
+@pytest.mark.parametrize("n_bins", [1, 15])
+def test_binned_error_is_the_ece_of_labels_in_these_very_shares(n_bins):
+    confidence = np.array([0.95, 0.9, 0.8, 0.55, 0.55, 0.6])
+    truth = np.array([0.8, 1.0, 0.85, 0.5, 0.6, 0.45])
+    right = np.concatenate([np.arange(100) < round(100 * r) for r in truth])
+    sample = two_classes(np.repeat(confidence, 100), right)
+    assert binned_error(confidence, truth, n_bins) == pytest.approx(ece(*sample, n_bins=n_bins), abs=1e-12)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.01, 0.03])
+def test_with_error_finds_the_classifier_whose_large_samples_show_it(target):
+    c = np.random.default_rng(0).uniform(0.5, 1.0, 5_000)
+    confidence, truth = with_error(target, lambda size: (c, c - size * np.sin(4 * np.pi * c) * c * (1 - c)))
+    assert binned_error(confidence, truth) == pytest.approx(target, abs=1e-9)
+    rows = np.tile(np.arange(5_000), 100)
+    right = np.random.default_rng(1).random(len(rows)) < truth[rows]
+    assert ece(*top_label(confidence[rows], right)) == pytest.approx(target, abs=0.0025)
+    with pytest.raises(ValueError, match="Expected `target`"):
+        with_error(0.4, lambda size: (c, c - size * c * (1 - c)))
 
 
 def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
