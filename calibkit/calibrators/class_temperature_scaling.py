@@ -14,7 +14,7 @@ from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
-from calibkit.fitting.greedy import greedy_search
+from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import no_worse
@@ -44,7 +44,9 @@ class ClassTemperatureScaling(Calibrator):
             10 in steps of 0.1, of which 0 is no temperature). With 1 among them the ECE is no higher than before.
         n_bins: bins of ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III).
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
-        accuracy_constraint: False is the paper's U-CTS, which takes the lowest ECE at any accuracy.
+        accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code runs it,
+            and as it was printed: the candidates are tried in rising order, and one is taken if its ECE is lower and
+            its accuracy no lower than those of the last one taken. False is U-CTS, the lowest ECE at any accuracy.
         solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) for the fit of Jung et al. 2023 as their code runs
             it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
 
@@ -55,11 +57,11 @@ class ClassTemperatureScaling(Calibrator):
 
     Raises:
         ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1,
-            ``max_sweeps`` < 1, ``accuracy_constraint`` that is no bool, an unknown solver.
+            ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
         RuntimeError: called before ``fit``.
 
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
-    and Algorithm 1.
+    and Algorithm 1; code: https://github.com/liorfrenkel1992/calibration, ``temperature_scaling.py``.
 
     Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay
     equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
@@ -86,15 +88,15 @@ class ClassTemperatureScaling(Calibrator):
         grid: Sequence[float] | None = None,
         n_bins: int = 15,
         max_sweeps: int = 5,
-        accuracy_constraint: bool = True,
+        accuracy_constraint: Constraint = True,
         solver: Solver = "exact",
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
         self.solver = replay.check_solver(solver, get(objective))
-        if not isinstance(accuracy_constraint, bool):
-            raise expected("accuracy_constraint", "True or False", repr(accuracy_constraint))
+        if not isinstance(accuracy_constraint, bool) and accuracy_constraint != "running":
+            raise expected("accuracy_constraint", "True, False or 'running'", repr(accuracy_constraint))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)

@@ -21,12 +21,15 @@ Everything is float64, and comparisons of s are made on the same quotients as a 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit.objectives.ece import bin_gaps
 
+Constraint = bool | Literal["running"]  # on the accuracy, see ``greedy_search``
 TIE = 1e-12  # ECEs nearer than this are equal: rounding is some 1e-15
 COLUMNS = 16  # classes whose logits are read together: a cache line of float32
 ELEMENTS = 1 << 16  # candidates times samples at a time: what stays in the cache of a CPU
@@ -35,13 +38,13 @@ RANGE = 2.5  # ratio of the hottest to the coldest temperature of a range of can
 
 
 def greedy_search(
-    logits: Tensor, labels: Tensor, start: float, grid: Tensor, n_bins: int, max_sweeps: int, keep_accuracy: bool
+    logits: Tensor, labels: Tensor, start: float, grid: Tensor, n_bins: int, max_sweeps: int, constraint: Constraint
 ) -> tuple[Tensor, list[tuple[int, int, float, float]]]:
     """Temperatures (K,) and the history ``(sweep, class, temperature, ece)`` of all accepted steps, the start first.
 
     Classes are visited in label order; each takes the grid value of lowest ECE among those whose accuracy is not below
-    the present one (if ``keep_accuracy``). A tie keeps the present value, then takes the smallest. The search ends
-    when every other class was visited since the last step, or after ``max_sweeps``.
+    the present one. A tie keeps the present value, then takes the smallest. The search ends when every other class was
+    visited since the last step, or after ``max_sweeps``.
 
     Args:
         logits: (N, K) float32 or float64.
@@ -50,7 +53,9 @@ def greedy_search(
         grid: (G,) rising float64 temperatures, on the device of ``logits``.
         n_bins: bins of the ECE.
         max_sweeps: sweeps over all classes at most.
-        keep_accuracy: whether a step must not lower the accuracy on these samples.
+        constraint: whether a step must not lower the accuracy on these samples. With "running" neither may any
+            candidate on the way: a scan of the rising grid takes each that lowers the ECE and keeps the accuracy of
+            the last one taken, and ends where it took the last.
     """
     n_classes = logits.shape[1]
     search = _Search(logits, labels, start, n_bins)
@@ -61,19 +66,35 @@ def greedy_search(
         search.scan()
         for i in range(n_classes):
             search.free(i)
-            allowed = search.accuracy(grid) if keep_accuracy else torch.zeros_like(grid)
-            candidates = (allowed >= allowed[current[i]]).nonzero()[:, 0]
+            right = search.accuracy(grid) if constraint else torch.zeros_like(grid)
+            candidates = (right >= right[current[i]]).nonzero()[:, 0]
             unchanged += 1
             if len(candidates) > 1:
                 ece = search.candidate_eces(grid[candidates])
-                tied = candidates[ece <= ece.min() + TIE]
-                if not (tied == current[i]).any():
-                    current[i], unchanged = int(tied[0]), 1
+                present = int((candidates == current[i]).nonzero()[0, 0])
+                chosen = _scan(ece, right[candidates], present) if constraint == "running" else _lowest(ece, present)
+                if chosen != present:
+                    current[i], unchanged = int(candidates[chosen]), 1
                     search.set(grid[current[i]])
-                    history.append((sweep, i, float(grid[current[i]]), float(ece.min())))
+                    history.append((sweep, i, float(grid[current[i]]), float(ece[chosen])))
             if unchanged == n_classes:
                 return search.temperatures, history
     return search.temperatures, history
+
+
+def _lowest(ece: Tensor, present: int) -> int:
+    """Which of the candidates has the lowest ECE: of a tie the present one, else the first."""
+    tied = ece <= ece.min() + TIE
+    return present if tied[present] else int(tied.nonzero()[0, 0])
+
+
+def _scan(ece: Tensor, right: Tensor, present: int) -> int:
+    """Which candidate is taken last, where each must lower the ECE and keep the accuracy of the one taken before."""
+    errors, counts, taken = ece.tolist(), right.tolist(), present
+    for candidate, (error, count) in enumerate(zip(errors, counts, strict=True)):
+        if error < errors[taken] - TIE and count >= counts[taken]:
+            taken = candidate
+    return taken
 
 
 class _Search:

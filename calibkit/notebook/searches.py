@@ -1,0 +1,130 @@
+"""Where the greedy search of class temperatures ends: on networks, and when next to nothing is changed before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from calibkit._checks import check_int
+from calibkit.calibrators import calibrator
+from calibkit.logits import HeldOut, Logits
+from calibkit.metrics import accuracy, ece
+from calibkit.metrics.comparison import Comparison
+from calibkit.networks import load_logits
+
+NUDGE = 1e-6  # of a logit: some roundings of single precision, as between two graphics cards
+CAUSES = ("nudged logits", "order of the classes")
+QUARTERS = {"lowest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "highest": 1.0}
+
+
+def errors(networks: Mapping[str, str], methods: Mapping[str, str]) -> pd.DataFrame:
+    """Test ECE of every method on every network, and the accuracy that it loses against the network as it is; percent.
+
+    Args:
+        networks: name to show -> name of its logits.
+        methods: name to show -> key of a calibrator.
+
+    Returns:
+        DataFrame: one row a network, columns "<method> ECE" and "<method> drop".
+
+    Example:
+        >>> networks, methods = {"CE": "cifar10/resnet20-cross_entropy-s0"}, {"before": "identity"}
+        >>> errors(networks, methods).round(2).to_dict("index")
+        {'CE': {'before ECE': 5.85, 'before drop': 0.0}}
+    """
+    rows = {}
+    for shown, name in networks.items():
+        data = load_logits(name)
+        right = accuracy(calibrator("identity").fit(*data.val)(data.test_logits), data.test_labels)
+        rows[shown] = {}
+        for method, key in methods.items():
+            probs = calibrator(key).fit(*data.val)(data.test_logits)
+            rows[shown][f"{method} ECE"] = 100 * ece(probs, data.test_labels)
+            rows[shown][f"{method} drop"] = 100 * (right - accuracy(probs, data.test_labels))
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def gains(networks: Mapping[str, str], method: str, base: str, **options: int) -> pd.DataFrame:
+    """ECE (points) and NLL (nats) of one method less those of another, on the test set, with their 95 % intervals.
+
+    Args:
+        networks: name to show -> name of its logits.
+        method: key of a calibrator.
+        base: key of a calibrator.
+        options: n_bins, n_resamples, seed, as in :class:`Comparison`.
+
+    Returns:
+        DataFrame: one row a network; columns ece, ece low, ece high, nll, nll low, nll high.
+
+    Example:
+        >>> networks = {"CE": "cifar10/resnet20-cross_entropy-s0"}
+        >>> gain = gains(networks, "temperature_scaling", "identity", n_resamples=50).loc["CE"]
+        >>> bool(gain["ece high"] < 0), bool(gain["nll high"] < 0)
+        (True, True)
+    """
+    rows = {}
+    for shown, name in networks.items():
+        data = load_logits(name)
+        fits = {key: calibrator(key).fit(*data.val) for key in (method, base)}
+        both = Comparison.on(data.test, fits, ["ece", "nll"], **options)
+        change = {"ece": both.difference(method, base).percent, "nll": both.difference(method, base, "nll")}
+        rows[shown] = {
+            f"{metric}{end}": value
+            for metric, found in change.items()
+            for end, value in zip(("", " low", " high"), found, strict=True)
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def spread(networks: Mapping[str, str], methods: Mapping[str, str], n_draws: int) -> pd.DataFrame:
+    """How far the test ECE of a fit moves when what should not matter is changed before it: see ``CAUSES``.
+
+    The logits to fit on are multiplied by 1 + 1e-6 times a standard normal number each; or the classes are numbered in
+    a random order, so that a greedy search visits them in that order.
+
+    Args:
+        networks: name to show -> name of its logits.
+        methods: name to show -> key of a calibrator.
+        n_draws: changes of each kind.
+
+    Returns:
+        DataFrame: one row "<network>; <method>; <cause>", the columns ``QUARTERS``: test ECE, percent.
+
+    Raises:
+        ValueError: ``n_draws`` < 1.
+
+    Example:
+        >>> networks = {"CE": "cifar10/resnet20-cross_entropy-s0"}
+        >>> moved = spread(networks, {"TS": "temperature_scaling"}, 3)
+        >>> bool((moved["highest"] - moved["lowest"] < 0.01).all())
+        True
+    """
+    check_int("n_draws", n_draws, 1)
+    rows = {}
+    for shown, name in networks.items():
+        data = load_logits(name)
+        for method, key in methods.items():
+            for cause in CAUSES:
+                ends = [
+                    100 * ece(calibrator(key).fit(*val)(test.logits), test.labels)
+                    for val, test in _changed(data, cause, range(n_draws))
+                ]
+                quarters = np.quantile(ends, list(QUARTERS.values()))
+                rows[f"{shown}; {method}; {cause}"] = dict(zip(QUARTERS, map(float, quarters), strict=True))
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _changed(data: Logits, cause: str, seeds: Iterable[int]) -> Iterator[tuple[tuple, HeldOut]]:
+    """What is fitted on, and tested on, after each change."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        if cause == "nudged logits":
+            noise = 1 + NUDGE * rng.standard_normal(data.val_logits.shape)
+            yield ((data.val_logits * noise).astype(data.val_logits.dtype), data.val_labels), data.test
+        else:
+            order = rng.permutation(data.n_classes)
+            place = order.argsort()
+            test = HeldOut(data.test_logits[:, order], place[data.test_labels], data.test_groups)
+            yield (data.val_logits[:, order], place[data.val_labels]), test
