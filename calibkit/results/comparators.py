@@ -68,3 +68,18 @@ def _of_method(paper: str, table: str, key: Key) -> str:
     if paper == "class_loss_scaling" and key.objective is not None and key.objective.name != "nll":
         return f"{key.name}:nll" if key.name == CTS else key.name
     return "identity"
+
+
+def replay_of(paper: str, method: str) -> str:
+    """The key of a method as the authors ran it: their optimiser, or their reading of their algorithm.
+
+    Example:
+        >>> replay_of("class_loss_scaling", "ets:focal")
+        'ets solver=sctl:focal'
+        >>> replay_of("class_temperature_scaling", "class_temperature_scaling")
+        'class_temperature_scaling accuracy_constraint=running'
+    """
+    key = Key.parse(method)
+    if paper == "class_temperature_scaling":
+        return f"{CTS} accuracy_constraint=running" if method == CTS else method
+    return str(Key(key.name, {**key.options, "solver": "sctl"}, key.objective))

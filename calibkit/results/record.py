@@ -45,8 +45,12 @@ def methods(loss: str = "cross_entropy") -> list[str]:
     return ["identity", "temperature_scaling", *known, *(CONTROLS if loss == "cross_entropy" else ())]
 
 
-def replays() -> list[str]:
-    """What is told apart on the class-loss paper's own logits: its optimiser, its focal loss and its equation (3)."""
+def replays(name: str) -> list[str]:
+    """What is told apart on the authors' own logits: of class temperatures the rule of the authors' code, of the
+    class-loss paper its optimiser, its focal loss and its equation (3).
+    """
+    if name.startswith("cts-"):
+        return ["class_temperature_scaling accuracy_constraint=running"]
     exact = [f"{name}:focal detach=True" for name in ("temperature_scaling", "class_temperature_scaling", "ets")]
     exact += [
         f"{name}:class_loss_scaling variant=paper" for name in ("temperature_scaling", "class_temperature_scaling")
@@ -117,7 +121,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
         raise expected("logits", "of the same `test_groups` for every seed", repr(name))
     if keys is None:
-        keys = methods(where["loss"]) + (replays() if where["source"] == "author-logits" else [])
+        keys = methods(where["loss"]) + (replays(name) if where["source"] == "author-logits" else [])
     done = set() if again else _done(where, len(networks))
     measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
 

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from calibkit._checks import check_choice
-from calibkit.keys import Key
 from calibkit.results import judging
+from calibkit.results.comparators import replay_of
 from calibkit.results.effects import load_effects
 from calibkit.results.questions import Measured, Question, cell_of
 from calibkit.results.rows import CELL, PAPERS, load
@@ -200,8 +200,7 @@ def _verdict(shown: Mapping, on_logits: bool) -> str:
 def _replay(question: Question, measured: Measured, value: float) -> str:
     """Whether the number comes out: "by the authors' optimiser" where that is known, else "exact"; or "no"."""
     row = question.row
-    key = Key.parse(row.method)
-    replayed = str(Key(key.name, {**key.options, "solver": "sctl"}, key.objective))
+    replayed = replay_of(row.paper, row.method)
     other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
     value, word = (value, "exact") if other is None else (other.value, "by the authors' optimiser")
     return word if judging.replays(row.printed, question.scale, value) else "no"
