@@ -715,11 +715,13 @@ for loss, tiny in networks.items():
 # %% [markdown]
 # ## The paper's tables
 #
-# A cell reads *printed / ours*, with a mark: `=` reproduced, `~` partly, `x` not reproduced, no mark: no judgement. A
-# printed number alone was not run here. The rule of the verdict is in the {ref}`protocol <sec-verdicts>`. The
-# ResNet-20 of this book is held against the paper's ResNet-110, the nearest relative, and, trained on every tenth class of
-# Tiny-ImageNet, against its ResNet-50 there; since the networks are other ones, only the *effect* of a method can agree, and the
-# verdict is at most "partly".
+# A cell reads *printed / ours*, with a mark: `=` reproduced, `~` same direction, `?` not decided, `x` opposite
+# direction. A number in parentheses is that of a stand-in, of which the direction alone counts, and one in brackets was
+# measured by others {cite:p}`calarena2026`; a printed number alone was not run here. The rule is in the
+# {ref}`protocol <sec-verdicts>`. CTS is held against one temperature, U-CTS against CTS. Ours is CTS as the text has
+# it; the mark looks at what the rule of the authors' code gives, so a number can be reproduced although ours beside it
+# is another. The ResNet-20 of this book stands in for the paper's ResNet-110, its nearest relative, and, trained on
+# every tenth class of Tiny-ImageNet, for the ResNet-50 there.
 #
 # ### Table I: before, one temperature, one a class
 

@@ -539,7 +539,7 @@ repeated.mean_and_spread(repeated.measured(parts, test_y, FIVE, n_bins=n_bins))
 #
 # Both methods see the same test images, so the interval has to be *paired*: draw test images with replacement, compute
 # the ECE of both on each draw, and look at the difference. The smaller ECE is biased more on a resample, so the draws lie
-# nearer to zero than the difference itself; the {ref}`reflected interval <sec-intervals>` takes that into account.
+# nearer to zero than the difference itself; the {ref}`interval <sec-intervals>` takes that into account.
 
 
 # %%
@@ -651,7 +651,7 @@ plt.show()
 # ({numref}`fig-nc-gamma-cifar`): the gain from an intermediate $\gamma$ does not appear here.
 #
 # Table 1, every printed number beside ours where there is one (`printed / ours`; the marks are those of
-# {doc}`../book/protocol`, and a stand-in network can at best be "partly").
+# {doc}`../book/protocol`, and of a stand-in, in parentheses, the direction alone counts).
 
 
 # %%
