@@ -92,9 +92,9 @@ def pooled(rows: pd.DataFrame) -> Pooled | None:
 def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every claim with its evidence and verdict.
 
-    A verdict on a difference in ECE takes the NLL into account, as the rule for a printed number does: it *holds* or
-    *does not hold* if one of the two is beyond chance and the other does not disagree. Where they do, it is "by ECE,
-    not by NLL" or the reverse.
+    A claim on the ECE *holds* or *does not hold* if its difference is beyond chance and that of the NLL does not
+    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "by ECE, not by NLL",
+    "holds by NLL, ECE not decided".
 
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
@@ -143,9 +143,14 @@ def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
     if wants == "within 1":
         return estimate.percent.within(1.0)
     turned = {"holds": "does not hold", "does not hold": "holds", "not decided": "not decided"}
-    found = [x.below() if wants == "below" else turned[x.below()] for x in (estimate, nll) if x is not None]
-    decided = set(found) - {"not decided"}
-    if len(decided) == 2:
-        return "by ECE, not by NLL" if found[0] == "holds" else "by NLL, not by ECE"
-    word = decided.pop() if decided else "not decided"
-    return "holds" if wants == "not below" and word == "not decided" else word
+    by_ece, by_nll = ("not decided" if x is None else x.below() for x in (estimate, nll))
+    if wants != "below":
+        by_ece, by_nll = turned[by_ece], turned[by_nll]
+    if by_ece == "not decided":
+        if wants == "not below":
+            return "holds" if by_nll != "does not hold" else "fails by NLL, ECE not decided"
+        known = {"holds": "holds by NLL, ECE not decided", "does not hold": "fails by NLL, ECE not decided"}
+        return known.get(by_nll, by_ece)
+    if by_nll == turned[by_ece]:
+        return "by ECE, not by NLL" if by_ece == "holds" else "by NLL, not by ECE"
+    return by_ece
