@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
+import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 from torch import Tensor
 
 from calibkit import results
@@ -104,6 +106,43 @@ def estimates(
             in_nats = metric in ("nll", "entropy")
             rows[name][head] = f"{found:{sign}.3f}" if in_nats else f"{found.percent:{sign}.2f}"
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
+
+
+def loss_differences(
+    network: str, base: str, metric: str = "ece", *, names: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Training losses less another one, with what test images and what seeds leave open, side by side.
+
+    Args:
+        network: ``"<dataset>/<model>"``.
+        base: the loss that is subtracted; ``"<loss> | <method>"`` after a calibrator.
+        metric: of ``results.effects.COMPARED``; in points, the NLL in nats.
+        names: of the losses.
+
+    Returns:
+        DataFrame: text; half-widths of 95 % intervals. That of the seeds has the t quantile of the pooled spread's
+        degrees of freedom; it is empty where no loss was trained twice.
+
+    Example:
+        >>> loss_differences("cifar10/resnet20", "cross_entropy").columns.tolist()
+        ['difference', 'test images ±', 'seeds ±', 'trainings']
+    """
+    dataset, model = network.split("/")
+    base_loss, _, method = base.partition(" | ")
+    rows = select(results.load_effects(), dataset=dataset, model=model, metric=metric, method="identity")
+    rows = select(rows, base_loss=base_loss, base_method=method or "identity")
+    rows = rows[rows["loss"] != base_loss].sort_values("value")
+    scale, digits = (1, 4) if metric in ("nll", "entropy") else (100, 2)
+    shown = {}
+    for row in rows.itertuples():
+        arm = scale * student.ppf(0.975, row.seed_df) * row.seed_error
+        shown[(names or {}).get(row.loss, row.loss)] = {
+            "difference": f"{scale * row.value:+.{digits}f}",
+            "test images ±": f"{scale * max(row.value - row.low, row.high - row.value):.{digits}f}",
+            "seeds ±": "" if np.isnan(arm) else f"{arm:.{digits}f}",
+            "trainings": f"{row.n_seeds} and {row.base_seeds}",
+        }
+    return pd.DataFrame.from_dict(shown, orient="index")
 
 
 def verdict_counts(compared: pd.DataFrame) -> str:

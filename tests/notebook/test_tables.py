@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from constructed_rows import differs
 
-from calibkit import results
+from calibkit import _folders, results
 from calibkit.__main__ import parser
 from calibkit.metrics import bootstrap
 from calibkit.metrics.comparison import Comparison
@@ -104,3 +105,21 @@ def test_the_summary_of_logits_by_hand():
     wanted = [50.0, 100 * np.mean(confidence), 100 * ece, 2.0, 0.5]
     assert shown.tolist() == [f"{value:.1f}" for value in wanted]
     assert set(tables.logit_summary({"far": (1e7 * z, y), "none": None}).to_numpy().flat) == {"diverged"}
+
+
+def test_differences_of_losses_show_test_images_and_seeds(tmp_path, monkeypatch):
+    """Arms of 1 point, and of 12.7 times a seed's error of 0.1 points on one degree of freedom."""
+    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
+    seeds = {"seed_error": 0.001, "seed_df": 1, "n_seeds": 2}
+    of = {"model": "resnet20", "method": "identity", "base_loss": "cross_entropy"}
+    differs(tmp_path, -0.03, 0.01, loss="mbls", **of, **seeds)
+    differs(tmp_path, -0.04, 0.01, loss="acls", **of)
+    differs(tmp_path, -0.02, 0.01, loss="mbls", **of | {"base_method": "temperature_scaling"})
+    shown = tables.loss_differences("cifar10/resnet20", "cross_entropy", names={"mbls": "MbLS"})
+    assert shown.T.to_dict("list") == {
+        "acls": ["-4.00", "1.00", "", "1 and 1"],
+        "MbLS": ["-3.00", "1.00", "1.27", "2 and 1"],
+    }
+    after = tables.loss_differences("cifar10/resnet20", "cross_entropy | temperature_scaling")
+    assert list(after["difference"]) == ["-2.00"]
+    assert tables.loss_differences("cifar10/resnet20", "acls").empty
