@@ -154,17 +154,14 @@ def _evaluate(args: argparse.Namespace) -> None:
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", torch.from_numpy(test.logits).double().softmax(1))
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
-    beside = ""
+    noise = False
     for name in REPORTED:
         value, low, high = methods.of("test", name)
-        mark = "" if low <= value <= high else " *"
-        beside += mark
+        mark = " *" if low == 0.0 < value else ""
+        noise = noise or bool(mark)
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]{mark}")
-    if beside:
-        print(
-            "* A binned error counts the noise in its bins as error. The interval allows for that, the value does not:"
-            "\n  the true one is likely in the interval, and cannot be told from 0 where the interval holds 0."
-        )
+    if noise:
+        print("* no more than a calibrated network would show: a binned error counts the noise in its bins as error")
 
 
 def _networks(args: argparse.Namespace) -> None:
