@@ -32,7 +32,7 @@ logits = "cifar10/resnet20-cross_entropy-s0"  # the first network: a name of the
 many_classes = "cifar100/resnet20-cross_entropy-s0"  # the one with more classes
 long_tails = ["cifar10_lt/resnet20-cross_entropy-s0", "cifar100_lt/resnet20-cross_entropy-s0"]
 n_bins = 15  # of ECE
-n_resamples = 500  # bootstrap resamples
+n_resamples = 400  # bootstrap resamples
 n_draws = 40  # validation sets of each size
 n_few = 5  # the same, for methods with many parameters
 seed = 0  # of everything random
@@ -68,7 +68,7 @@ from torch.nn.functional import cross_entropy
 
 from calibkit import Network, TemperatureScaling, calibrator, plots
 from calibkit.metrics import accuracy, classwise_ece, ece, entropy, evaluate, nll, smooth_ece
-from calibkit.metrics.comparison import Comparison
+from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.notebook import pictures, tables
 from calibkit.notebook.printing import show
 from calibkit.notebook.simulated import draw_labels
@@ -104,11 +104,13 @@ plt.show()
 # %%
 # NBVAL_CHECK_OUTPUT
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-metrics = ["accuracy", "ece", "nll", "brier"]
-both = Comparison.on(data.test, {"before": raw, "after": ts}, metrics, **bootstrap)
-columns = {"accuracy (%)": ("", "accuracy"), "ECE (%)": ("", "ece"), "NLL (nats)": ("", "nll")}
-print(tables.estimates(both, both, columns).to_string())
-print(tables.estimates(both, both, columns, base="before").rename({"after": "change"}).to_string())
+both = Comparison.on(
+    data.test, {"before": raw, "after": ts}, ["accuracy", "ece", "nll"], **bootstrap
+)
+for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
+    before, now = (both.of(name, metric).percent for name in both)
+    change = both.difference("after", "before", metric).percent
+    print(f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}")
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
@@ -340,7 +342,7 @@ for loss, network in networks.items():
         "ECE before": f"{100 * before:.2f}",
         "after": f"{by_loss.of(f'{loss} NLL').percent.value:.2f}",
         "by ECE less by NLL: ECE": f"{pairs['ece'].percent:+.2f}",
-        "NLL (0.01 nats)": f"{pairs['nll'].percent:+.2f}",
+        "NLL (0.001 nats)": f"{Estimate(*(1000 * x for x in pairs['nll'])):+.2f}",
     }
 print(pd.DataFrame(rows).T.to_string())
 for m, words in verdicts.items():
@@ -350,7 +352,7 @@ for m, words in verdicts.items():
 # %% [markdown]
 # "After" is the fit by NLL. Fitting what is reported does not win: of twelve differences in ECE, no interval lies on one
 # side of zero. The largest estimates are those of focal loss and its kin `flsd`, which leave a network under-confident:
-# there the fit by ECE sharpens more, may gain up to a point of ECE, and pays half a hundredth of a nat, which is beyond
+# there the fit by ECE sharpens more, may gain up to a point of ECE, and pays six thousandths of a nat, which is beyond
 # chance. No single temperature serves both goals there, a sign that one knob is not enough (see
 # {ref}`below <sec-ts-signs>`). Where the fit by ECE has the lower NLL, the gain is ten times smaller. So fit by NLL,
 # unless the ECE itself is the goal; and do not hold a method that was fitted by ECE against a TS that was not.
@@ -376,7 +378,7 @@ for m, words in verdicts.items():
 # balance (the {ref}`next section <sec-ts-shift>` is about that). "None" is $T = 1$.
 
 # %%
-SIZES = [20, 50, 100, 200, 500, 1000, 2000, 5000]
+SIZES = [20, 50, 100, 200, 500, 1500, 5000]
 LAST = SIZES[-1]
 MEASURED = ["nll", "ece"]
 
@@ -428,28 +430,26 @@ def from_which(values, sizes=SIZES):
     return str(sizes[first]) if first < len(sizes) else f"> {sizes[-1]}"
 
 
-rows = {}
 for name, pool in pools.items():
     x, labels = pool
     T = TemperatureScaling().fit(x, labels).temperature
     values, score, curvature = derivatives(x.astype(float), labels, 1 / T)
     ratio, gain = score.var() / curvature.mean(), nll(softmax(x, axis=1), labels) - values.mean()
-    loss = only_ts[name]["nll"].unstack("draw")
-    rows[name] = {
-        "T": f"{T:.2f}",
-        "gain (nats)": f"{gain:.3f}",
-        "J / I": f"{ratio:.2f}",
-        "law: n*": f"{ratio / (2 * gain):.0f}",
-        "loss at 200: law": f"{ratio / 400:.4f}",
-        "measured": f"{(loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST):.4f}",
-        "T < 0.2 at 20": f"{100 * (only_ts[name].loc[20, 'T'] < 0.2).mean():.0f} %",
-        "NLL gains from": from_which(only_ts[name]["nll"]),
-        "ECE gains from": from_which(only_ts[name]["ece"]),
-    }
-print(pd.DataFrame(rows).T.to_string())
+    found = only_ts[name]
+    loss = found["nll"].unstack("draw")
+    extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
+    stuck = 100 * (found.loc[20, "T"] < 0.2).mean()
+    print(
+        f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f}, n* = {ratio / (2 * gain):.0f}"
+    )
+    print(f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats")
+    print(f"  T below 0.2 in {stuck:.1f} % of the fits on 20 images")
+    print(
+        f"  gains NLL from {from_which(found['nll'])}, ECE from {from_which(found['ece'])} images on"
+    )
 
 # %% [markdown]
-# The last two columns are stricter than the law: the smallest size in the list from which on at least 97.5 % of the draws
+# The last line of each is stricter than the law: the smallest size in the list from which on at least 97.5 % of the draws
 # are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
 # small loss that the law gives that fit.
 
@@ -475,16 +475,16 @@ axes[1].legend(loc="lower left")
 axes[2].set(ylabel="ECE (%)", ylim=(0, 20))
 for ax in axes:
     ax.set(xscale="log", xlabel="validation images")
-    ax.set_xticks([20, 100, 500, 2000], ["20", "100", "500", "2000"])
+    ax.set_xticks(SIZES, [str(size) for size in SIZES])
     ax.minorticks_off()
 axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds down to some fifty images. Calibrating pays on average from about ten to twenty images on, and almost
-# surely from 20 to 200 on; CIFAR-100 has the smallest gain, so it asks for the most. The exception is at the far left:
-# of 20 images of CIFAR-10, some draws contain no mistake. Then $T$ ends at its bound, and the result is far worse than no
-# calibration. The column "T < 0.2 at 20" counts such draws. `calibkit` warns in that case.
+# The law holds down to some fifty images; its $n^\star$ lie below that, and say only that few are enough. Almost surely it
+# pays from 20 to 200 images on. CIFAR-100 has the smallest gain, so it asks for the most. The exception is at the far
+# left: among 20 images of CIFAR-10 there may be no mistake. Then $T$ ends at its bound, the result is far worse than no
+# calibration, and one such draw spoils the mean. `calibkit` warns in that case.
 #
 # ### Who needs how many
 #
@@ -530,18 +530,17 @@ plt.show()
 
 # %%
 # NBVAL_CHECK_OUTPUT
-rows = {}
+print(f"images from which on all of {n_few} draws are better than no calibration")
 for title, found in compared.items():
-    for name in keys:
-        of_method = found.loc[name]
-        against = of_method["nll"] - found.loc["TS", "nll"]
-        rows[title, name] = {
-            "NLL gains from": from_which(of_method["nll"], FEWER),
-            "ECE gains from": from_which(of_method["ece"], FEWER),
-            "NLL below TS from": from_which(against, FEWER),
-        }
-print(f"images from which on all of {n_few} draws are better than none, and than TS")
-print(pd.DataFrame(rows).T.to_string())
+    for m in MEASURED:
+        sizes = {name: from_which(found.loc[name, m], FEWER) for name in keys}
+        print(f"{title}, {m.upper()}: " + ", ".join(f"{name} {n}" for name, n in sizes.items()))
+    ahead = [
+        name
+        for name in keys
+        if from_which(found.loc[name, "nll"] - found.loc["TS", "nll"], FEWER)[0] != ">"
+    ]
+    print(f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}")
 
 # %% [markdown]
 # Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
@@ -682,9 +681,10 @@ plt.show()
 
 # %%
 # NBVAL_CHECK_OUTPUT
-ends = corrupted.groupby(level=0, sort=False).tail(1)
-print(f"clean digits: T = {clean.temperature:.2f}")
-show(ends.round(1), 1)
+print(f"T of clean digits {clean.temperature:.2f}")
+for (name, strength), row in corrupted.groupby(level=0, sort=False).tail(1).iterrows():
+    print(f"{name} {strength}: accuracy {row['accuracy']:.0f} %,", end=" ")
+    print(f"confidence at clean T {row['confidence']:.0f} %, best T {row['T']:.1f}")
 
 # %% [markdown]
 # Under noise and rotation accuracy falls and confidence hardly does. The best temperature rises several times over, and
@@ -769,10 +769,10 @@ show(signs)
 # *Ranges*: the best temperature is near 1, and the error stays. Every top-label error and the reliability diagram *after*
 # TS show it. A method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS the top-label errors seem fine, because the gaps of the two groups cancel at each confidence. Among
+# *Classes*: after TS the top-label errors seem nearly fine, because the gaps of the two groups cancel at each confidence. Among
 # the samples of each predicted class, though, the error is nearly what it was. To see it, draw a reliability
 # diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise error. A temperature a class, the
-# subject of {doc}`class_temperature_scaling`, removes half of it.
+# subject of {doc}`class_temperature_scaling`, removes about half of it.
 #
 # ### Fitted on the training set
 #
@@ -805,12 +805,16 @@ for steps in (10, 50, 200):
             | {f"ECE, {name}": 100 * ece(f(x), t, n_bins=n_bins) for name, f in found}
         )
     rows[f"{steps} steps"] = pd.DataFrame(drawn).mean()
-print("means over ten networks; accuracy and test ECE in percent")
 own = pd.DataFrame(rows).T
-text = own.map("{:.1f}".format)
-for column in ("T, train", "T, held out"):
-    text[column] = own[column].map("{:.2f}".format)
-print(text.to_string())
+print("means over ten networks; accuracy and test ECE in percent")
+for steps, row in own.iterrows():
+    print(
+        f"{steps}: accuracy {row['accuracy, train']:.0f} (train), {row['test']:.0f} (test);",
+        end=" ",
+    )
+    print(f"T {row['T, train']:.2f} (train), {row['T, held out']:.2f} (held out)")
+    print(f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},", end=" ")
+    print(f"held out {row['ECE, held out']:.1f}")
 
 # %% [markdown]
 # The training images ask for *more* confidence. Once all of them are right, $T$ is at its bound: every prediction is made
@@ -866,8 +870,7 @@ print(
 #
 # 1. Show that $L(1/T)$ is not convex in $T$. Where does its curvature change sign for the four logits above with one
 #    mistake?
-# 2. Let $T$ be fitted by the Brier score (`TemperatureScaling("ece", grid=...)` shows how to search a grid). Derive the
-#    equation that takes the place of $L' = 0$. Is the optimum still unique?
+# 2. Let $T$ minimise the Brier score. Derive the equation that takes the place of $L' = 0$. Is the optimum still unique?
 # 3. Use {eq}`eq-ts-excess` to predict how many images temperature scaling needs on a network with $T = 1.05$. Check it
 #    on the ACLS network of the table.
 # 4. The clean temperature helps a little under noise. Find the strength of noise at which a temperature fitted on digits
