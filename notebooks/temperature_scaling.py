@@ -390,7 +390,7 @@ def pool_of(network, is_long_tailed):
 
 
 def by_size(pool, keys, sizes, n):
-    """Rows of (method, size, draw): NLL and ECE on new images less those of "none"; temperatures."""
+    """By (method, size, draw): NLL and ECE on new images less those of "none", and T."""
     x, labels = pool
     found = {}
     for draw in range(n):
@@ -439,14 +439,12 @@ for name, pool in pools.items():
     loss = found["nll"].unstack("draw")
     extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
     stuck = 100 * (found.loc[20, "T"] < 0.2).mean()
-    print(
-        f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f}, n* = {ratio / (2 * gain):.0f}"
-    )
+    print(f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f},", end=" ")
+    print(f"n* = {ratio / (2 * gain):.0f}")
     print(f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats")
     print(f"  T below 0.2 in {stuck:.1f} % of the fits on 20 images")
-    print(
-        f"  gains NLL from {from_which(found['nll'])}, ECE from {from_which(found['ece'])} images on"
-    )
+    first = {m: from_which(found[m]) for m in MEASURED}
+    print(f"  gains NLL from {first['nll']}, ECE from {first['ece']} images on")
 
 # %% [markdown]
 # The last line of each is stricter than the law: the smallest size in the list from which on at least 97.5 % of the draws
@@ -534,7 +532,7 @@ print(f"images from which on all of {n_few} draws are better than no calibration
 for title, found in compared.items():
     for m in MEASURED:
         sizes = {name: from_which(found.loc[name, m], FEWER) for name in keys}
-        print(f"{title}, {m.upper()}: " + ", ".join(f"{name} {n}" for name, n in sizes.items()))
+        print(f"{title}, {m.upper()}: " + "; ".join(f"{name} {n}" for name, n in sizes.items()))
     ahead = [
         name
         for name in keys
@@ -683,8 +681,8 @@ plt.show()
 # NBVAL_CHECK_OUTPUT
 print(f"T of clean digits {clean.temperature:.2f}")
 for (name, strength), row in corrupted.groupby(level=0, sort=False).tail(1).iterrows():
-    print(f"{name} {strength}: accuracy {row['accuracy']:.0f} %,", end=" ")
-    print(f"confidence at clean T {row['confidence']:.0f} %, best T {row['T']:.1f}")
+    print(f"{name} {strength}: accuracy {row['accuracy']:.1f} %,", end=" ")
+    print(f"confidence at clean T {row['confidence']:.1f} %, best T {row['T']:.1f}")
 
 # %% [markdown]
 # Under noise and rotation accuracy falls and confidence hardly does. The best temperature rises several times over, and
@@ -809,7 +807,7 @@ own = pd.DataFrame(rows).T
 print("means over ten networks; accuracy and test ECE in percent")
 for steps, row in own.iterrows():
     print(
-        f"{steps}: accuracy {row['accuracy, train']:.0f} (train), {row['test']:.0f} (test);",
+        f"{steps}: accuracy {row['accuracy, train']:.1f} (train), {row['test']:.1f} (test);",
         end=" ",
     )
     print(f"T {row['T, train']:.2f} (train), {row['T, held out']:.2f} (held out)")
@@ -840,8 +838,8 @@ print(f"4. With K = 100 classes, plain vector scaling gains from {vector} images
 print("   Take more parameters only with a penalty, and only if they beat one T.")
 print("5. Match what will be tested, in classes and in images. Balanced weights on a")
 print(f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" ")
-print(f"on turned digits\n   the clean T leaves {turn['clean T']:.0f} %,", end=" ")
-print(f"the best one {turn['best T']:.0f} %.")
+print(f"on turned digits\n   the clean T leaves {turn['clean T']:.1f} %,", end=" ")
+print(f"the best one {turn['best T']:.1f} %.")
 
 # %% [markdown]
 # And look at the reliability diagram *after* calibration: gaps of both signs outside the grey bars are the sign that
