@@ -114,8 +114,8 @@ for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
-# last image. The red lines of the left diagram are all on one side: the network is over-confident everywhere, and one
-# knob is enough for that.
+# last image. In the left diagram every gap that leaves its grey bar is on one side: the network is over-confident
+# everywhere, and one knob is enough for that.
 #
 # ## Derivation
 #
@@ -287,7 +287,7 @@ plt.show()
 # Within an image the order of the classes stays, and so do accuracy and top-5 accuracy. Between images the order of the
 # *confidences* can change: the softmax of one image has one strong rival, that of another many weak ones, and a
 # temperature treats them differently. So the area under the ROC curve (AUROC) of confidence as a detector of mistakes
-# moves. It is not a property that TS keeps, as is often said.
+# can move, if only by tenths of a point near the fitted temperature.
 
 
 # %%
@@ -352,8 +352,8 @@ for m, words in verdicts.items():
 # %% [markdown]
 # "After" is the fit by NLL. Fitting what is reported does not win: of twelve differences in ECE, no interval lies on one
 # side of zero. The largest estimates are those of focal loss and its kin `flsd`, which leave a network under-confident:
-# there the fit by ECE sharpens more, may gain up to a point of ECE, and pays six thousandths of a nat, which is beyond
-# chance. No single temperature serves both goals there, a sign that one knob is not enough (see
+# there the fit by ECE sharpens more. What it gains in ECE may be chance; what it pays, six thousandths of a nat, is
+# not. No single temperature serves both goals there, a sign that one knob is not enough (see
 # {ref}`below <sec-ts-signs>`). Where the fit by ECE has the lower NLL, the gain is ten times smaller. So fit by NLL,
 # unless the ECE itself is the goal; and do not hold a method that was fitted by ECE against a TS that was not.
 #
@@ -543,8 +543,8 @@ for title, found in compared.items():
 # %% [markdown]
 # Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
 # need thousands of images to be better than *nothing*, and neither catches up with one temperature within 5,000. By ECE
-# they look better than by NLL: overfitting spoils the small probabilities first, and the ECE does not see those. The
-# penalty makes vector scaling safe, since it falls back to one temperature where it has to. On these two networks it
+# they look better than by NLL: a label whose probability vanishes costs NLL without limit, and the ECE does not see it.
+# The penalty makes vector scaling safe, since it falls back to one temperature where it has to. On these two networks it
 # gains nothing, either.
 #
 # (sec-ts-shift)=
@@ -608,8 +608,7 @@ print(pd.DataFrame(rows).T.to_string())
 
 # %% [markdown]
 # A network trained on balanced classes hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point.
-# The long-tailed CIFAR-10 network minds a lot, since it was *trained* to favour the large classes, and its mistakes are
-# in the rare ones. On long-tailed CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few
+# The long-tailed CIFAR-10 network minds a lot, since it was *trained* to favour the large classes. On long-tailed CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few
 # images of a rare class decide, so the balanced $T$ varies more.
 #
 # ### Covariate shift: other images
@@ -767,8 +766,8 @@ show(signs)
 # *Ranges*: the best temperature is near 1, and the error stays. Every top-label error and the reliability diagram *after*
 # TS show it. A method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS the top-label errors seem nearly fine, because the gaps of the two groups cancel at each confidence. Among
-# the samples of each predicted class, though, the error is nearly what it was. To see it, draw a reliability
+# *Classes*: after TS the top-label errors seem nearly fine, because the gaps of the two groups cancel at each confidence.
+# Among the samples of each predicted class, though, the error is nearly what it was. To see it, draw a reliability
 # diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise error. A temperature a class, the
 # subject of {doc}`class_temperature_scaling`, removes about half of it.
 #
@@ -816,8 +815,8 @@ for steps, row in own.iterrows():
 
 # %% [markdown]
 # The training images ask for *more* confidence. Once all of them are right, $T$ is at its bound: every prediction is made
-# with confidence one, and the ECE is the share of mistakes. Held-out images ask for less confidence, which is right. The same happens,
-# more quietly, to a validation set that chose the checkpoint or the augmentation.
+# with confidence near one, and the ECE is nearly the share of mistakes. Held-out images ask for less confidence, which is
+# right.
 #
 # ## What to do
 
@@ -853,16 +852,19 @@ fit = TemperatureScaling().fit(*data.val)  # a warning here: T is at a bound, do
 balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for a balanced test set
 careful = calibrator("vector_scaling lam=None:class_balanced").fit(*data.val)  # with a penalty
 rivals = {"one T": fit, "one T, balanced": balanced, "vector, balanced": careful}
-result = Comparison.on(data.test, rivals, ["ece", "nll"], **bootstrap)
+result = Comparison.on(data.test, rivals, ["accuracy", "ece", "nll"], **bootstrap)
 print(
     tables.estimates(
-        result, rivals, {"ECE": ("", "ece"), "NLL": ("", "nll")}, base="one T"
+        result,
+        rivals,
+        {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "NLL": ("", "nll")},
+        base="one T",
     ).to_string()
 )
 
 # %% [markdown]
 # Vector scaling gains more NLL here, but no more ECE: its biases move *predictions* from the large classes to the rare
-# ones. That is another good thing, but not calibration.
+# ones, and the accuracy with them. That is another good thing, but not calibration.
 #
 # ## Exercises
 #
