@@ -132,7 +132,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     )
     changes = {name: methods.difference("after", "before", name) for name in REPORTED}
     for name, change in changes.items():
-        before, after = (methods.values[which][name] for which in ("before", "after"))
+        before, after = (methods.of(which, name).value for which in ("before", "after"))
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
     worse = [name for name in ("nll", "brier", "ece") if changes[name].above() == "holds"]
     worse += ["accuracy"] if changes["accuracy"].below() == "holds" else []

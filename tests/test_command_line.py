@@ -89,7 +89,8 @@ def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, capsys):
     assert row(out, "ece")[0] == pytest.approx(
         ece(Identity().fit(*data.val)(data.test_logits), data.test_labels), abs=1e-5
     )
-    assert "*" not in out
+    marked = {line.split()[0] for line in out.splitlines() if line.endswith(" *")}
+    assert marked <= {"mce"}  # which one bin of few samples sets
 
 
 def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsys):
