@@ -78,7 +78,7 @@ def pooled(rows: pd.DataFrame) -> Estimate:
 
     Example:
         >>> rows = pd.DataFrame({"dataset": ["a", "a_lt", "b"], "value": [1.0, 2.0, 3.0]})
-        >>> f"{pooled(rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)):.2f}"   # arms 3 and 1.5 of two test sets
+        >>> f"{pooled(rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)):.2f}"  # arms 3 and 1.5 of test sets
         '2.00 [0.88, 3.12]'
     """
     if rows.empty:
