@@ -27,14 +27,21 @@ PUBLISHED: dict[str, tuple[str, str, str]] = {
     "cts-cifar10-resnet50-brier": ("cifar10", "resnet50", "brier"),
     "cts-cifar10-resnet110-brier": ("cifar10", "resnet110", "brier"),
     "cts-cifar10-wide_resnet_26_10-brier": ("cifar10", "wide_resnet_26_10", "brier"),
+    "cts-cifar10-densenet121-brier": ("cifar10", "densenet121", "brier"),
     "cts-cifar100-resnet50-brier": ("cifar100", "resnet50", "brier"),
     "cts-cifar100-resnet110-brier": ("cifar100", "resnet110", "brier"),
+    "cts-cifar100-wide_resnet_26_10-brier": ("cifar100", "wide_resnet_26_10", "brier"),
+    "cts-cifar100-densenet121-brier": ("cifar100", "densenet121", "brier"),
     "sctl-cifar10-densenet40": ("cifar10", "densenet40", "cross_entropy"),
     "sctl-cifar10-resnet110": ("cifar10", "resnet110", "cross_entropy"),
     "sctl-cifar10lt-densenet40": ("cifar10_lt", "densenet40", "cross_entropy"),
     "sctl-cifar10lt-resnet110": ("cifar10_lt", "resnet110", "cross_entropy"),
     "sctl-cifar10lt-resnet110_sd": ("cifar10_lt", "resnet110_sd", "cross_entropy"),
     "sctl-cifar10lt-wide_resnet_28": ("cifar10_lt", "wide_resnet_28", "cross_entropy"),
+    "sctl-cifar100lt-densenet40": ("cifar100_lt", "densenet40", "cross_entropy"),
+    "sctl-cifar100lt-resnet110": ("cifar100_lt", "resnet110", "cross_entropy"),
+    "sctl-cifar100lt-resnet110_sd": ("cifar100_lt", "resnet110_sd", "cross_entropy"),
+    "sctl-cifar100lt-wide_resnet_28": ("cifar100_lt", "wide_resnet_28", "cross_entropy"),
 }
 
 _NAME = re.compile(r"(?P<dataset>\w+)/(?P<model>\w+)-(?P<loss>[\w,=.-]+)-s(?P<seed>[0-9]+)")
