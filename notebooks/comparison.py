@@ -33,7 +33,7 @@
 # - The order of the methods depends on the metric, and the order of training losses on the seed.
 # - A training loss that calibrates by itself does not beat cross-entropy with one temperature, on the networks here.
 #
-# The numbers stand behind it: in the cell that follows the parameters, and in the [summary](#summary) at the end.
+# The numbers stand behind it: in the cell that follows the parameters, and in the {ref}`summary <sec-comparison-summary>` at the end.
 # ```
 
 # %% tags=["parameters"]
@@ -115,6 +115,7 @@ def text(estimate, metric):
 
 
 # %%
+# NBVAL_CHECK_OUTPUT
 short = {k: v for k, v in CALIBRATORS.items() if k != TS}
 print(f"{len(complete)} networks with every calibrator; difference to TS, mean [95 % interval]")
 for key, name in short.items():
@@ -156,7 +157,7 @@ described[of_losses.isin(["cross_entropy", "brier"])].round({"NLL": 3}).round(2)
 
 # %% [markdown]
 # Percent, NLL in nats. The table leaves out the networks with other training losses; they have their own
-# [section](#training-losses). Two of the data sets are unlike the rest. In CamVid the samples are pixels, and the test
+# {ref}`section <sec-comparison-losses>`. Two of the data sets are unlike the rest. In CamVid the samples are pixels, and the test
 # images are other streets than the validation images. In 20 Newsgroups the 900 validation texts are few, and the test texts
 # are of a later date. In both, what was fitted on validation data may not hold on test data, and that is why they are here.
 #
@@ -254,8 +255,8 @@ pd.concat({"ECE": by_group(short, "ece"), "NLL": by_group(short, "nll")})
 
 # %% [markdown]
 # The number of networks stands in brackets. On balanced data with ten classes the calibrators cannot be told apart by much.
-# With a hundred classes and 5,000 images, the number of parameters decides: the more of them belong to a class,
-# the worse the NLL. On long-tailed data the picture is mixed, and the next table shows why: there the question is not
+# With a hundred classes and 5,000 images, the number of parameters decides: the more of them a class has, the
+# worse the NLL, unless cross-validation falls back to TS, as it does in ODIR. On long-tailed data the picture is mixed, and the next table shows why: there the question is not
 # the calibrator but its objective.
 #
 # ### Other objectives
@@ -282,8 +283,9 @@ by_group(variants, "ece")
 
 # %% [markdown]
 # Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little confidence,
-# and their rows say what that costs. CLS and the balanced control differ little from each other; [below](#label-shift) the two
-# are taken apart.
+# and their rows say what that costs; only the long-tailed networks, far too sure on balanced test data, happen to need it.
+# CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the
+# two are taken apart.
 #
 # ### Class temperatures against one temperature
 #
@@ -317,6 +319,7 @@ pd.DataFrame(cts).fillna("")
 # is partly their noise.
 
 # %%
+# NBVAL_CHECK_OUTPUT
 rows = select(effects, TS_ECE, method=CTS, metric="ece")
 words = beyond_chance(rows, level)
 of_nll = select(effects, TS, method=CTS, metric="nll")
@@ -406,14 +409,15 @@ plt.show()
 
 
 # %%
-def agreement(a, b):
-    """Mean over networks of Spearman's correlation between the methods' ranks by two metrics."""
-    x, y = (errors_by(metric).rank(axis=1) for metric in (a, b))
-    return float(np.mean([np.corrcoef(x.loc[i], y.loc[i])[0, 1] for i in x.index]))
+def agreement(x, y):
+    """Mean over networks of Spearman's correlation, from the ranks (networks, methods) by two metrics."""
+    pairs = zip(x.to_numpy(), y.to_numpy(), strict=True)
+    return float(np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]))
 
 
+orders = {said: errors_by(metric).rank(axis=1) for metric, said in METRICS.items()}
 between = pd.DataFrame(
-    {METRICS[a]: {METRICS[b]: agreement(a, b) for b in METRICS} for a in METRICS}
+    {a: {b: agreement(x, y) for b, y in orders.items()} for a, x in orders.items()}
 )
 between.round(2)
 
@@ -423,7 +427,7 @@ between.round(2)
 # only by half. The maximum calibration error (MCE) is that of a single bin, often a nearly empty one, and stands apart from
 # both. A claim that a method "is better calibrated" by one of these is not yet one by another.
 #
-# (training-losses)=
+# (sec-comparison-losses)=
 # ## Training losses
 #
 # A training loss cannot be judged with a paired difference alone: two trainings differ by their seed, too. On CIFAR-10 with
@@ -501,6 +505,7 @@ plt.show()
 # explains:
 
 # %%
+# NBVAL_CHECK_OUTPUT
 survive = {}
 for method, how in (("identity", RAW), (TS, AFTER)):
     of = ours[(ours["method"] == method) & (ours["metric"] == "ece") & (ours["source"] == "ours")]
@@ -552,6 +557,7 @@ for how, method in ((RAW, "identity"), (AFTER, TS)):
 # The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10:
 
 # %%
+# NBVAL_CHECK_OUTPUT
 margin = effects[
     (effects["loss"] == "mbls")
     & (effects["base_loss"] == "mbls margin=0 weight=0.05")
@@ -567,7 +573,7 @@ for row in margin.itertuples():
     print(f"margin 6 less margin 0, {row.metric:8} {answers[row.metric]}")
 
 # %% [markdown]
-# (label-shift)=
+# (sec-comparison-shift)=
 # ## Label shift
 #
 # A long-tailed network is validated on few images of the rare classes and tested on as many of them as of the others. Its
@@ -743,8 +749,8 @@ for network in sorted(set(third["network"]) & set(mine.index.get_level_values("n
 pd.DataFrame.from_dict(twice, orient="index").rename_axis(["network", "ours / CalArena"])
 
 # %% [markdown]
-# Without anything fitted the numbers are the same to the last digit, and so they are for TS. The others differ by how each
-# package fits.
+# *Ours / CalArena*, ECE in percent, NLL in nats. Without anything fitted the numbers are the same to the last digit, and so
+# they are for TS. The others differ by how each package fits.
 #
 # ## Five questions
 #
@@ -752,6 +758,7 @@ pd.DataFrame.from_dict(twice, orient="index").rename_axis(["network", "ours / Ca
 # ImageNet has 25,000 validation images. The law $d / 2n$ is what is left:
 
 # %%
+# NBVAL_CHECK_OUTPUT
 nats = {
     CALIBRATORS[key]: COUNTS[key](1000)
     for key in (TS, "ets", "pts", f"{CTS}:nll", "vector_scaling")
@@ -813,10 +820,11 @@ for how, (n_apart, n_pairs, sigma) in survive.items():
     print(f"{how}: {n_apart} of {n_pairs} pairs of losses, at {sigma:.2f} points a training")
 
 # %% [markdown]
-# (summary)=
+# (sec-comparison-summary)=
 # ## Summary
 
 # %%
+# NBVAL_CHECK_OUTPUT
 n_sets = pooling.images_of(main["dataset"]).nunique()
 print(
     f"1. {len(complete)} networks with all calibrators, {n_sets} test sets. Less TS, ECE in points and NLL in nats:"
