@@ -698,10 +698,10 @@ show(100 * held, 0)
 
 # %% [markdown]
 # Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets, however the interval is
-# made. For the calibrated classifier no percentile interval of a calibration error ever holds the truth: no resample
-# has an ECE of zero. The reflected interval is better there, but not right. The interval in use is. It errs on the safe
-# side at zero, where nothing but its upper end could be wrong. `debiased_ece` has no test against perfection, so its
-# lower end is only cut off at zero.
+# made. For the calibrated classifier no percentile interval of `ece` ever holds the truth: no resample has an ECE of
+# zero. The reflected interval is better there, but not right. The interval in use is near 95 % in every row. Where the
+# truth is zero it is above, for there only one of its ends can be wrong. `debiased_ece` is not compared with a calibrated
+# classifier; its interval begins at zero where the reflected one reaches it.
 #
 # ### Does it hold at 10,000 images?
 #
@@ -784,7 +784,7 @@ axes[1].legend(loc="lower right")
 plt.show()
 
 # %% [markdown]
-# The percentile interval fails wherever methods of calibration end up, below 1 %. The reflected interval falls short
+# The percentile interval fails where methods of calibration end up, at 1 % and below. The reflected interval falls short
 # too, most of all at zero. The interval in use holds the truth in at least 90 % of the test sets everywhere. Read it as
 # follows: if it begins at 0, the network may be calibrated.
 #
@@ -1154,8 +1154,8 @@ network would have {honest["before"][0]:.2f} %. Temperature scaling takes off {-
 the accuracy is untouched because *T* keeps the order of the classes.
 
 On 500 images, the same network with the same *T* has an ECE of {few[0]:.2f} % before and
-{few[1]:.2f} % after, and the paired interval of the difference all but holds zero: it reaches from
-{-few_change[1]:.1f} to {-few_change[0]:.1f} points. The second number is below the average of a
+{few[1]:.2f} % after, and the paired interval of the difference holds zero: the gain lies between
+{-few_change[1]:.1f} and {-few_change[0]:.1f} points. The second number is below the average of a
 calibrated network, {few_honest["after"][0]:.2f} %. `debiased_ece` has an interval wider than its
 value, and `classwise_ece` even points the other way. The NLL, which has no bins, is surer of the
 gain. A study of ECE with a test set of this size could have reported much.
