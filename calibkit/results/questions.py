@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
+from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
 from calibkit.results.judging import Effect
@@ -17,6 +18,8 @@ from calibkit.results.rows import CELL
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
 ERRORS = ("ece", "adaptive_ece", "classwise_ece")
+#: How the names of the networks begin that a paper's authors published.
+PUBLISHED_BY = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
 _BEST_FIRST = {"author-logits": 0, "ours": 1, "paper": 0, "reduced": 1}
 
 
@@ -73,7 +76,8 @@ class Measured:
     """Our strongest row for each cell, and our strongest difference for each pair."""
 
     def __init__(self, paper: str, ours: pd.DataFrame, effects: pd.DataFrame) -> None:
-        fits = ours[ours["paper"].isin(["", paper])]
+        fits = _of_its_authors(paper, ours[ours["paper"].isin(["", paper])])
+        effects = _of_its_authors(paper, effects)
         rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
         self.rows = {cell_of(row): row for row in rows}
         names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
@@ -118,6 +122,15 @@ class Measured:
         if row is None or self.adjusted.get(key, 1.0) > judging.LEVEL or row.value == 0:
             return 0
         return int(math.copysign(1, row.value))
+
+
+def _of_its_authors(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Without what was measured on the logits that other authors published: theirs are other networks of one name."""
+    prefix = PUBLISHED_BY.get(paper, "-")
+    foreign = {network for name, network in PUBLISHED.items() if not name.startswith(prefix)}
+    foreign -= {network for name, network in PUBLISHED.items() if name.startswith(prefix)}
+    networks = pd.Series([*zip(rows["dataset"], rows["model"], rows["loss"], strict=True)], rows.index, dtype=object)
+    return rows[(rows["source"] != "author-logits") | ~networks.isin(foreign)]
 
 
 def _rank(row) -> tuple:

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
+from calibkit.networks import PUBLISHED
 from calibkit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
 from calibkit.results import verdicts as verdicts_module
 from calibkit.results.judging import holm
@@ -265,3 +266,14 @@ def test_the_book_counts_each_printed_number_once():
     counts = summary()
     assert (counts["printed"] == counts[[*ANSWERS]].sum(axis=1)).all()
     assert counts.sum().equals(summary(by=("paper",)).sum())
+
+
+def test_logits_of_other_authors_are_no_logits_of_the_authors():
+    """Both the class-loss and the class-temperature paper print a ResNet-110 for CIFAR-10, and MbLS a ResNet-50: these
+    are other networks, and what was measured on one says nothing about another's numbers.
+    """
+    for paper, own in (("class_temperature_scaling", "cts-"), ("class_loss_scaling", "sctl-"), ("mbls", "-")):
+        found = compare(paper).query("source == 'author-logits'")
+        networks = {*zip(found["dataset"], found["model"], found["loss"], strict=True)}
+        assert networks <= {of for name, of in PUBLISHED.items() if name.startswith(own)}
+        assert networks or paper == "mbls"
