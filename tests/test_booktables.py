@@ -78,6 +78,12 @@ def test_the_table_of_verdicts_is_the_summary(by):
     header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     names = ("paper",) if by == "paper" else ("paper", "table")
     counts = results.summary(by=names)
+    if by == "paper":
+        last = counts.pop("not run")
+        for name in ("elsewhere", "by a stand-in"):
+            columns = [column for column in counts if column.endswith(name)]
+            counts = counts.drop(columns=columns).assign(**{name: counts[columns].sum(axis=1)})
+        counts["not run"] = last
     counts = counts.loc[:, counts.sum() > 0]
     assert header == ["", *names[1:], *counts.columns] and len(rule) == len(header)
     if by == "paper":
@@ -99,7 +105,11 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in booktables.verdicts(())]
     front = dict(zip(header, rows[-1], strict=True))
-    assert {name: int(front.get(name, 0)) for name in total} == total
+    shared = {name: tuple(key for key in total if key.endswith(name)) for name in ("elsewhere", "by a stand-in")}
+    for name, count in total.items():
+        assert int(front.get(name, 0)) == count or any(name in keys for keys in shared.values())
+    for name, keys in shared.items():
+        assert int(front[name]) == sum(total[key] for key in keys)
     by_table = booktables.verdicts((), "table")
     heads = [cell.strip() for cell in by_table[0].strip("|").split("|")]
     of_ledger = [[cell.strip() for cell in line.strip("|").split("|")] for line in by_table[2:]]

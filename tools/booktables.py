@@ -27,18 +27,27 @@ SHORT = {
     "mbls": "MbLS",
     "acls": "ACLS",
 }
+#: Answers that share a column where papers are counted.
+GROUPS = {
+    "elsewhere": results.verdicts.ELSEWHERE,
+    "by a stand-in": tuple(name for name in results.ANSWERS if name.endswith(", by a stand-in")),
+}
 
 
 def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one.
 
-    One row a paper, or with ``by="table"`` one a table; columns without a number are left out.
+    One row a paper, and what others and stand-ins say in a column each, or with ``by="table"`` one a table and a column
+    for every answer. Columns without a number are left out.
     """
     names = ["paper"] if by == "paper" else ["paper", "table"]
     counts = results.summary(by=tuple(names))
-    counts = counts.loc[:, counts.any()]
     if by == "paper":
+        for name, columns in GROUPS.items():
+            counts.insert(len(counts.columns) - 1, name, counts[list(columns)].sum(axis=1))
+        counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
         counts.loc["all"] = counts.sum()
+    counts = counts.loc[:, counts.any()]
     lines = ["| | " + " | ".join([*names[1:], *counts.columns]) + " |"]
     lines.append("|---" * len(names) + "|--:" * len(counts.columns) + "|")
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):

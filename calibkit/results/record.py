@@ -144,7 +144,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
 def bases(loss: str, method: str) -> list[str]:
     """What a method is held against on the same network: the comparators of the papers' claims, the network as it is,
-    and temperature scaling.
+    temperature scaling, and for class-wise loss scaling its control, class balance alone.
 
     Example:
         >>> bases("cross_entropy", "class_temperature_scaling")
@@ -152,7 +152,9 @@ def bases(loss: str, method: str) -> list[str]:
     """
     if "solver" in Key.parse(method).options:
         return []
-    found = {"identity", TS}
+    found, key = {"identity", TS}, Key.parse(method)
+    if key.objective is not None and key.objective.name == "class_loss_scaling":
+        found.add(f"{key.name}:class_balanced")
     for paper in PAPERS:
         named = comparator(paper, "", loss, method)
         if named is not None and named[0] == loss and Key.parse(named[1]).name != "neural_clamping":
