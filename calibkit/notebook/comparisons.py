@@ -191,7 +191,7 @@ def number(rows: pd.DataFrame, **where: object) -> Estimate:
         >>> from calibkit import results
         >>> cell = {"dataset": "cifar10", "model": "densenet40", "metric": "ece", "method": "temperature_scaling"}
         >>> f"{number(results.load('ours'), source='author-logits', **cell):.2f}"
-        '0.95 [0.37, 1.15]'
+        '0.95 [0.37, 1.34]'
         >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
         0.96
     """
