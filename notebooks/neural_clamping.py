@@ -438,7 +438,7 @@ by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.00
 weight = min(by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins))
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
-# %% mystnb={"figure": {"caption": "Is there a best γ between the NLL (γ = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against γ. Paper, Figure 2.", "name": "fig-nc-gamma"}}
+# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}}
 test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
 test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(10, 2.6))
@@ -586,7 +586,7 @@ if record and budget != "smoke":
     fits = {key: (p, note(gamma)) for key, p in probs.items()}
     fits["neural_clamping:nll"] = (probs["neural_clamping:nll"], note(0.0))
     fits["neural_clamping part=input"] = (parts["delta* only"], note(gamma))
-    for start, key in STARTS.items():
+    for key in STARTS.values():
         alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
         fits[f"{key} part=output"] = (alone, note(gamma))
     own = f"temperature_scaling:focal gamma={gamma}"
@@ -638,7 +638,7 @@ for start_name, key in STARTS.items():
         name = CONTROLS[control]
         print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}")
 
-# %% mystnb={"figure": {"caption": "The γ sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate γ?", "name": "fig-nc-gamma-cifar"}}
+# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float))
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
