@@ -74,6 +74,7 @@ from calibkit.notebook import claims, pictures, repeated, tables
 from calibkit.notebook.recorded import recorded
 from calibkit.notebook.trained import trained
 from calibkit.objectives import Focal
+from calibkit.results.effects import append_effects
 
 plots.use_style()
 FIVE = ["accuracy", "entropy", "ece", "adaptive_ece", "classwise_ece"]  # of the paper's tables
@@ -437,7 +438,7 @@ by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.00
 weight = min(by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins))
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
-# %% mystnb={"figure": {"caption": "Is there a best γ between the NLL (γ = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against γ. Paper, Figure 2.", "name": "fig-nc-gamma"}}
+# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}}
 test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
 test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(10, 2.6))
@@ -546,13 +547,11 @@ repeated.mean_and_spread(repeated.measured(parts, test_y, FIVE, n_bins=n_bins))
 # NBVAL_CHECK_OUTPUT
 CONTROLS = {"joint": "T* alone (paper's ablation)", "own": "T of its own (fair control)"}
 resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-changes = {}
 print("ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval")
 for start_name, key in STARTS.items():
     alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
     for control, without in (("joint", alone), ("own", [focal_ts(test_z)])):
         change = repeated.difference(probs[key], without, test_y, "ece", **resampling)
-        changes[f"{key} control={control}"] = change
         found = f"{change.percent:+.2f}   {claims.direction(change)}"
         print(f"  {start_name:9} start, {CONTROLS[control]:28} {found}")
 
@@ -587,14 +586,23 @@ if record and budget != "smoke":
     fits = {key: (p, note(gamma)) for key, p in probs.items()}
     fits["neural_clamping:nll"] = (probs["neural_clamping:nll"], note(0.0))
     fits["neural_clamping part=input"] = (parts["delta* only"], note(gamma))
-    fits["neural_clamping part=output"] = (parts["T* only"], note(gamma))
-    fits[f"temperature_scaling:focal gamma={gamma}"] = ([focal_ts(test_z)], "")
+    for key in STARTS.values():
+        alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
+        fits[f"{key} part=output"] = (alone, note(gamma))
+    own = f"temperature_scaling:focal gamma={gamma}"
+    fits[own] = ([focal_ts(test_z)], "")
     fits |= {f"neural_clamping:focal gamma={k}": ([p], note(k, 1)) for k, p in test_probs.items()}
-    noted = {key: (change, n_runs, note(gamma)) for key, change in changes.items()}
     of = Network.parse(network)
     cell = {"dataset": of.dataset, "model": of.model, "loss": of.loss, "budget": budget}
-    rows = repeated.rows(fits, noted, test_y, FIVE, n_bins=n_bins, source="ours", **cell)
+    rows = repeated.rows(fits, test_y, FIVE, n_bins=n_bins, source="ours", **cell)
     print(f"{results.append(rows)} rows of ours.csv are new or different")
+    alone = {key: p for key, (p, _) in fits.items()}
+    alone |= {"identity": [raw], "temperature_scaling": table["Temperature scaling"]}
+    pairs = [(key, base) for key in probs for base in ("temperature_scaling", own, "identity")]
+    pairs += [(key, f"{key} part=output") for key in STARTS.values()]
+    pairs += [(f"neural_clamping part={part}", "identity") for part in ("input", "output")]
+    rows = repeated.differences(alone, pairs, test_y, n_bins=n_bins, source="ours", **cell)
+    print(f"{append_effects(rows)} rows of effects.csv are new or different")
 
 # %% [markdown]
 # (sec-nc-tables)=
@@ -613,6 +621,7 @@ if record and budget != "smoke":
 # %%
 cell = {"dataset": "cifar100", "model": "resnet20", "loss": "cross_entropy", "source": "ours"}
 ours = tables.select(results.load("ours"), **cell)
+effects = tables.select(results.load_effects(), **cell)
 own = "temperature_scaling:focal gamma=0.0"
 print(
     "CIFAR-100, ResNet-20: test ECE in percent, mean over the fits, 95 % interval of the test set"
@@ -622,15 +631,14 @@ for key in (own, *STARTS.values(), "neural_clamping part=output"):
 print(ours.query("method == 'neural_clamping' and metric == 'ece'")["note"].item(), end="\n\n")
 change = {}
 for start_name, key in STARTS.items():
-    for control, name in CONTROLS.items():
-        method = f"{key} control={control}"
+    for control, base in (("joint", f"{key} part=output"), ("own", own)):
         found = change[start_name, control] = notebook.number(
-            ours, method=method, metric="ece_change"
+            effects, method=key, base_method=base, metric="ece"
         )
-        word = claims.direction(found)
-        print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {word}")
+        name = CONTROLS[control]
+        print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}")
 
-# %% mystnb={"figure": {"caption": "The γ sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate γ?", "name": "fig-nc-gamma-cifar"}}
+# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float))
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))

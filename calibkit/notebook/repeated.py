@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from calibkit import _folders, results
+from calibkit import results
 from calibkit._checks import Array, expected
 from calibkit.metrics import bootstrap_values, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import hull
+from calibkit.results import effects
 
 
 def measured(
@@ -112,7 +113,6 @@ def difference(
 
 def rows(
     fits: Mapping[str, tuple[Sequence[Array], str]],
-    changes: Mapping[str, tuple[Estimate, int, str]],
     labels: Array,
     metrics: Sequence[str],
     *,
@@ -123,7 +123,6 @@ def rows(
 
     Args:
         fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
-        changes: key of a method -> its difference in ECE (:func:`difference`), the number of fits, and a note.
         labels: (N,).
         metrics: names of ``METRICS``.
         n_bins: of the binned metrics.
@@ -131,7 +130,7 @@ def rows(
 
     Example:
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
-        >>> made = rows({"identity": ([probs], "gamma=1")}, {}, labels, ["ece"], budget="reduced")
+        >>> made = rows({"identity": ([probs], "gamma=1")}, labels, ["ece"], budget="reduced")
         >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
         [('ece', 0.1, 1, 'gamma=1')]
     """
@@ -139,7 +138,47 @@ def rows(
     for key, (of_key, note) in fits.items():
         samples = [(probs, labels) for probs in of_key]
         made += results.measure(samples, metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
-    stamp = {"metric": "ece_change", "unit": "fraction", "n_bins": n_bins, "commit": _folders.commit(), **cell}
-    for key, (change, n_fits, note) in changes.items():
-        made.append(stamp | {"method": key, **change._asdict(), "n_seeds": n_fits, "note": note})
+    return made
+
+
+def differences(
+    fits: Mapping[str, Sequence[Array]],
+    pairs: Iterable[tuple[str, str]],
+    labels: Array,
+    *,
+    n_bins: int = 15,
+    loss: str = "cross_entropy",
+    **cell: str,
+) -> list[dict]:
+    """Differences between methods as rows for :func:`calibkit.results.effects.append_effects`.
+
+    Args:
+        fits: key of a method -> probabilities (N, K) of each of its fits; of one fit, it is held against every fit.
+        pairs: (method, base).
+        labels: (N,).
+        n_bins: of the binned metrics.
+        loss: that the network was trained with.
+        cell: dataset, model, budget and source.
+
+    Example:
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> fits = {key: [np.tile([p, 1 - p], (100, 1))] for key, p in (("identity", 0.99), ("ets", 0.8))}
+        >>> rows = differences(fits, [("ets", "identity")], labels, dataset="digits")
+        >>> [(row["method"], round(row["value"], 2)) for row in rows if row["metric"] == "ece"]
+        [('ets', -0.19)]
+    """
+    used = {key for pair in pairs for key in pair}
+    drawn = {
+        key: [results.rows.resample(probs, labels, effects.COMPARED, n_bins=n_bins) for probs in fits[key]]
+        for key in used
+    }
+    made = []
+    for method, base in pairs:
+        n = max(len(drawn[method]), len(drawn[base]))
+        sides = [
+            {metric: [run[metric] for run in (of if len(of) > 1 else of * n)] for metric in effects.COMPARED}
+            for of in (drawn[method], drawn[base])
+        ]
+        pair = {"method": method, "base_method": base, "loss": loss, "base_loss": loss}
+        made += effects.rows_of(*sides, n_bins=n_bins, **pair, **cell)
     return made

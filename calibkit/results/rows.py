@@ -11,8 +11,7 @@ dataset      key of DATASETS, or of a data set this package does not have.
 model        resnet110, wide_resnet_26_10, ...
 loss         training loss: a key, see below.
 method       post-hoc calibrator: a key; ``identity`` is the network as it is.
-metric       key of METRICS, or accuracy_drop, miou; ece_change: ECE of the method less that of a temperature alone
-             (option ``control`` of its key: which one), with a paired interval.
+metric       key of METRICS, or accuracy_drop, miou.
 value        as printed (text), or as measured.
 low, high    95 % bootstrap interval over the test set; with several seeds, its mean.
 std          standard deviation over seeds, as printed or measured.

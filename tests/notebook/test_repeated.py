@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calibkit import results
 from calibkit.metrics import accuracy, bootstrap_difference, ece, entropy
 from calibkit.notebook import repeated
+from calibkit.results.effects import COMPARED, append_effects
 
 
 @pytest.fixture(scope="module")
@@ -66,30 +68,33 @@ def test_nothing_to_compare_is_refused(fits):
             repeated.difference(*sides, labels)
 
 
-def test_rows_name_the_fits_behind_them(fits):
+CELL = {"dataset": "cifar10", "model": "m", "budget": "reduced", "source": "ours"}
+
+
+def test_rows_name_the_fits_behind_them(fits, tmp_path):
     methods, labels = fits
-    change = repeated.difference(methods["NC"], methods["TS"], labels, n_resamples=50)
-    cell = {"dataset": "d", "model": "m", "loss": "cross_entropy", "budget": "reduced", "source": "ours"}
     measured = {"neural_clamping": (methods["NC"], "gamma=1"), "temperature_scaling": (methods["TS"], "")}
-    changes = {"neural_clamping control=own": (change, 3, "gamma=1")}
-    rows = repeated.rows(measured, changes, labels, ["accuracy", "ece"], n_bins=15, **cell)
+    rows = repeated.rows(measured, labels, ["accuracy", "ece"], n_bins=15, loss="cross_entropy", **CELL)
     assert [(r["method"], r["metric"], r["n_seeds"], r["note"]) for r in rows] == [
         ("neural_clamping", "accuracy", 3, "gamma=1"),
         ("neural_clamping", "ece", 3, "gamma=1"),
         ("temperature_scaling", "accuracy", 1, ""),
         ("temperature_scaling", "ece", 1, ""),
-        ("neural_clamping control=own", "ece_change", 3, "gamma=1"),
     ]
     assert rows[1]["value"] == pytest.approx(np.mean([ece(p, labels) for p in methods["NC"]]))
-    assert (rows[-1]["value"], rows[-1]["low"], rows[-1]["high"]) == tuple(change)
+    assert results.append(rows, tmp_path) == 4
 
 
-def test_rows_are_of_the_schema(fits, tmp_path):
-    from calibkit import results
-
+def test_differences_are_those_of_the_means(fits, tmp_path):
+    """Three fits against one; the spread is that of the three."""
     methods, labels = fits
-    cell = {"dataset": "cifar10", "model": "m", "loss": "cross_entropy", "budget": "reduced", "source": "ours"}
-    change = repeated.difference(methods["NC"], methods["TS"], labels, n_resamples=50)
-    measured = {"neural_clamping": (methods["NC"], "")}
-    made = repeated.rows(measured, {"neural_clamping control=own": (change, 3, "")}, labels, ["ece"], **cell)
-    assert results.append(made, tmp_path) == 2
+    named = {"neural_clamping": methods["NC"], "temperature_scaling": methods["TS"]}
+    rows = repeated.differences(named, [("neural_clamping", "temperature_scaling")], labels, **CELL)
+    row = next(row for row in rows if row["metric"] == "ece")
+    found = repeated.difference(methods["NC"], methods["TS"], labels)
+    assert row["value"] == pytest.approx(found.value)
+    assert row["low"] <= found.low + 1e-12 and row["high"] >= found.high - 1e-12  # wider where one may be 0
+    changes = [ece(p, labels) - ece(methods["TS"][0], labels) for p in methods["NC"]]
+    assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
+    assert (row["n_seeds"], row["base_seeds"], row["base_loss"]) == (3, 3, "cross_entropy")
+    assert append_effects(rows, tmp_path) == len(rows) == len(COMPARED)
