@@ -649,9 +649,9 @@ for ax, metric, title in zip(axes, ("ece", "entropy"), ("test ECE", "entropy (na
 plt.show()
 
 # %% [markdown]
-# On this network the answer depends on the start. From the random one, $\boldsymbol\delta$ gains nothing beyond chance,
-# neither on $T^*$ alone nor on a temperature of its own. From that of Theorem 1 the ECE is lower than with a temperature of
-# its own, beyond chance (the last line), and the same as with $T^*$ alone: what differs is the temperature. The
+# From the random start $\boldsymbol\delta$ gains nothing beyond chance, neither on $T^*$ alone nor on a temperature of its
+# own. From that of Theorem 1 the ECE is lower than with a temperature of its own, and that is still within chance. It is
+# the same as with $T^*$ alone: what differs is the temperature. The
 # paper's 29 % for $\boldsymbol\delta$ are not seen.
 #
 # The $\gamma$ that the calibration ECE chooses is 0, so the rows *Neural Clamping (CE)* and *(FL)* of Table 1 are the same
