@@ -26,7 +26,7 @@
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
-budget = "smoke"  # nothing is trained here; above "smoke" the stored simulations are run anew
+budget = "smoke"  # nothing is trained here; at "paper" the stored simulations are run anew
 n_samples = 2000  # samples behind the diagrams and the comparison of estimators
 n_bins = 15  # bins, where the text does not vary them
 n_repeats = 100  # simulated test sets behind every mean, spread and coverage
