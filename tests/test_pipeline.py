@@ -16,11 +16,14 @@ NETWORK = "digits/small_cnn-cross_entropy-s0"
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """The package, one chapter with the network that it shows, and the printed numbers; nothing measured."""
+    """The package, one chapter with the network and the simulations that it shows, and the printed numbers; no row of
+    ours.
+    """
     root = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "calibkit", root / "calibkit", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "book" / "results").mkdir(parents=True)
-    shutil.copy(ROOT / "book" / "results" / "paper.csv", root / "book" / "results")
+    (root / "book" / "results" / "chapters").mkdir(parents=True)
+    for name in ("paper.csv", "chapters/metrics.csv"):
+        shutil.copy(ROOT / "book" / "results" / name, root / "book" / "results" / name)
     stored = Path("book/results/logits/cifar10/resnet20-cross_entropy-s0.npz")
     (root / stored).parent.mkdir(parents=True)
     shutil.copy(ROOT / stored, root / stored)
