@@ -63,7 +63,7 @@ from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 from calibkit.notebook import pooling, ranks
 from calibkit.notebook.forest import forest
-from calibkit.notebook.pooling import beyond_chance, pooled, select, tally
+from calibkit.notebook.pooling import beyond_chance, select, tally
 from calibkit.results.comparators import KEEP_THE_PREDICTION
 
 plots.use_style()
@@ -102,7 +102,9 @@ SCALE = {"ece": 100, "brier": 100, "nll": 1}
 
 def difference(rows, metric):
     """The pooled difference as an Estimate: in points, of the NLL in nats."""
-    return Estimate(*(SCALE[metric] * x for x in pooled(rows[rows["metric"] == metric])))
+    return Estimate(
+        *(SCALE[metric] * x for x in results.effects.over_networks(rows[rows["metric"] == metric]))
+    )
 
 
 def text(estimate, metric):
@@ -369,7 +371,7 @@ def errors_by(metric):
 
 rankings = {metric: ranks.ranking(errors_by(metric), level) for metric in METRICS}
 first = errors_by("nll")
-n_sets = pooling.images_of(first.index.get_level_values("dataset").to_series()).nunique()
+n_sets = results.effects.images_of(first.index.get_level_values("dataset").to_series()).nunique()
 cautious = ranks.critical_difference(len(CALIBRATORS), n_sets, level)
 some = rankings["nll"]
 pairs = len(CALIBRATORS) * (len(CALIBRATORS) - 1) // 2
@@ -454,9 +456,7 @@ RAW, AFTER = "as trained", "after one temperature"
 
 def seed_arm(row):
     """Half-width of the 95 % interval over seeds; infinite where no loss was trained twice."""
-    if np.isnan(row.seed_error):
-        return np.inf
-    return float(student.ppf(0.975, row.seed_df) * row.seed_error)
+    return np.inf if np.isnan(row.seed_error) else results.effects.seed_arm(row)
 
 
 def losses_beside(metric):
@@ -833,7 +833,7 @@ for how, (n_apart, n_pairs, sigma) in survive.items():
 
 # %%
 # NBVAL_CHECK_OUTPUT
-n_sets = pooling.images_of(main["dataset"]).nunique()
+n_sets = results.effects.images_of(main["dataset"]).nunique()
 print(
     f"1. {len(complete)} networks with all calibrators, {n_sets} test sets. Less TS, ECE in points and NLL in nats:"
 )

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._blocks import blocks
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import mass_bins, width_bins
 from calibkit.metrics.calibration import tie_ends
@@ -58,9 +59,8 @@ def consistency_draws(
     confidence = sample.confidence.double().cpu()
     of_gaps = {name: OF_GAPS[name](sample, n_bins) for name in names}
     found: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    step = max(1, BLOCK_BYTES // (8 * len(sample)))
-    for size in [step] * (n_draws // step) + [n_draws % step] * (n_draws % step > 0):
-        drawn = torch.from_numpy(rng.random((size, len(sample))))
+    for block in blocks(n_draws, len(sample), 8, BLOCK_BYTES):
+        drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
         gaps = (confidence - (drawn < confidence).double()).to(sample.labels.device)
         for name, function in of_gaps.items():
             found[name].append(function(gaps).cpu().numpy())

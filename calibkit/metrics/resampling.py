@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import torch
 
+from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
@@ -245,10 +246,11 @@ def _by_weights(
     sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
 ) -> dict[str, np.ndarray]:
     n, found = len(sample), {name: [] for name in statistics}
-    step = max(1, BLOCK_BYTES // (8 * n))
-    for size in [step] * (n_resamples // step) + [n_resamples % step] * (n_resamples % step > 0):
+    for block in blocks(n_resamples, n, 8, BLOCK_BYTES):
         # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
-        weights = torch.from_numpy(np.stack(list(islice(counts, size)))).to(sample.labels.device).double()
+        weights = (
+            torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start)))).to(sample.labels.device).double()
+        )
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())
     return {name: np.concatenate(blocks) for name, blocks in found.items()}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-import numpy as np
 import pandas as pd
 
-from calibkit._checks import expected
-from calibkit.metrics.comparison import Estimate
+from calibkit.notebook import tables
 from calibkit.results.judging import LEVEL, holm
 
 WORDS = ("better", "worse", "not decided")
@@ -31,10 +29,7 @@ def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None
     """
     of_base = effects["loss"] if base_loss is None else base_loss
     rows = effects[(effects["base_method"] == base_method) & (effects["base_loss"] == of_base)]
-    for column, value in where.items():
-        if column not in rows:
-            raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
-        rows = rows[rows[column] == value]
+    rows = tables.select(rows, **where)
     return rows.assign(network=network_names(rows))
 
 
@@ -48,45 +43,6 @@ def network_names(rows: pd.DataFrame) -> pd.Series:
     """
     plain = rows["dataset"] + "/" + rows["model"]
     return plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
-
-
-def images_of(datasets: pd.Series) -> pd.Series:
-    """Which networks share their test images: a long-tailed data set is tested on the images of the whole one.
-
-    Example:
-        >>> images_of(pd.Series(["cifar10", "cifar10_lt", "camvid"])).tolist()
-        ['cifar10', 'cifar10', 'camvid']
-    """
-    return datasets.str.removesuffix("_lt")
-
-
-def pooled(rows: pd.DataFrame) -> Estimate:
-    r"""The mean of the differences of N networks, with a 95 % interval over test sets.
-
-    Networks of one test set share its images, and their errors are taken as fully correlated: the arms of their
-    intervals are added. Test sets are independent: their sums are added in squares,
-
-    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2} .
-
-    The interval speaks of these networks on other test images. What other networks would give, it does not say.
-
-    Args:
-        rows: columns dataset, value, low, high; one row a network.
-
-    Returns:
-        Estimate: NaN where there is no row.
-
-    Example:
-        >>> rows = pd.DataFrame({"dataset": ["a", "a_lt", "b"], "value": [1.0, 2.0, 3.0]})
-        >>> f"{pooled(rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)):.2f}"  # arms 3 and 1.5 of test sets
-        '2.00 [0.88, 3.12]'
-    """
-    if rows.empty:
-        return Estimate(np.nan, np.nan, np.nan)
-    value = rows["value"].mean()
-    arms = pd.DataFrame({"low": rows["value"] - rows["low"], "high": rows["high"] - rows["value"]})
-    low, high = np.sqrt((arms.groupby(images_of(rows["dataset"])).sum() ** 2).sum()) / len(rows)
-    return Estimate(float(value), float(value - low), float(value + high))
 
 
 def beyond_chance(rows: pd.DataFrame, level: float = LEVEL) -> pd.Series:

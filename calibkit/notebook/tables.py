@@ -6,7 +6,6 @@ from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 from torch import Tensor
 
 from calibkit import results
@@ -16,6 +15,7 @@ from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
 from calibkit.models import MODELS
 from calibkit.networks import Network
+from calibkit.results.effects import seed_arm
 from calibkit.training import RECIPES
 
 
@@ -135,11 +135,10 @@ def loss_differences(
     scale, digits = (1, 4) if metric in ("nll", "entropy") else (100, 2)
     shown = {}
     for row in rows.itertuples():
-        arm = scale * student.ppf(0.975, row.seed_df) * row.seed_error
         shown[(names or {}).get(row.loss, row.loss)] = {
             "difference": f"{scale * row.value:+.{digits}f}",
             "test images ±": f"{scale * max(row.value - row.low, row.high - row.value):.{digits}f}",
-            "seeds ±": "" if np.isnan(arm) else f"{arm:.{digits}f}",
+            "seeds ±": "" if np.isnan(row.seed_error) else f"{scale * seed_arm(row):.{digits}f}",
             "trainings": f"{row.n_seeds} and {row.base_seeds}",
         }
     return pd.DataFrame.from_dict(shown, orient="index")

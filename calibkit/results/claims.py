@@ -7,7 +7,6 @@ its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ...
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +15,7 @@ import pandas as pd
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit.metrics.comparison import Estimate
-from calibkit.results.effects import load_effects
-from calibkit.results.questions import with_seeds
+from calibkit.results.effects import load_effects, over_networks, with_seeds
 
 COLUMNS = (
     *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
@@ -31,8 +29,7 @@ class Pooled(NamedTuple):
     """A difference over several networks.
 
     Attributes:
-        estimate: the mean over networks. Networks of one data set share test images, so their intervals are averaged;
-            those of different ones are independent.
+        estimate: the mean over networks, see :func:`calibkit.results.effects.over_networks`; with seeds.
         lower: on how many networks it is below 0.
         n: how many networks.
         strength: of the weakest evidence among them.
@@ -74,19 +71,13 @@ def pooled(rows: pd.DataFrame) -> Pooled | None:
     """
     if rows.empty:
         return None
-    groups: dict[str, list[tuple[float, float, float]]] = {}
-    for row in rows.itertuples():
-        groups.setdefault(row.dataset.removesuffix("_lt"), []).append(with_seeds(row))
-    n = len(rows)
-    value = rows["value"].mean()
-    down, up = (
-        math.hypot(*(sum(abs(of[end] - of[0]) for of in group) for group in groups.values())) / n for end in (1, 2)
-    )
+    low, high = zip(*(with_seeds(row)[1:] for row in rows.itertuples()), strict=True)
+    estimate = over_networks(rows.assign(low=low, high=high))
     best_first = ["author-logits", "paper", "reduced"]
     kinds = {"author-logits" if row.source == "author-logits" else row.budget for row in rows.itertuples()}
     strength = STRENGTHS[max(kinds, key=best_first.index)]
     seeds = int(rows[["n_seeds", "base_seeds"]].min(axis=None))
-    return Pooled(Estimate(value, value - down, value + up), int((rows["value"] < 0).sum()), n, strength, seeds)
+    return Pooled(estimate, int((rows["value"] < 0).sum()), len(rows), strength, seeds)
 
 
 def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -28,12 +28,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from calibkit import _folders
 from calibkit._checks import expected
-from calibkit._files import write_atomic
+from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.results.rows import locked, text_of
+from calibkit.results.rows import locked, replace, text_of
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
@@ -90,10 +91,59 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
     with locked(folder / f".{FILE}.lock"):
         old = load_effects(folder).map(text_of)
         both = pd.concat([old, new]).drop_duplicates(list(KEY), keep="last").sort_values(list(KEY))
-        text = both.to_csv(index=False, lineterminator="\n")
-        write_atomic(folder / FILE, lambda stream: stream.write(text.encode()))
-    before = set(old.itertuples(index=False, name=None))
-    return sum(row not in before for row in both.itertuples(index=False, name=None))
+        return replace(folder / FILE, old, both)
+
+
+def seed_arm(row) -> float:
+    """Half of the 95 % interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
+    return 0.0 if math.isnan(row.seed_error) else float(student.ppf(0.975, row.seed_df) * row.seed_error)
+
+
+def with_seeds(row) -> tuple[float, float, float]:
+    """Value and interval of a difference, over test sets and seeds."""
+    arm = seed_arm(row)
+    low, high = math.hypot(row.value - row.low, arm), math.hypot(row.high - row.value, arm)
+    return row.value, row.value - low, row.value + high
+
+
+def images_of(datasets: pd.Series) -> pd.Series:
+    """Which networks share their test images: a long-tailed data set is tested on the images of the whole one.
+
+    Example:
+        >>> images_of(pd.Series(["cifar10", "cifar10_lt", "camvid"])).tolist()
+        ['cifar10', 'cifar10', 'camvid']
+    """
+    return datasets.str.removesuffix("_lt")
+
+
+def over_networks(rows: pd.DataFrame) -> Estimate:
+    r"""The mean of the differences of N networks, with a 95 % interval over test sets.
+
+    Networks of one test set share its images, and their errors are taken as fully correlated: the arms of their
+    intervals are added. Test sets are independent: their sums are added in squares,
+
+    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2} .
+
+    The interval speaks of these networks on other test images. What other networks would give, it does not say.
+
+    Args:
+        rows: columns dataset, value, low, high; one row a network.
+
+    Returns:
+        Estimate: NaN where there is no row.
+
+    Example:
+        >>> rows = pd.DataFrame({"dataset": ["a", "a_lt", "b"], "value": [1.0, 2.0, 3.0]})
+        >>> rows = rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)  # arms of the test sets: 3 and 1.5
+        >>> f"{over_networks(rows):.2f}"
+        '2.00 [0.88, 3.12]'
+    """
+    if rows.empty:
+        return Estimate(np.nan, np.nan, np.nan)
+    value = rows["value"].mean()
+    arms = pd.DataFrame({"low": rows["value"] - rows["low"], "high": rows["high"] - rows["value"]})
+    low, high = np.sqrt((arms.groupby(images_of(rows["dataset"])).sum() ** 2).sum()) / len(rows)
+    return Estimate(float(value), float(value - low), float(value + high))
 
 
 def mean_of(runs: Sequence[Resampled]) -> Resampled:

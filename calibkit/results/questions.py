@@ -13,11 +13,11 @@ from calibkit.metrics.comparison import Estimate
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
+from calibkit.results.effects import BINNED, with_seeds
 from calibkit.results.judging import Effect
 from calibkit.results.rows import CELL
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
-ERRORS = ("ece", "adaptive_ece", "classwise_ece")
 #: How the names of the networks begin that a paper's authors published.
 PUBLISHED_BY = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
 _BEST_FIRST = {"author-logits": 0, "ours": 1, "paper": 0, "reduced": 1}
@@ -64,7 +64,7 @@ class Question:
         if stand_in:
             of_data, _, model = self.network.rpartition("/")
             dataset = of_data or dataset
-        return (dataset, model, loss, method, *self.base, metric, n_bins if metric in ERRORS else "")
+        return (dataset, model, loss, method, *self.base, metric, n_bins if metric in BINNED else "")
 
     @property
     def metric(self) -> str:
@@ -95,7 +95,7 @@ class Measured:
                 continue
             claim = question.base[1] != "identity" or question.base[0] not in (question.row.loss, "cross_entropy")
             for stand_in in (False, True) if question.network else (False,):
-                for metric in (question.metric, "nll") if question.row.metric in ERRORS else (question.metric,):
+                for metric in (question.metric, "nll") if question.row.metric in BINNED else (question.metric,):
                     key = question.key(metric, stand_in)
                     if key in self.effects:
                         families.setdefault((claim, stand_in), {})[key] = _chance(self.effects[key])
@@ -113,7 +113,7 @@ class Measured:
         turn = -1.0 if question.row.metric == "accuracy_drop" else 1.0
         value, low, high = with_seeds(row)
         ends = sorted((turn * low, turn * high))
-        nll = self._sign(question.key("nll", stand_in)) if question.row.metric in ERRORS else 0
+        nll = self._sign(question.key("nll", stand_in)) if question.row.metric in BINNED else 0
         sign = int(turn) * self._sign(question.key(question.metric, stand_in))
         return Effect(Estimate(turn * value, *ends), sign, nll)
 
@@ -135,18 +135,6 @@ def _of_its_authors(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _rank(row) -> tuple:
     return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]
-
-
-def with_seeds(row) -> tuple[float, float, float]:
-    """Value and interval of a difference, over test sets and seeds."""
-    if math.isnan(row.seed_error):
-        return row.value, row.low, row.high
-    arm = student.ppf(0.975, row.seed_df) * row.seed_error
-    return (
-        row.value,
-        row.value - math.hypot(row.value - row.low, arm),
-        row.value + math.hypot(row.high - row.value, arm),
-    )
 
 
 def _chance(row) -> float:

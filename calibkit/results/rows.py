@@ -168,11 +168,15 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
         seeds = dict(zip(_keys(old), old["n_seeds"].astype(int), strict=True))
         enough = [n >= seeds.get(key, 0) for key, n in zip(_keys(new), new["n_seeds"].astype(int), strict=True)]
         both = pd.concat([old, new[enough]]).drop_duplicates(list(KEY), keep="last")
-        both = both[~_infinite(both)].sort_values(list(KEY))
-        text = both.to_csv(index=False, lineterminator="\n")
-        write_atomic(folder / "ours.csv", lambda stream: stream.write(text.encode()))
+        return replace(folder / "ours.csv", old, both[~_infinite(both)].sort_values(list(KEY)))
+
+
+def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
+    """Write the rows ``new`` in the place of ``old``, in one step; returns how many of them ``old`` does not have."""
+    text = new.to_csv(index=False, lineterminator="\n")
+    write_atomic(path, lambda stream: stream.write(text.encode()))
     before = set(old.itertuples(index=False, name=None))
-    return sum(row not in before for row in both.itertuples(index=False, name=None))
+    return sum(row not in before for row in new.itertuples(index=False, name=None))
 
 
 def _keys(frame: pd.DataFrame) -> Iterator[tuple]:

@@ -121,7 +121,8 @@ def summary(compared: pd.DataFrame | None = None, by: tuple[str, ...] = ("paper"
         and "not run".
     """
     compared = everything() if compared is None else compared
-    counts = {"printed": 1} | {name: answers(compared) == name for name in ANSWERS}
+    found = answers(compared)
+    counts = {"printed": 1} | {name: found == name for name in ANSWERS}
     return compared[list(by)].assign(**counts).groupby(list(by), sort=False).sum()
 
 
@@ -140,7 +141,8 @@ def answers(compared: pd.DataFrame) -> pd.Series:
 
 def everything() -> pd.DataFrame:
     """The rows of :func:`compare` of every paper."""
-    return pd.concat([compare(paper) for paper in PAPERS], ignore_index=True)
+    rows = {"ours": load("ours"), "effects": load_effects()}
+    return pd.concat([compare(paper, **rows) for paper in PAPERS], ignore_index=True)
 
 
 # ---------------------------------------------------------------------------------------------------- the answers
