@@ -36,6 +36,8 @@ _NAMES = {
     "calibkit.models": "MODELS",
     "calibkit.networks": "Network",
     "calibkit.objectives": "OBJECTIVES",
+    "calibkit.reading": "read",
+    "calibkit.reporting": "Report report",
     "calibkit.training": "RECIPES",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -52,6 +52,9 @@ from calibkit.metrics.comparison import Estimate as Estimate
 from calibkit.models import MODELS as MODELS
 from calibkit.networks import Network as Network
 from calibkit.objectives import OBJECTIVES as OBJECTIVES
+from calibkit.reading import read as read
+from calibkit.reporting import Report as Report
+from calibkit.reporting import report as report
 from calibkit.training import RECIPES as RECIPES
 
 __version__: str

@@ -1,4 +1,4 @@
-"""``calibkit train | calibrate | evaluate | networks | data | append``: from images to honest probabilities."""
+"""``calibkit report | compare | apply | calibrate | evaluate | train | ...``: from images to honest probabilities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from calibkit import __version__
+from calibkit import __version__, _shell
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
 
@@ -34,6 +34,8 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="calibkit", description=__doc__)
     result.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = result.add_subparsers(dest="command", required=True)
+
+    _shell.add_to(commands)
 
     train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
     train.add_argument("--dataset", required=True)
@@ -122,9 +124,9 @@ def _calibrate(args: argparse.Namespace) -> None:
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     check_choice("calibrator", Key.parse(key).name, on_logits)
     method, data = calibrator(key), load_logits(args.logits)
-    _tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
+    _shell.tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
     fits = {"before": Identity().fit(*data.val), "after": method.fit(*data.val)}
-    _tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
+    _shell.tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison.on(data.test, fits, REPORTED)
     print(fits["after"])
     print(
@@ -150,7 +152,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from calibkit.networks import load_logits
 
     test = load_logits(args.logits).test
-    _tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
+    _shell.tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", torch.from_numpy(test.logits).double().softmax(1))
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
@@ -226,12 +228,6 @@ def _in_checkout(what: str) -> None:
 
     if checkout() is None:
         raise expected(what, "used in a checkout, where book/results/ours.csv is", "an installed package")
-
-
-def _tell(text: str) -> None:
-    """What takes its time now, where a person watches."""
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

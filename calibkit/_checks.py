@@ -122,13 +122,13 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
         raise expected(name, "finite", "NaN or infinity")
-    if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and _are_probs(z):
+    if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
         raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
     return z
 
 
-def _are_probs(z: Tensor) -> bool:
+def are_probs(z: Tensor) -> bool:
     """Whether rows, two or more and not all of them one-hot, look like a softmax: no network's logits do.
 
     Logits that do so by chance are told apart by a constant added to each row, which changes nothing else.

@@ -105,7 +105,7 @@ def test_every_import_of_an_extra_names_the_extra_that_has_it():
                 found.add((name, extra))
                 assert extra is not None, f"{path.name} imports {name} outside of needs(...)"
                 assert DISTRIBUTIONS.get(name, name) in {r.name for r in requirements(extra)}, (path.name, name, extra)
-    assert {extra for _, extra in found} == {"book", "plots", "results", "sklearn", "streaming", "train"}
+    assert {extra for _, extra in found} == {"book", "plots", "report", "results", "sklearn", "streaming", "train"}
 
 
 #: Python where nothing but the core dependencies can be found.

@@ -14,13 +14,14 @@ PACKAGE = ROOT / "calibkit"
 #: going in a circle.
 LEVELS = (
     ("_blocks", "_checks", "_extras", "_files", "_folders", "_torchvision", "keys"),
-    ("data", "logits", "losses", "metrics", "models"),
+    ("data", "logits", "losses", "metrics", "models", "reading"),
     ("objectives",),
     ("fitting", "training"),
     ("calibrators", "networks"),
     ("plots", "results"),
+    ("reporting",),
     ("notebook",),
-    ("__main__",),
+    ("_shell", "__main__"),
 )
 LEVEL = {name: i for i, names in enumerate(LEVELS) for name in names}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -127,7 +128,7 @@ def test_one_module_knows_folders():
 
 def test_only_the_command_line_reads_arguments():
     reading = [path.name for path in SOURCES if re.search(r"argparse|sys\.argv|main\(\[", path.read_text())]
-    assert reading == ["__main__.py"]
+    assert reading == ["__main__.py", "_shell.py"]
 
 
 def test_the_package_needs_neither_notebooks_nor_tools():

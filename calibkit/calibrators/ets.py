@@ -60,6 +60,7 @@ class ETS(Calibrator):
     """
 
     state = ("temperature", "weights")
+    keeps_predictions = True
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
         super().__init__()

@@ -23,6 +23,8 @@ class Identity(Calibrator):
         [[0.5, 0.5], [0.731, 0.269]]
     """
 
+    keeps_predictions = True
+
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         pass
 

@@ -74,6 +74,7 @@ class PTS(Calibrator):
     """
 
     state = ("temperature", "parameters")
+    keeps_predictions = True
 
     def __init__(
         self,

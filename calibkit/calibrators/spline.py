@@ -59,6 +59,7 @@ class Spline(Calibrator):
     """
 
     state = ("knot_values", "scores", "calibrated")
+    keeps_predictions = True
 
     def __init__(self, *, n_knots: int = 6) -> None:
         super().__init__()

@@ -59,6 +59,7 @@ class TemperatureScaling(Calibrator):
     """
 
     state = ("temperature",)
+    keeps_predictions = True
 
     def __init__(
         self,

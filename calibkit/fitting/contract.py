@@ -25,10 +25,12 @@ class Fitted:
     """What is fitted and kept: constructor arguments under their own names, and the attributes in ``state``.
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
-    Its file has the name by which ``save`` and the registry know it.
+    Its file has the name by which ``save`` and the registry know it. ``keeps_predictions`` says whether the class with
+    the largest probability stays the one with the largest logit, whatever is fitted.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
+    keeps_predictions: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.n_classes: int | None = None

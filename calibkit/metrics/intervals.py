@@ -53,7 +53,7 @@ class Resampled(NamedTuple):
 
         Two-sided, from the normal distribution with the standard deviation of the draws, so that it can be far below
         1 / R: around the value for a mean over rows, else around the mean of the draws and around its reflection, of
-        which the larger p-value counts. 1 for equal methods.
+        which the larger p-value counts. 1 for equal methods, and where one of the two is infinite in some resample.
 
         Example:
             >>> draws = np.array([-1.0, 1.0])
@@ -61,6 +61,8 @@ class Resampled(NamedTuple):
             >>> round(better.chance(base), 3)
             0.05
         """
+        if not all(np.isfinite(of.value) and np.isfinite(of.draws).all() for of in (self, base)):
+            return 1.0
         value, draws = self.value - base.value, self.draws - base.draws
         spread, middle = draws.std(), draws.mean()
         if spread == 0:

@@ -23,12 +23,13 @@ acls                           another indicator                   the same loss
 
 from __future__ import annotations
 
+from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
 
 CE, LS, MBLS = "cross_entropy", "label_smoothing", "mbls"
 TS, TS_ECE, CTS, NC = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling", "neural_clamping"
 #: Calibrators whose output keeps the predicted class, and so the accuracy: a printed accuracy is no evidence for them.
-KEEP_THE_PREDICTION = ("identity", "temperature_scaling", "ets", "pts", "spline")
+KEEP_THE_PREDICTION = frozenset(name for name, cls in CALIBRATORS.items() if cls.keeps_predictions)
 
 
 def comparator(paper: str, table: str, loss: str, method: str) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from calibkit.keys import Key
-from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.comparison import Estimate, holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
@@ -100,7 +100,7 @@ class Measured:
                     if key in self.effects:
                         families.setdefault((claim, stand_in), {})[key] = _chance(self.effects[key])
         for family in families.values():
-            for key, chance in judging.holm(family).items():
+            for key, chance in holm(family).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
 
     def effect(self, question: Question, stand_in: bool = False) -> Effect | None:

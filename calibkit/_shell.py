@@ -1,0 +1,172 @@
+"""``calibkit report | compare | apply``: the commands on a network of the user's own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from calibkit._checks import check_choice, expected
+from calibkit._extras import needs
+
+_SOURCE = "the network's outputs: .npz, .npy, .pt, .csv, .parquet, a folder of .npy, or a name of `calibkit networks`"
+
+
+def add_to(commands) -> None:
+    """Add the three commands."""
+    report = commands.add_parser("report", help="look at a network's outputs; what is wrong, which calibrator to take")
+    _add_source(report, labels=True)
+    _add_methods(report)
+    report.add_argument("--out", type=Path, help="folder for report.html, report.json and calibrator.npz")
+    report.set_defaults(run=_report)
+
+    compare = commands.add_parser("compare", help="fit every calibrator, compare them, recommend one")
+    _add_source(compare, labels=True)
+    _add_methods(compare)
+    compare.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    compare.set_defaults(run=_compare)
+
+    apply = commands.add_parser("apply", help="calibrated probabilities of new outputs")
+    apply.add_argument("calibrator", type=Path, help="a file that `report` or `calibrate --out` wrote")
+    _add_source(apply, labels=False)
+    apply.add_argument("--out", type=Path, help=".npy, .csv, .parquet or .json; default: JSON to the terminal")
+    apply.set_defaults(run=_apply)
+
+
+def _add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
+    parser.add_argument("source", help=_SOURCE)
+    if labels:
+        parser.add_argument("labels", nargs="?", help="an .npy file, where the source is one of outputs alone")
+    parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if no name says it")
+    for column in ("label", "split", "group"):
+        parser.add_argument(f"--{column}", default=column, metavar="COLUMN", help=f"of a table; default: {column}")
+
+
+def _add_methods(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help="which to try; default: all that fit in time")
+    parser.add_argument("--keep-predictions", action="store_true", help="recommend only what keeps every prediction")
+    parser.add_argument("--all", action="store_true", help="try also what takes minutes or more")
+
+
+def _report(args: argparse.Namespace) -> None:
+    with needs("plots"):
+        import matplotlib  # noqa: F401, before minutes of fitting
+
+    found = _found(args)
+    print(found)
+    stem = args.source.replace("/", "-") if _is_name(args.source) else Path(args.source).stem
+    out = args.out or Path(f"{stem}-report")
+    print()
+    for path in found.save(out):
+        print(f"saved {path}")
+
+
+def _compare(args: argparse.Namespace) -> None:
+    found = _found(args)
+    print(json.dumps(found.facts(), indent=1, allow_nan=False) if args.json else found)
+
+
+def _found(args: argparse.Namespace):
+    from calibkit.reporting import report
+
+    progress = Progress()
+    options = {"keep_predictions": args.keep_predictions, "everything": args.all, "tell": progress}
+    try:
+        return report(_read(args, args.labels), methods=args.calibrators, **options)
+    finally:
+        progress.end()
+
+
+def _apply(args: argparse.Namespace) -> None:
+    from calibkit.calibrators import load_calibrator
+    from calibkit.reporting.diagnosis import logits_of
+
+    suffixes = {".npy": _as_npy, ".json": _as_json, ".csv": _as_table, ".parquet": _as_table}
+    if args.out is not None:
+        check_choice("out", args.out.suffix, suffixes)
+    calibrate, given = load_calibrator(args.calibrator), _read(args, None, labelled=False)
+    if calibrate.key() == "neural_clamping":
+        raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
+    findings = []
+    logits = logits_of(given.test or given.val, given.kind, "", findings)
+    for finding in findings:
+        print(finding.text, file=sys.stderr)
+    probs = calibrate(logits)
+    classes = given.classes or tuple(map(str, range(probs.shape[1])))
+    if args.out is None:
+        print(json.dumps({"classes": classes, "probs": probs.tolist()}))
+    else:
+        suffixes[args.out.suffix](args.out, probs, classes)
+        print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
+
+
+def _as_npy(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+    from calibkit._files import write_atomic
+
+    write_atomic(path, lambda stream: np.save(stream, probs))
+
+
+def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+    from calibkit._files import write_atomic
+
+    text = json.dumps({"classes": classes, "probs": probs.tolist()})
+    write_atomic(path, lambda stream: stream.write(text.encode()))
+
+
+def _as_table(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+    from calibkit._files import write_atomic
+
+    with needs("report"):
+        import pandas as pd
+    table = pd.DataFrame(probs, columns=list(classes))
+    to_file = table.to_parquet if path.suffix == ".parquet" else table.to_csv
+    write_atomic(path, lambda stream: to_file(stream, index=False))
+
+
+def _read(args: argparse.Namespace, labels: str | None, *, labelled: bool = True):
+    from calibkit.reading import read
+
+    columns = {"label": args.label, "split": args.split, "group": args.group}
+    source = args.source
+    if _is_name(source):
+        from calibkit.networks import load_logits
+
+        given = read(load_logits(source))
+        return type(given)(given.val, given.test, given.kind, given.classes, source)
+    return read(source, labels, kind=args.kind, **columns, labelled=labelled)
+
+
+def _is_name(source: str) -> bool:
+    """Whether it is no path but the name of a network."""
+    if Path(source).exists():
+        return False
+    from calibkit.networks import published, zoo
+
+    return source in zoo() or source in published()
+
+
+class Progress:
+    """One line that is written over, where a person watches."""
+
+    def __init__(self) -> None:
+        self.width = 0
+
+    def __call__(self, line: str) -> None:
+        """Show a line in place of the last one."""
+        if sys.stderr.isatty():
+            print(f"\r{line:{self.width}}", end="", file=sys.stderr, flush=True)
+            self.width = len(line)
+
+    def end(self) -> None:
+        """Wipe it."""
+        if self.width:
+            print(f"\r{'':{self.width}}\r", end="", file=sys.stderr, flush=True)
+
+
+def tell(text: str) -> None:
+    """What takes its time now, where a person watches."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,130 @@
+"""A report on a classifier: what is wrong with its data, how honest its confidence is, and which calibrator to take.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> z = rng.normal(size=(4000, 3)) * 2
+>>> y = (z + rng.gumbel(size=z.shape)).argmax(1)
+>>> found = report(Logits(3 * z[:2000], y[:2000], 3 * z[2000:], y[2000:]), n_resamples=200)
+>>> found.choice.key, found.choice.sure
+('temperature_scaling', 'high')
+>>> round(found.calibrator.temperature, 1)
+3.0
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from calibkit._files import write_atomic
+from calibkit.fitting.contract import Fitted
+from calibkit.logits import Logits
+from calibkit.metrics import REPORTED
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.reading import Given, read
+from calibkit.reporting.choice import Choice, choose
+from calibkit.reporting.classes import ClassRow, of_classes
+from calibkit.reporting.diagnosis import Diagnosed, Finding, diagnose
+from calibkit.reporting.methods import Trial, try_all
+from calibkit.reporting.summary import facts, text
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`report` found.
+
+    Attributes:
+        diagnosed: the data, checked, and what looks wrong in them.
+        trial: every method with its numbers.
+        choice: which to take, how sure that is, and why.
+        metrics: "before" and "after" -> metric -> value with interval, on the samples that all were judged on.
+        probs: "before" and "after" -> probabilities (M, K).
+        classes: a row a class, the worst first.
+    """
+
+    diagnosed: Diagnosed
+    trial: Trial
+    choice: Choice
+    metrics: dict[str, dict[str, Estimate]]
+    probs: dict[str, np.ndarray]
+    classes: tuple[ClassRow, ...]
+
+    @property
+    def calibrator(self) -> Fitted:
+        """The one to take, fitted on all samples to fit on."""
+        return self.trial.methods[self.choice.key].fitted
+
+    def facts(self) -> dict:
+        """All of it as what JSON can hold: numbers to six digits, fractions and nats."""
+        return facts(self)
+
+    def __str__(self) -> str:
+        """The first paragraph, the advice, and a table of the methods."""
+        return text(self)
+
+    def html(self) -> str:
+        """One page that needs no other file; its pictures need the extra "plots"."""
+        from calibkit.reporting.html import page
+
+        return page(self)
+
+    def save(self, folder: str | os.PathLike) -> tuple[Path, Path, Path]:
+        """Write report.html, report.json and calibrator.npz into a folder; returns their paths."""
+        folder, html = Path(folder), self.html()
+        data = json.dumps(self.facts(), indent=1, allow_nan=False)
+        return (
+            write_atomic(folder / "report.html", lambda stream: stream.write(html.encode())),
+            write_atomic(folder / "report.json", lambda stream: stream.write(data.encode())),
+            self.calibrator.save(folder / "calibrator.npz"),
+        )
+
+
+def report(
+    source: object,
+    labels: object = None,
+    *,
+    methods: Iterable[str] | None = None,
+    keep_predictions: bool = False,
+    everything: bool = False,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    tell: Callable[[str], object] = lambda line: None,
+    **options: object,
+) -> Report:
+    """Look at the data, fit and compare the calibrators, and recommend one.
+
+    Args:
+        source: what :func:`calibkit.reading.read` reads, or what it gave.
+        labels: as there.
+        methods: keys of calibrators; all that work on logits if None.
+        keep_predictions: whether to recommend only what keeps every prediction.
+        everything: fit also what takes minutes or more.
+        n_resamples: of the intervals.
+        seed: of resamples and folds.
+        tell: is called with a line of progress.
+        options: of ``read``: kind, label, split, group.
+
+    Raises:
+        ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.
+    """
+    diagnosed = diagnose(source if isinstance(source, Given) else read(source, labels, **options))
+    trial = try_all(
+        diagnosed.val, diagnosed.test, methods, everything=everything, n_resamples=n_resamples, seed=seed, tell=tell
+    )
+    choice = choose(trial, diagnosed, keep_predictions=keep_predictions)
+    tell("intervals of all metrics")
+    judged = trial.judged
+    probs = {"before": trial.probs("identity"), "after": trial.probs(choice.key)}
+    compared = Comparison(judged.labels, REPORTED, groups=judged.groups, n_resamples=n_resamples, seed=seed)
+    for name, p in probs.items():
+        compared.add(name, p)
+    metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
+    return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
+
+
+__all__ = ["Choice", "Diagnosed", "Finding", "Logits", "Report", "Trial", "choose", "diagnose", "report", "try_all"]

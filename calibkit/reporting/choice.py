@@ -1,0 +1,110 @@
+"""Which calibrator to take: the rule of the page "Which method?", applied to numbers."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from calibkit.metrics.comparison import Estimate, holm
+from calibkit.reporting.diagnosis import FEWEST, Diagnosed
+from calibkit.reporting.methods import Trial, Tried
+from calibkit.reporting.needs import BASE
+
+LEVEL = 0.05  # of the tests against temperature scaling, all of them one family
+WORTH = 0.005  # nats that a method must gain to be worth its parameters: half of what the guide counts by
+#: "high": the numbers decide. "some": the default, which nothing decides against. "low": the data are in doubt.
+Sure = Literal["high", "some", "low"]
+
+
+class Choice(NamedTuple):
+    """A recommendation.
+
+    Attributes:
+        key: of the calibrator to take.
+        sure: see ``Sure``.
+        reasons: sentences, the most important first.
+    """
+
+    key: str
+    sure: Sure
+    reasons: tuple[str, ...]
+
+
+def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False) -> Choice:
+    """Temperature scaling, unless another method is better beyond chance.
+
+    A method takes its place if it has the samples that it should have; its NLL is lower, with a p-value below 5 %
+    after Holm's correction over all such methods, and by at least 0.005 nats; its ECE is not higher beyond chance; and
+    the network's own NLL is not lower. Of several, the one with the lowest NLL. Where one temperature raises the NLL
+    of the network beyond chance and no method takes its place, nothing is fitted.
+
+    Args:
+        trial: what came of each method.
+        diagnosed: what is known of the data.
+        keep_predictions: whether only methods count that keep every prediction.
+    """
+    measured = trial.measured
+    base, before = measured[BASE], measured["identity"]
+    gain = before.changes["nll"]  # the network less temperature scaling: above 0 where scaling helps
+    rivals = {
+        key: tried
+        for key, tried in measured.items()
+        if key not in (BASE, "identity") and tried.enough and _allowed(tried, keep_predictions)
+    }
+    better = {key: rivals[key] for key in _better(rivals, before)}
+    worth = {key: tried for key, tried in better.items() if -tried.changes["nll"].value >= WORTH}
+    reasons, sure = [], "some"
+    if worth:
+        key, sure = min(worth, key=lambda name: worth[name].values["nll"].value), "high"
+        change, name = _minus(worth[key].changes["nll"]), worth[key].need.name
+        reasons.append(f"{_capital(name)} takes {change:.4f} nats more off the NLL than one temperature does.")
+        others = ", ".join(tried.need.name for other, tried in better.items() if other != key)
+        reasons += [f"Better than one temperature beyond chance, but not as good: {others}."] if others else []
+    elif gain.above() == "does not hold":
+        key, sure = "identity", "high"
+        reasons.append("Leave the network as it is: one temperature raises its NLL beyond chance.")
+    else:
+        key = BASE
+        others = f"none of the {len(rivals)} others that these data allow is better beyond chance"
+        if better:
+            most = max(-tried.changes["nll"].value for tried in better.values())
+            others = (
+                f"what others gain beyond chance, {most:.4f} nats at most, is below the {WORTH} that is asked of them"
+            )
+        others = others if rivals else "these data allow no other method"
+        reasons.append(f"One temperature, T = {base.fitted.temperature:.3g}: {others}.")
+        if gain.above() == "holds":
+            sure = "high"
+            reasons.append(f"It takes {gain:.4f} nats off the NLL of the network, beyond chance.")
+        else:
+            reasons.append("That it helps at all is not decided: the network may be calibrated as it is.")
+    doubts = [finding for finding in diagnosed.findings if finding.weight == "doubt"]
+    if doubts:
+        sure = "low"
+        reasons.append("The data are in doubt, see the first paragraph, and with them this advice.")
+    if len(diagnosed.val.labels) < FEWEST:
+        reasons.append(f"With fewer than {FEWEST} samples no method is safe.")
+    if trial.folds is not None:
+        reasons.append("There was no test set: each sample was judged by a fit that had not seen it.")
+    if key != "identity" and measured[key].changed:
+        reasons.append(f"It changes {measured[key].changed:.2%} of the predictions.")
+    return Choice(key, sure, tuple(reasons))
+
+
+def _allowed(tried: Tried, keep_predictions: bool) -> bool:
+    return not keep_predictions or tried.fitted.keeps_predictions
+
+
+def _better(rivals: dict[str, Tried], before: Tried) -> list[str]:
+    """Those whose NLL is lower beyond chance, all tests one family, at no price in ECE, and not above the network's."""
+    adjusted = holm({key: tried.chance["nll"] for key, tried in rivals.items()})
+    lower = [key for key, chance in adjusted.items() if chance < LEVEL and rivals[key].changes["nll"].value < 0]
+    fair = [key for key in lower if rivals[key].changes["ece"].above() != "holds"]
+    return [key for key in fair if rivals[key].values["nll"].value < before.values["nll"].value]
+
+
+def _minus(x: Estimate) -> Estimate:
+    return Estimate(-x.value, -x.high, -x.low)
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]

@@ -1,0 +1,154 @@
+"""What is wrong with a classifier's outputs and labels, in plain words; and what has one cure is cured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from calibkit._checks import are_probs, check_held_out, check_integers, check_logits, expected, scan_probs, to_tensor
+from calibkit.logits import HeldOut
+from calibkit.reading import Given, Kind, Part
+from calibkit.reporting import suspicions
+
+#: "cured": taken for what it must have been; "doubt": results may mislead; "note": good to know.
+Weight = Literal["cured", "doubt", "note"]
+FEWEST = 50  # samples for one temperature
+
+
+class Finding(NamedTuple):
+    """One thing that was found.
+
+    Attributes:
+        weight: see ``Weight``.
+        kind: a word to find it by, such as "label shift".
+        text: a sentence or two for the person whose data these are.
+    """
+
+    weight: Weight
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """Checked logits and labels, and what was found in them.
+
+    Attributes:
+        val: to fit on.
+        test: to judge by, or None: then ``val`` is cross-fitted.
+        classes: K names.
+        findings: the heaviest first.
+        source: what to call the data.
+    """
+
+    val: HeldOut
+    test: HeldOut | None
+    classes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    source: str
+
+    @property
+    def first_paragraph(self) -> str:
+        """What a reader must know before any number."""
+        heavy = [finding.text for finding in self.findings if finding.weight != "note"]
+        return " ".join(heavy) if heavy else "Nothing in these data looks wrong."
+
+
+def diagnose(given: Given) -> Diagnosed:
+    """Check what was read, cure what has one cure, and say what looks wrong.
+
+    Probabilities become logits by the logarithm, which their softmax undoes: a zero is taken for half the smallest
+    number above it. Labels become integers from 0.
+
+    Raises:
+        ValueError: numbers that cannot be used: NaN, shapes that do not fit, labels that are no classes.
+    """
+    parts = [part for part in (given.val, given.test) if part is not None]
+    names = ("",) if given.test is None else ("validation ", "test ")
+    found: list[Finding] = []
+    widths = [np.shape(part.outputs)[-1] if np.ndim(part.outputs) == 2 else 0 for part in parts]
+    if len(set(widths)) > 1:
+        raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
+    outputs = [logits_of(part, given.kind, name, found) for part, name in zip(parts, names, strict=True)]
+    labels = _labels(parts, outputs[0].shape[1], given.classes, names, found)
+    held = []
+    for part, name, z, y in zip(parts, names, outputs, labels, strict=True):
+        z, y = check_held_out(z, y, (f"{name}logits", f"{name}labels"))
+        groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
+        held.append(HeldOut(z.numpy(), y.numpy(), groups))
+    k = held[0].logits.shape[1]
+    classes = given.classes or tuple(map(str, range(k)))
+    coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
+    for name, part in zip(names, held, strict=True):
+        found += [Finding(*each) for each in suspicions.of_one(part, name, classes, coarse)]
+    if len(held) == 2:
+        found += [Finding(*each) for each in suspicions.of_two(*held, classes, coarse)]
+    if len(held[0].labels) < FEWEST:
+        text = f"There are {len(held[0].labels)} samples to fit on; even one temperature wants {FEWEST}. Collect more."
+        found.append(Finding("doubt", "too few samples", text))
+    order = {"cured": 0, "doubt": 1, "note": 2}
+    unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: order[finding.weight])))
+    return Diagnosed(held[0], held[1] if len(held) == 2 else None, classes, unique, given.source)
+
+
+def logits_of(part: Part, kind: Kind, name: str, found: list[Finding]) -> np.ndarray:
+    """Logits of a part, through the logarithm where it holds probabilities."""
+    z = to_tensor(f"{name}outputs", part.outputs)
+    z = z if z.is_floating_point() else z.double()
+    if kind == "logits" and z.ndim == 2 and len(z) and are_probs(z):
+        text = (
+            "These are probabilities, not logits: every row lies in [0, 1] and sums to 1. All numbers here take them "
+            'for probabilities; say so with kind="probabilities", or give the outputs from before the softmax.'
+        )
+        found.append(Finding("cured", "probabilities for logits", text))
+        kind = "probabilities"
+    if kind == "logits":
+        return check_logits(z, f"{name}logits").numpy()
+    total = z.sum(1, keepdim=True) if z.ndim == 2 else z
+    off = float((total - 1).abs().max()) if z.ndim == 2 and z.numel() else 0.0
+    if 1e-4 < off <= 0.05:
+        text = f"Rows of probabilities sum to 1 only within {off:.1g}, as after rounding; each was divided by its sum."
+        found.append(Finding("note", "rounded probabilities", text))
+        z = z / total
+    p = scan_probs(z)[0].numpy()
+    zeros = p == 0
+    if zeros.any():
+        floor = float(p[~zeros].min()) / 2
+        text = (
+            f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; they are taken for "
+            f"{floor:.1g}, half the smallest above 0. The NLL depends on it. Logits would be better."
+        )
+        found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
+        p = np.where(zeros, floor, p)
+    return np.log(p)
+
+
+def _labels(
+    parts: list[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...], found: list[Finding]
+) -> list[np.ndarray]:
+    """Labels as integers from 0, numbered alike in all parts."""
+    given = [np.asarray(part.labels) for part in parts]
+    known = {name: i for i, name in enumerate(classes)}
+    if classes and all(set(map(str, np.unique(y.astype(str)))) <= set(known) for y in given):
+        return [np.array([known[label] for label in y.astype(str)], dtype=np.int64) for y in given]
+    result = []
+    for y, name in zip(given, names, strict=True):
+        if y.dtype.kind in "OUST" and classes:
+            odd = next(label for label in y.astype(str) if label not in known)
+            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd))
+        if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
+            found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
+            y = y.argmax(1)
+        if y.dtype.kind == "f" and np.isfinite(y).all() and (y == y.round()).all():
+            y = y.astype(np.int64)
+        if y.dtype.kind == "b":
+            y = y.astype(np.int64)
+        result.append(y)
+    whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y)]
+    if len(whole) == len(result) and min(y.min() for y in whole) >= 1 and max(y.max() for y in whole) == k:
+        text = f"Labels run from 1 to {k}, where the {k} classes are numbered from 0; 1 was subtracted from each."
+        found.append(Finding("cured", "labels from 1", text))
+        result = [y.astype(np.int64) - 1 for y in result]
+    return result

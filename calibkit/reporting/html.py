@@ -1,0 +1,173 @@
+"""A report as one HTML page: no script, no other file, light and dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from calibkit import __version__
+from calibkit.metrics.comparison import Estimate
+from calibkit.reporting import pictures
+from calibkit.reporting.methods import FOLDS, Tried
+from calibkit.reporting.needs import BASE
+
+STYLE = """
+:root { color-scheme: light dark; --line: #d5d9de; --soft: #f3f5f7; --ink: #1d2329; --mark: #0072b2; --warn: #b34700; }
+@media (prefers-color-scheme: dark) {
+  :root { --line: #3a424b; --soft: #20262c; --ink: #e4e8ec; --mark: #56b4e9; --warn: #f0a050; }
+  body { background: #14181c; }
+}
+body { color: var(--ink); font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; max-width: 80rem; padding: 1.5rem; }
+h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+p { max-width: 46rem; } code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
+pre { background: var(--soft); overflow-x: auto; padding: 0.8rem 1rem; }
+.box { border-left: 0.3rem solid var(--mark); background: var(--soft); padding: 0.2rem 1.2rem; }
+.warn { border-color: var(--warn); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
+caption { text-align: left; padding-bottom: 0.4rem; max-width: 46rem; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child, td.text { text-align: left; } td.text { white-space: normal; }
+tr.taken { background: var(--soft); font-weight: 600; }
+figure { margin: 1.2rem 0; } figure svg { background: #fff; height: auto; max-width: 100%; }
+figcaption { max-width: 46rem; font-size: 0.92rem; }
+"""
+SURE = {"high": "The numbers decide.", "some": "Nothing speaks against it.", "low": "The data are in doubt."}
+
+
+def page(report: Any) -> str:
+    """See :meth:`calibkit.reporting.Report.html`."""
+    diagnosed, choice, trial = report.diagnosed, report.choice, report.trial
+    judged, title = len(trial.judged.labels), f"Calibration of {escape(diagnosed.source)}"
+    heavy = any(finding.weight != "note" for finding in diagnosed.findings)
+    how = f"{judged:,} test samples" if trial.folds is None else f"the same samples, by a cross-fit in {FOLDS} folds"
+    fitted_on = f"{len(diagnosed.val.labels):,} samples of {len(diagnosed.classes):,} classes"
+    parts = [
+        f"<h1>{title}</h1>",
+        f'<div class="box{" warn" if heavy else ""}"><p>{escape(diagnosed.first_paragraph)}</p></div>',
+        f"<p>Calibrators were fitted on {fitted_on} and judged on {how}.</p>",
+        "<h2>What to take</h2>",
+        f'<div class="box"><p><strong>{escape(trial.methods[choice.key].need.name)}</strong>: '
+        f"<code>{escape(repr(report.calibrator))}</code>. {SURE[choice.sure]}</p>",
+        f"<p>{escape(' '.join(choice.reasons))}</p></div>",
+        _code(choice.key),
+        "<h2>The methods</h2>",
+        _methods(report),
+        pictures.forest(trial),
+        "<h2>Confidence and accuracy</h2>",
+        pictures.reliability(report.probs, trial.judged.labels),
+        _metrics(report),
+        "<h2>Classes</h2>",
+        pictures.class_gaps(report.classes),
+        _classes(report),
+        "<h2>What was looked for</h2>",
+        _findings(report),
+        f"<p>calibkit {__version__}. Every interval is of 95 %, over the samples judged on. What a difference is, and "
+        "which one counts, the book says under Protocol; when to take which method, under Which method?</p>",
+    ]
+    body = "\n".join(parts)
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'
+
+
+def _code(key: str) -> str:
+    lines = (
+        "from calibkit import load_calibrator",
+        "",
+        'calibrate = load_calibrator("calibrator.npz")  # saved beside this page',
+        f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}",
+    )
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def _methods(report: Any) -> str:
+    measured = sorted(report.trial.measured.items(), key=lambda item: item[1].values["nll"].value)
+    rows = [_method(key, tried, key == report.choice.key) for key, tried in measured]
+    for tried in report.trial.methods.values():
+        if not tried.values:
+            rows.append(
+                f'<tr><td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td></tr>'
+            )
+    head = ("method", "NLL", "less one temperature", "ECE, %", "less one temperature", "Brier", "accuracy, %")
+    caption = (
+        "Each method on the same samples, the lowest NLL first. The two differences are to temperature scaling, on "
+        "common resamples: below 0 is better, and an interval that holds 0 may be chance. "
+        "Methods marked * should have more samples, and are not recommended."
+    )
+    return _table(caption, (*head, "predictions changed", "seconds to fit"), rows)
+
+
+def _method(key: str, tried: Tried, taken: bool) -> str:
+    less = [_change(tried.changes[m], s) if key != BASE else "" for m, s in (("nll", 1), ("ece", 100))]
+    values = {metric: estimate.value for metric, estimate in tried.values.items()}
+    cells = (
+        escape(tried.need.name) + ("" if tried.enough else " *"),
+        f"{values['nll']:.4f}" if math.isfinite(values["nll"]) else "infinite",
+        less[0],
+        f"{100 * values['ece']:.2f}",
+        less[1],
+        f"{values['brier']:.4f}",
+        f"{100 * values['accuracy']:.2f}",
+        "keeps all" if tried.fitted.keeps_predictions else f"{tried.changed:.2%}",
+        f"{tried.seconds:.2g}",
+    )
+    return f"<tr{' class=taken' if taken else ''}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _change(x: Estimate, scale: float) -> str:
+    """A difference with its interval, a true minus sign before what is below 0."""
+    if not all(map(math.isfinite, x)):
+        return ""
+    digits = 4 if scale == 1 else 2
+    return format(Estimate(*(scale * part for part in x)), f"+.{digits}f").replace("-", "\N{MINUS SIGN}")
+
+
+def _metrics(report: Any) -> str:
+    rows = []
+    for metric, before in report.metrics["before"].items():
+        after = report.metrics["after"][metric]
+        cells = "".join(f"<td>{estimate:.4f}</td>" for estimate in (before, after))
+        rows.append(f"<tr><td>{metric}</td>{cells}</tr>")
+    caption = (
+        "All metrics with their intervals, fractions and nats. A calibration error whose interval begins at 0 is no "
+        "more than a calibrated network would show."
+    )
+    return _table(caption, ("metric", "before", "after"), rows)
+
+
+def _classes(report: Any) -> str:
+    rows = []
+    for row in report.classes[:20]:
+        gaps = "".join(f"<td>{_points(gap)}</td>" for gap in (row.before, row.after))
+        right = f"{100 * row.accuracy:.1f}" if row.predicted else ""
+        cells = f"<td>{row.samples:,}</td><td>{row.predicted:,}</td><td>{right}</td>{gaps}"
+        rows.append(f"<tr><td>{escape(row.name)}</td>{cells}</tr>")
+    more = f" The {len(rows)} worst of {len(report.classes):,} classes." if len(report.classes) > len(rows) else ""
+    caption = (
+        f"Of what is predicted to be of a class: how much is, and the mean confidence less that share, in points.{more}"
+    )
+    return _table(caption, ("class", "samples", "predicted", "right, %", "gap before", "gap after"), rows)
+
+
+def _points(gap: float) -> str:
+    return f"{100 * gap:+.1f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(gap) else ""
+
+
+def _findings(report: Any) -> str:
+    found = report.diagnosed.findings
+    looked = (
+        "Probabilities in place of logits, labels from 1, zero or rounded probabilities, absent classes, too few "
+        "samples, the same sample twice, labels that do not belong to their rows; between two splits: common samples, "
+        "other class shares, another gap between confidence and accuracy, a network trained on the validation set."
+    )
+    items = "".join(f"<li><strong>{escape(f.kind)}</strong>: {escape(f.text)}</li>" for f in found)
+    return f"<p>{looked} Found: {'nothing.' if not found else ''}</p><ul>{items}</ul>"
+
+
+def _table(caption: str, head: Iterable[str], rows: Iterable[str]) -> str:
+    cells = "".join(f'<th scope="col">{name}</th>' for name in head)
+    body = "\n".join(rows)
+    caption = f"<caption>{caption}</caption>"
+    return f'<div class="wide"><table>{caption}<thead><tr>{cells}</tr></thead><tbody>\n{body}\n</tbody></table></div>'

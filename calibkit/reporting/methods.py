@@ -1,0 +1,168 @@
+"""Every calibrator on one classifier: fitted, measured, and compared with temperature scaling on the same resamples."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibkit.calibrators import calibrator
+from calibkit.fitting.contract import Fitted
+from calibkit.logits import HeldOut
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.reporting.needs import BASE, NEEDS, Need, need_of
+
+METRICS = ("accuracy", "nll", "brier", "ece")  # measured for every method
+FOLDS = 5  # of the cross-fit, where there is one set only
+WORK = 2e8  # samples times parameters of a fit that is done unasked: seconds, or a minute
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One method and what came of it.
+
+    Attributes:
+        key: of ``CALIBRATORS``.
+        need: what it is and what it wants.
+        fitted: on all samples to fit on; None if it was left out.
+        reason: why it was left out, or could not be fitted.
+        enough: whether there are as many samples as it should have.
+        seconds: of that fit.
+        changed: the share of predictions that differ from those of the network.
+        values: metric -> value with interval.
+        changes: metric -> difference to temperature scaling with interval.
+        chance: metric -> p-value of the difference.
+    """
+
+    key: str
+    need: Need
+    fitted: Fitted | None = None
+    reason: str = ""
+    enough: bool = True
+    seconds: float = 0.0
+    changed: float = 0.0
+    values: dict[str, Estimate] = field(default_factory=dict)
+    changes: dict[str, Estimate] = field(default_factory=dict)
+    chance: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """All methods on one classifier.
+
+    Attributes:
+        methods: key -> what came of it, temperature scaling first.
+        val: the samples that they were fitted on.
+        judged: the samples that they were judged on.
+        folds: (N,) the fold of each sample of a cross-fit; None where a test set was at hand.
+    """
+
+    methods: dict[str, Tried]
+    val: HeldOut
+    judged: HeldOut
+    folds: np.ndarray | None
+
+    @property
+    def measured(self) -> dict[str, Tried]:
+        """Those with numbers."""
+        return {key: tried for key, tried in self.methods.items() if tried.values}
+
+    def probs(self, key: str) -> np.ndarray:
+        """The probabilities (M, K) that a method was judged by, computed anew: kept, those of all would fill memory."""
+        if self.folds is None:
+            return self.methods[key].fitted(self.judged.logits)
+        return _cross_fitted(key, self.val, self.folds)
+
+
+def try_all(
+    val: HeldOut,
+    test: HeldOut | None,
+    keys: Iterable[str] | None = None,
+    *,
+    everything: bool = False,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    tell: Callable[[str], object] = lambda text: None,
+) -> Trial:
+    """Fit every method on ``val`` and judge it on ``test``, or by cross-fitting ``val``.
+
+    Cross-fitting: the samples are dealt into five folds with the same class shares (whole groups, where there are
+    groups); each fold is judged by a calibrator that was fitted on the other four. The intervals are over samples, and
+    take the five fits as one.
+
+    Args:
+        val: samples to fit on.
+        test: samples to judge by.
+        keys: of methods; all if None. ``identity`` and ``temperature_scaling`` are always among them.
+        everything: fit also what would take minutes.
+        n_resamples: of the intervals.
+        seed: of the resamples and the folds.
+        tell: is called with a line before each fit.
+    """
+    n, k = val.logits.shape
+    wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else keys)))  # the base first: others follow it
+    needs = {key: need_of(key) for key in wanted}
+    judged = val if test is None else test
+    folds = None if test is not None else deal(val, seed)
+    comparison = Comparison(judged.labels, METRICS, groups=judged.groups, n_resamples=n_resamples, seed=seed)
+    before = judged.logits.argmax(1)
+    found: dict[str, Tried] = {}
+    for i, key in enumerate(wanted):
+        need = needs[key]
+        enough = n >= need.samples(k)
+        if not everything and n * need.parameters(k) * (1 if folds is None else FOLDS) > WORK:
+            reason = f"{need.parameters(k):,} parameters: minutes or more, so only where it is asked for"
+            found[key] = Tried(key, need, None, reason, enough)
+            continue
+        tell(f"{i + 1} of {len(wanted)}: {need.name}")
+        try:
+            fitted, seconds = _fit(key, val)
+            probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)
+            comparison.add(key, probs)
+        except ValueError as error:
+            found[key] = Tried(key, need, None, str(error), enough)
+            continue
+        changed = float((probs.argmax(1) != before).mean())
+        del probs
+        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key))
+    return Trial(found, val, judged, folds)
+
+
+def deal(val: HeldOut, seed: int) -> np.ndarray:
+    """(N,) the fold of each sample: the classes are spread over the folds, and groups stay whole."""
+    rng = np.random.default_rng(seed)
+    fold = np.empty(len(val.labels), dtype=int)
+    if val.groups is not None:
+        distinct, group = np.unique(val.groups, return_inverse=True)
+        return (rng.permutation(len(distinct)) % FOLDS)[group]
+    order = rng.permutation(len(fold))
+    fold[order[np.argsort(val.labels[order], kind="stable")]] = np.arange(len(fold)) % FOLDS
+    return fold
+
+
+def _fit(key: str, held: HeldOut) -> tuple[Fitted, float]:
+    start = time.perf_counter()
+    with warnings.catch_warnings():  # that a search ends at its bound shows in what it ends at
+        warnings.simplefilter("ignore", RuntimeWarning)
+        fitted = calibrator(key).fit(held.logits, held.labels)
+    return fitted, time.perf_counter() - start
+
+
+def _cross_fitted(key: str, val: HeldOut, folds: np.ndarray) -> np.ndarray:
+    probs = np.empty(val.logits.shape)
+    for fold in range(FOLDS):
+        left_out = folds == fold
+        rest = HeldOut(val.logits[~left_out], val.labels[~left_out])
+        probs[left_out] = _fit(key, rest)[0](val.logits[left_out])
+    return probs
+
+
+def _numbers(comparison: Comparison, key: str) -> Iterator[dict]:
+    """Values, differences to temperature scaling, and their p-values; the latter are empty before it is measured."""
+    against = key != BASE and BASE in comparison
+    yield {metric: comparison.of(key, metric) for metric in METRICS}
+    for measure in (comparison.difference, comparison.chance):
+        yield {metric: measure(key, BASE, metric) for metric in METRICS} if against else {}

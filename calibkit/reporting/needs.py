@@ -1,0 +1,62 @@
+"""What each calibrator is called, costs, and how many samples it should have: the guide as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from calibkit._checks import check_choice
+from calibkit.calibrators import calibrator
+from calibkit.keys import Key
+
+BASE = "temperature_scaling"
+
+
+class Need(NamedTuple):
+    """What there is to know of a method before it is fitted.
+
+    Attributes:
+        name: in words.
+        parameters: of K classes, how many numbers are fitted.
+        samples: of K classes, how many samples it should have.
+    """
+
+    name: str
+    parameters: Callable[[int], int]
+    samples: Callable[[int], int]
+
+
+#: The numbers of samples are those of the page "Which method?", which says where they come from.
+NEEDS: dict[str, Need] = {
+    "identity": Need("none", lambda k: 0, lambda k: 0),
+    "temperature_scaling": Need("temperature scaling", lambda k: 1, lambda k: 50),
+    "ets": Need("ensemble temperature scaling", lambda k: 3, lambda k: 500),
+    "pts": Need("parameterized temperature scaling", lambda k: 91, lambda k: 5000),
+    "class_temperature_scaling:nll": Need("class temperatures by NLL", lambda k: k, lambda k: 300 * k),
+    "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k),
+    "vector_scaling": Need("vector scaling", lambda k: 2 * k - 1, lambda k: 300 * k),
+    "ms_odir": Need("matrix scaling, ODIR", lambda k: k * k + k, lambda k: 300 * k),
+    "dir_odir": Need("Dirichlet calibration, ODIR", lambda k: k * k + k, lambda k: 300 * k),
+    "matrix_scaling": Need("matrix scaling", lambda k: k * k + k, lambda k: 3000 * k),
+    "spline": Need("spline", lambda k: 6, lambda k: 1000),
+    "histogram_binning": Need("histogram binning", lambda k: 15 * k, lambda k: 300 * k),
+    "isotonic": Need("isotonic regression", lambda k: 100 * k, lambda k: 300 * k),
+}
+
+
+def need_of(key: str) -> Need:
+    """What a key of a calibrator on logits needs; one with options of its own goes by its key.
+
+    Raises:
+        ValueError: no such calibrator, or one that takes the network itself.
+
+    Example:
+        >>> need_of("ets").name, need_of("ets:focal gamma=2").name
+        ('ensemble temperature scaling', 'ets:focal gamma=2')
+    """
+    name = Key.parse(key).name
+    if key in NEEDS:
+        return NEEDS[key]
+    check_choice("calibrators", name, dict.fromkeys(known.partition(":")[0] for known in NEEDS))
+    calibrator(key)  # its options
+    return NEEDS[name]._replace(name=key)

@@ -1,0 +1,140 @@
+"""Tests of held-out data: each gives a weight, a word and a sentence, or nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from calibkit._blocks import blocks
+from calibkit.logits import HeldOut
+
+Suspicion = tuple[str, str, str]
+LEVEL = 1e-3  # of each test: a report that cries wolf is not read
+SHIFT = 0.05  # total variation between two splits' labels that matters
+GAP = 0.02  # difference of two splits' confidence less accuracy that matters
+TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
+
+
+def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Suspicion]:
+    """What looks wrong in one split; ``name`` is "validation ", "test " or nothing.
+
+    Of ``coarse`` outputs, as rounded ones, equal rows prove nothing.
+    """
+    n, k = part.logits.shape
+    counts = np.bincount(part.labels, minlength=k)
+    absent = np.flatnonzero(counts == 0)
+    if len(absent):
+        shown = ", ".join(classes[i] for i in absent[:5]) + (" and others" if len(absent) > 5 else "")
+        weight = "doubt" if n >= 20 * k else "note"
+        yield weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}."
+    accuracy = float((part.logits.argmax(1) == part.labels).mean())
+    share = counts.max() / n
+    if n >= 30 and accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):
+        text = (
+            f"Of the {name}predictions {accuracy:.1%} are right, no more than by always naming the most frequent class "
+            f"({share:.1%}). Do the labels belong to these rows, and the classes to these columns?"
+        )
+        yield "doubt", "no better than guessing", text
+    copies = 0 if coarse else n - len(np.unique(row_keys(part.logits)))
+    if copies:
+        weight = "doubt" if copies > 0.01 * n else "note"
+        text = f"{copies} of {n} {name}samples have outputs equal to those of another: the same sample twice?"
+        yield weight, "duplicates", text
+
+
+def of_two(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) -> Iterator[Suspicion]:
+    """What looks wrong between the split to fit on and the one to judge by."""
+    common = 0 if coarse else np.isin(row_keys(test.logits), row_keys(val.logits)).sum()
+    if common:
+        text = (
+            f"{common} of {len(test.labels)} test samples have outputs that are in the validation set too. "
+            "What was fitted on them is judged too well."
+        )
+        yield "doubt", "samples in both splits", text
+    yield from _label_shift(val.labels, test.labels, classes)
+    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in (val, test)]
+    gain, error = _difference(*right)
+    if gain > max(TRAINED, 4 * error):
+        text = (
+            f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
+            "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
+        )
+        yield "doubt", "trained on the validation set", text
+        return
+    gaps = [_confidence(part.logits) - hit for part, hit in zip((val, test), right, strict=True)]
+    change, error = _difference(*gaps)
+    if abs(change) > max(GAP, 3.3 * error):
+        text = (
+            f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
+            f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
+        )
+        yield "doubt", "shift between the splits", text
+
+
+def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> Iterator[Suspicion]:
+    """A chi-square test of the class counts of two splits; rare classes are pooled."""
+    counts = np.array([np.bincount(labels, minlength=len(classes)) for labels in (val, test)], dtype=float)
+    p_value = same_counts(counts)
+    shares = counts / counts.sum(1, keepdims=True)
+    variation = 0.5 * np.abs(shares[0] - shares[1]).sum()
+    noise = 0.5 * np.sqrt(2 / math.pi * (counts.sum(0) / counts.sum()) * (1 / counts.sum(1)).sum()).sum()
+    if p_value < LEVEL and variation - noise > SHIFT:
+        worst = int(np.argmax(np.abs(shares[0] - shares[1])))
+        text = (
+            "The validation set is shifted: its classes have other shares than those of the test set. "
+            f"{classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
+            "Fit on labels with the shares that the network will meet."
+        )
+        yield "doubt", "label shift", text
+
+
+def same_counts(counts: np.ndarray) -> float:
+    """The p-value of a chi-square test that two rows of counts (2, K) have the same shares.
+
+    Columns where fewer than 5 are expected of either row are pooled.
+
+    Example:
+        >>> round(same_counts(np.array([[50.0, 50.0], [50.0, 50.0]])), 3)
+        1.0
+        >>> round(same_counts(np.array([[60.0, 40.0], [45.0, 55.0]])), 3)  # 4.51 on one degree of freedom
+        0.034
+    """
+    total = counts.sum()
+    rare = counts.sum(0) * counts.sum(1).min() / total < 5
+    table = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
+    table = table[:, table.sum(0) > 0]
+    if table.shape[1] < 2 or not table.sum(1).all():
+        return 1.0
+    wanted = np.outer(table.sum(1), table.sum(0)) / total
+    statistic = float(((table - wanted) ** 2 / wanted).sum())
+    half = torch.tensor([(table.shape[1] - 1) / 2, statistic / 2], dtype=torch.float64)
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+def row_keys(x: np.ndarray) -> np.ndarray:
+    """(N,) integers that are equal where rows of floats (N, K) are, and by chance once in 2^64 pairs else."""
+    bits = np.ascontiguousarray(x).view(np.uint32 if x.dtype == np.float32 else np.uint64)
+    odd = np.random.default_rng(0).integers(1, 2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    keys = np.empty(len(bits), np.uint64)
+    for rows in blocks(*bits.shape, 8):
+        mixed = bits[rows].astype(np.uint64) + odd
+        mixed ^= mixed >> np.uint64(29)
+        keys[rows] = (mixed * odd).sum(1, dtype=np.uint64)
+    return keys
+
+
+def _confidence(logits: np.ndarray) -> np.ndarray:
+    """(N,) the largest softmax probability."""
+    found = np.empty(len(logits))
+    for rows in blocks(*logits.shape, 8):
+        z = logits[rows].astype(np.float64)
+        found[rows] = 1 / np.exp(z - z.max(1, keepdims=True)).sum(1)
+    return found
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """The difference of two means, and its standard error."""
+    return float(a.mean() - b.mean()), math.sqrt(a.var() / len(a) + b.var() / len(b))

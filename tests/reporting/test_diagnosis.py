@@ -1,0 +1,157 @@
+"""Each trouble is put into sound data, found, named in the first paragraph; and sound data raise no alarm."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from scipy.stats import chi2_contingency
+
+from calibkit.reading import read
+from calibkit.reporting.diagnosis import diagnose
+from calibkit.reporting.suspicions import row_keys, same_counts
+
+
+@pytest.fixture
+def sound(sample):
+    z, y = sample(4000, k=5)
+    return {"val_logits": z[:2000], "val_labels": y[:2000], "test_logits": z[2000:], "test_labels": y[2000:]}
+
+
+def kinds(arrays, **options):
+    return [finding.kind for finding in diagnose(read(arrays, **options)).findings]
+
+
+def test_sound_data_raise_no_alarm(sample):
+    for seed in range(20):
+        z, y = sample(2000, k=5, seed=seed)
+        parts = {"val_logits": z[:1000], "val_labels": y[:1000], "test_logits": z[1000:], "test_labels": y[1000:]}
+        found = diagnose(read(parts))
+        assert found.findings == () and found.first_paragraph == "Nothing in these data looks wrong."
+
+
+def test_probabilities_for_logits(sound):
+    named = {**sound, **{name: softmax(sound[name], 1) for name in ("val_logits", "test_logits")}}
+    found = diagnose(read(named))
+    assert found.findings[0].kind == "probabilities for logits"
+    assert found.first_paragraph.startswith("These are probabilities, not logits")
+    np.testing.assert_allclose(softmax(found.val.logits, 1), named["val_logits"], atol=1e-12)
+    honest = {name.replace("logits", "probs"): array for name, array in named.items()}
+    assert kinds(honest) == []
+
+
+def test_labels_from_1(sound):
+    shifted = {**sound, "val_labels": sound["val_labels"] + 1, "test_labels": sound["test_labels"] + 1}
+    found = diagnose(read(shifted))
+    assert found.first_paragraph.startswith("Labels run from 1 to 5")
+    np.testing.assert_array_equal(found.val.labels, sound["val_labels"])
+    np.testing.assert_array_equal(found.test.labels, sound["test_labels"])
+
+
+def test_a_shifted_validation_set_by_its_labels(sound):
+    keep = (sound["val_labels"] != 0) | (np.arange(2000) % 4 == 0)
+    less = {**sound, "val_logits": sound["val_logits"][keep], "val_labels": sound["val_labels"][keep]}
+    assert diagnose(read(less)).first_paragraph.startswith("The validation set is shifted: its classes")
+
+
+def test_a_shifted_validation_set_by_its_confidence(sound):
+    sure = {**sound, "val_logits": sound["val_logits"] / 3}
+    found = diagnose(read(sure))
+    assert [finding.kind for finding in found.findings] == ["shift between the splits"]
+    assert "confidence less accuracy is" in found.first_paragraph
+
+
+def test_a_network_trained_on_its_validation_set(sound):
+    known = {**sound, "val_labels": sound["val_logits"].argmax(1)}
+    assert kinds(known) == ["trained on the validation set"]
+
+
+def test_labels_that_do_not_belong_to_their_rows(sound):
+    rng = np.random.default_rng(0)
+    mixed = {**sound, **{name: rng.permutation(sound[name]) for name in ("val_labels", "test_labels")}}
+    assert kinds(mixed) == ["no better than guessing"] * 2
+
+
+def test_the_same_sample_twice_and_in_both_splits(sound):
+    twice = {**sound, **{name: np.concatenate([sound[name][:1000]] * 2) for name in ("val_logits", "val_labels")}}
+    assert "duplicates" in kinds(twice)
+    leaked = {**sound, "test_logits": np.concatenate([sound["test_logits"], sound["val_logits"][:7]])}
+    leaked["test_labels"] = np.concatenate([sound["test_labels"], sound["val_labels"][:7]])
+    found = diagnose(read(leaked))
+    assert [finding.kind for finding in found.findings] == ["samples in both splits"]
+    assert found.first_paragraph.startswith("7 of 2007")
+
+
+def test_a_missing_class_and_few_samples(sample):
+    z, y = sample(40, k=3)
+    keep = y != 2
+    found = diagnose(read((z[keep], y[keep]), kind="logits"))
+    assert {finding.kind for finding in found.findings} == {"missing class", "too few samples"}
+    assert f"There are {keep.sum()} samples to fit on" in found.first_paragraph
+
+
+def test_zero_and_rounded_probabilities(sample):
+    z, y = sample(500)
+    p = softmax(z, 1).round(3)
+    found = diagnose(read({"probs": p, "labels": y}))
+    assert {finding.kind for finding in found.findings} == {"rounded probabilities", "zero probabilities"}
+    assert np.isfinite(found.val.logits).all()
+    smallest = p[p > 0].min() / p.sum(1)[np.where(p > 0, p, 9).min(1).argmin()]
+    np.testing.assert_allclose(softmax(found.val.logits, 1).min(), smallest / 2, rtol=2e-3)
+
+
+def test_labels_become_integers(sample):
+    import pandas as pd
+
+    z, y = sample(300)
+    for given in (y.astype(float), np.eye(3, dtype=int)[y], y.astype(np.uint8)):
+        np.testing.assert_array_equal(diagnose(read({"logits": z, "labels": given})).val.labels, y)
+    frame = pd.DataFrame(z, columns=["1", "2", "3"]).assign(label=y + 1)
+    found = diagnose(read(frame, kind="logits"))
+    np.testing.assert_array_equal(found.val.labels, y)  # by the columns' names: nothing was cured
+    assert found.findings == () and found.classes == ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    "spoil, text",
+    [
+        (lambda z, y: (np.where(np.arange(3) == 1, np.nan, z), y), "`logits` to be finite"),
+        (lambda z, y: (z, np.where(np.arange(len(y)) == 5, 7, y)), r"`labels` to be in \[0, 3\), but got 7"),
+        (lambda z, y: (z, y + 0.5), "`labels` to be integers"),
+        (lambda z, y: (z, np.where(np.arange(len(y)) == 5, np.nan, y)), "`labels` to be integers"),
+        (lambda z, y: (z[:-1], y), "`labels` to be of shape"),
+        (lambda z, y: (z[:, 0], y), "`logits` to be of shape"),
+        (lambda z, y: (z, np.array(list("abc"))[y]), "`labels` to be integers"),
+    ],
+)
+def test_what_has_no_cure_is_refused(spoil, text, sample):
+    with pytest.raises(ValueError, match=f"^Expected {text}"):
+        diagnose(read(spoil(*sample(100)), kind="logits"))
+
+
+def test_an_unknown_name_of_a_class(sample):
+    import pandas as pd
+
+    z, y = sample(20)
+    frame = pd.DataFrame(z, columns=["cat", "dog", "fox"]).assign(label=np.array(["cat", "dog", "wolf"])[y])
+    with pytest.raises(ValueError, match="^Expected `labels` to be names of the columns cat, dog, fox.*'wolf'"):
+        diagnose(read(frame, kind="logits"))
+
+
+def test_splits_of_different_widths(sound):
+    with pytest.raises(ValueError, match="^Expected `test outputs` to be of shape"):
+        diagnose(read({**sound, "test_logits": sound["test_logits"][:, :4]}))
+
+
+def test_chi_square_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        counts = rng.integers(20, 60, (2, 6)).astype(float)
+        assert same_counts(counts) == pytest.approx(chi2_contingency(counts, correction=False).pvalue)
+
+
+def test_keys_are_equal_for_equal_rows_alone():
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        x = rng.integers(0, 3, (5000, 4)).astype(dtype)
+        assert len(np.unique(row_keys(x))) == len(np.unique(x, axis=0))
+        wide = rng.normal(size=(1000, 1500)).astype(dtype)
+        assert len(np.unique(row_keys(wide))) == 1000

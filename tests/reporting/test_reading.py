@@ -1,0 +1,142 @@
+"""Every format gives the same arrays; what is not said is asked for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from calibkit.logits import Logits
+from calibkit.reading import read
+
+CLASSES = ["cat", "dog", "fox"]
+
+
+@pytest.fixture
+def arrays(sample):
+    z, y = sample(60)
+    return {"val_logits": z[:40], "val_labels": y[:40], "test_logits": z[40:], "test_labels": y[40:]}
+
+
+def as_logits(arrays, folder):
+    return Logits(*arrays.values())
+
+
+def as_npz(arrays, folder):
+    np.savez(folder / "mine.npz", **arrays)
+    return folder / "mine.npz"
+
+
+def as_folder(arrays, folder):
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+def as_torch(arrays, folder):
+    torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, folder / "mine.pt")
+    return folder / "mine.pt"
+
+
+def as_frame(arrays, folder):
+    frames = []
+    for split in ("val", "test"):
+        frame = pd.DataFrame(arrays[f"{split}_logits"], columns=CLASSES)
+        frames.append(frame.assign(label=[CLASSES[i] for i in arrays[f"{split}_labels"]], split=split))
+    return pd.concat(frames)
+
+
+def as_csv(arrays, folder):
+    as_frame(arrays, folder).to_csv(folder / "mine.csv", index=False)
+    return folder / "mine.csv"
+
+
+def as_parquet(arrays, folder):
+    as_frame(arrays, folder).to_parquet(folder / "mine.parquet")
+    return folder / "mine.parquet"
+
+
+@pytest.mark.parametrize("form", [as_logits, as_npz, as_folder, as_torch, as_frame, as_csv, as_parquet])
+def test_every_form_gives_the_same(form, arrays, tmp_path):
+    given = read(form(arrays, tmp_path), kind="logits")
+    for split, part in (("val", given.val), ("test", given.test)):
+        np.testing.assert_allclose(part.outputs, arrays[f"{split}_logits"], rtol=1e-15)
+        numbers = [CLASSES.index(y) for y in part.labels] if given.classes else part.labels
+        np.testing.assert_array_equal(numbers, arrays[f"{split}_labels"])
+    assert given.kind == "logits"
+    assert given.classes == (tuple(CLASSES) if form in (as_frame, as_csv, as_parquet) else ())
+
+
+def test_a_pair_of_arrays_and_of_files(arrays, tmp_path):
+    z, y = arrays["val_logits"], arrays["val_labels"]
+    np.save(tmp_path / "z.npy", z)
+    np.save(tmp_path / "y.npy", y)
+    for given in (
+        read((z, y), kind="logits"),
+        read(z, y, kind="logits"),
+        read(torch.from_numpy(z), torch.from_numpy(y), kind="logits"),
+        read(tmp_path / "z.npy", tmp_path / "y.npy", kind="logits"),
+    ):
+        np.testing.assert_array_equal(given.val.outputs, z)
+        np.testing.assert_array_equal(given.val.labels, y)
+        assert given.test is None
+
+
+def test_names_say_the_kind(arrays):
+    z, y = arrays["val_logits"], arrays["val_labels"]
+    assert read({"probs": z, "labels": y}).kind == "probabilities"
+    assert read({"val_probabilities": z, "val_labels": y}).kind == "probabilities"
+    assert read({"logits": z, "labels": y, "groups": y}).val.groups is y
+
+
+def test_groups_of_a_table(arrays, tmp_path):
+    frame = as_frame(arrays, tmp_path).assign(group=np.arange(60) // 2)
+    given = read(frame, kind="logits")
+    assert given.test.groups.tolist() == (np.arange(40, 60) // 2).tolist() and len(given.classes) == 3
+
+
+def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
+    frame = as_frame(arrays, tmp_path).drop(columns=["label", "split"])
+    assert read(frame, kind="logits", labelled=False).val.labels is None
+    assert read({"logits": frame.to_numpy()}, labelled=False).val.labels is None
+    assert read(frame.to_numpy(), kind="logits", labelled=False).val.labels is None
+
+
+@pytest.mark.parametrize(
+    "source, options, text",
+    [
+        (lambda a: (a["val_logits"], a["val_labels"]), {}, "`kind` to be logits or probabilities, as the names"),
+        (lambda a: a, {"kind": "probabilities"}, "`kind` to be that of the names, logits"),
+        (lambda a: a, {"kind": "scores"}, "`kind` to be one of logits, probabilities"),
+        (lambda a: a["val_logits"], {"kind": "logits"}, "`labels` to be given beside"),
+        (lambda a: {"val_logits": a["val_logits"]}, {}, "with `val_labels` beside `val_logits`"),
+        (lambda a: {**a, "logits": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
+        (lambda a: {"x": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
+        (lambda a: {"val_logits": 1, "test_probs": 1, "val_labels": 1, "test_labels": 1}, {}, "`kind` to be that of"),
+        (lambda a: as_frame(a, None), {}, "`kind` to be logits or probabilities"),
+        (lambda a: as_frame(a, None), {"kind": "logits", "label": "truth"}, "`label` to be a column of the table"),
+        (lambda a: as_frame(a, None).assign(note="x"), {"kind": "logits"}, "a column of numbers for each class"),
+        (lambda a: as_frame(a, None).assign(split="train"), {"kind": "logits"}, "`split` to be a column of"),
+        (lambda a: "mine.xlsx", {}, None),
+    ],
+)
+def test_what_is_not_clear_is_asked_for(source, options, text, arrays):
+    with pytest.raises(FileNotFoundError if text is None else ValueError, match=text and f"^Expected .*{text}"):
+        read(source(arrays), **options)
+
+
+@pytest.mark.parametrize("name", ["mine.npz", "mine.npy", "mine.pt", "mine.csv", "mine.parquet", "mine.xlsx"])
+def test_a_damaged_file_is_told_by_its_name(name, tmp_path):
+    (tmp_path / name).write_bytes(b"\x00\x01 no such thing \xff")
+    with pytest.raises(ValueError, match=f"^Expected .*{name}|^Expected .*column"):
+        read(tmp_path / name, np.zeros(3), kind="logits")
+
+
+def test_no_pickle_is_loaded(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "written"), "w"))
+
+    torch.save({"logits": Evil(), "labels": torch.zeros(3)}, tmp_path / "mine.pt")
+    with pytest.raises(ValueError, match="^Expected `source` to be a torch file of tensors alone"):
+        read(tmp_path / "mine.pt")
+    assert not (tmp_path / "written").exists()

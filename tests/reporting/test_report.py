@@ -1,0 +1,230 @@
+"""The report as a whole: numbers against the functions that measure, the rule on constructed cases, the files."""
+
+import json
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from calibkit import calibrator, load_calibrator
+from calibkit.fitting.contract import Fitted
+from calibkit.logits import HeldOut, Logits
+from calibkit.metrics import REPORTED, bootstrap_difference, evaluate
+from calibkit.metrics.comparison import Estimate
+from calibkit.reporting import Diagnosed, Finding, Trial, choose, report, try_all
+from calibkit.reporting.methods import FOLDS, Tried, deal
+from calibkit.reporting.needs import NEEDS
+
+QUICK = ["vector_scaling", "histogram_binning"]
+
+
+@pytest.fixture
+def mine(sample):
+    z, y = sample(4000)
+    return Logits(z[:2000], y[:2000], z[2000:], y[2000:])
+
+
+@pytest.fixture
+def found(mine):
+    return report(mine, methods=QUICK, n_resamples=200)
+
+
+def test_numbers_are_those_of_the_metrics(mine, found):
+    after = calibrator("temperature_scaling").fit(*mine.val)(mine.test_logits)
+    before = softmax(mine.test_logits, 1)
+    for name, probs in (("before", before), ("after", after)):
+        values = evaluate(probs, mine.test_labels, REPORTED)
+        assert {metric: x.value for metric, x in found.metrics[name].items()} == pytest.approx(values)
+    vector = calibrator("vector_scaling").fit(*mine.val)(mine.test_logits)
+    ends = bootstrap_difference(after, vector, mine.test_labels, ["nll", "ece"], n_resamples=200)
+    tried = found.trial.methods["vector_scaling"]
+    for metric, (low, high) in ends.items():
+        assert tried.changes[metric][1:] == pytest.approx((low, high))
+    assert tried.changed == np.mean(vector.argmax(1) != mine.test_logits.argmax(1))
+    assert found.choice.key == "temperature_scaling" and found.calibrator.temperature == pytest.approx(3, rel=0.1)
+
+
+def test_classes_are_counted_by_hand(mine, found):
+    p = softmax(mine.test_logits, 1)
+    for row in found.classes:
+        of = p.argmax(1) == int(row.name)
+        right = mine.test_labels[of] == int(row.name)
+        assert (row.predicted, row.samples) == (of.sum(), (mine.test_labels == int(row.name)).sum())
+        assert row.accuracy == pytest.approx(right.mean())
+        assert row.before == pytest.approx(p[of].max(1).mean() - right.mean())
+    concerned = [abs(row.before) * row.predicted for row in found.classes]
+    assert concerned == sorted(concerned, reverse=True)
+
+
+def test_without_a_test_set_no_sample_is_judged_by_its_own_fit(sample):
+    z, y = sample(1500)
+    trial = try_all(HeldOut(z, y), None, ["vector_scaling"], n_resamples=50)
+    probs = trial.probs("vector_scaling")
+    for fold in range(FOLDS):
+        out = trial.folds == fold
+        fitted = calibrator("vector_scaling").fit(z[~out], y[~out])
+        np.testing.assert_allclose(probs[out], fitted(z[out]), rtol=1e-12)
+    value = trial.methods["vector_scaling"].values["nll"].value
+    assert value == pytest.approx(-np.log(probs[np.arange(1500), y]).mean())
+    whole = calibrator("vector_scaling").fit(z, y)
+    np.testing.assert_array_equal(trial.methods["vector_scaling"].fitted.state_dict()["weights"], whole.weights)
+
+
+def test_folds_spread_classes_and_keep_groups(sample):
+    z, y = sample(503)
+    fold = deal(HeldOut(z, y), 0)
+    counts = np.array([np.bincount(fold[y == k], minlength=FOLDS) for k in range(3)])
+    assert np.ptp(counts, axis=1).max() <= 1 and set(fold) == set(range(FOLDS))
+    groups = np.repeat(np.arange(60), 10)
+    fold = deal(HeldOut(np.zeros((600, 3)), np.zeros(600, int), groups), 0)
+    assert all(len(set(fold[groups == g])) == 1 for g in range(60)) and np.bincount(fold).tolist() == [120] * FOLDS
+
+
+def test_what_takes_minutes_is_left_out_unless_asked_for(sample):
+    z, y = sample(300, k=900)
+    found = try_all(HeldOut(z, y), HeldOut(z, y), ["matrix_scaling"], n_resamples=10).methods["matrix_scaling"]
+    assert found.fitted is None and found.reason.startswith("810,900 parameters") and not found.values
+
+
+def estimate(value, arm=0.001):
+    return Estimate(value, value - arm, value + arm)
+
+
+def tried(key, nll, *, ece=0.0, chance=1e-6, enough=True):
+    """A method whose NLL and ECE differ by so much from those of temperature scaling, whose NLL is 1."""
+    fitted = calibrator(key)
+    if key == "temperature_scaling":
+        fitted.temperature = 2.0
+    values = {"nll": estimate(1 + nll), "ece": estimate(0.05 + ece), "accuracy": estimate(0.9), "brier": estimate(0.2)}
+    changes = {"nll": estimate(nll), "ece": estimate(ece)}
+    return Tried(key, NEEDS[key], fitted, "", enough, 0.1, 0.0, values, changes, {"nll": chance, "ece": 1.0})
+
+
+def chosen(*others, before=0.1, findings=(), n=5000, **options):
+    methods = {m.key: m for m in (tried("temperature_scaling", 0.0), tried("identity", before), *others)}
+    held = HeldOut(np.zeros((n, 3)), np.zeros(n, int))
+    choice = choose(Trial(methods, held, held, None), Diagnosed(held, held, ("a", "b", "c"), findings, "x"), **options)
+    return choice.key, choice.sure
+
+
+BY_CHANCE = tried("pts", 0.0, chance=1.0)  # another test of the same family
+
+
+@pytest.mark.parametrize(
+    "case, want",
+    [
+        (lambda: chosen(), ("temperature_scaling", "high")),
+        (lambda: chosen(before=0.0), ("temperature_scaling", "some")),
+        (lambda: chosen(before=-0.1), ("identity", "high")),
+        (lambda: chosen(tried("ets", -0.02)), ("ets", "high")),
+        (lambda: chosen(tried("ets", -0.02), tried("vector_scaling", -0.03)), ("vector_scaling", "high")),
+        (
+            lambda: chosen(tried("ets", -0.02), tried("vector_scaling", -0.03), keep_predictions=True),
+            ("ets", "high"),
+        ),
+        (lambda: chosen(tried("ets", -0.02, chance=0.06)), ("temperature_scaling", "high")),
+        (
+            lambda: chosen(tried("ets", -0.02, chance=0.03), tried("pts", 0.0, chance=1.0)),
+            ("temperature_scaling", "high"),
+        ),
+        (lambda: chosen(tried("ets", -0.02, chance=0.02), tried("pts", 0.0, chance=1.0)), ("ets", "high")),
+        (lambda: chosen(tried("ets", -0.004)), ("temperature_scaling", "high")),
+        (lambda: chosen(tried("ets", +0.02)), ("temperature_scaling", "high")),
+        (lambda: chosen(tried("ets", -0.02, ece=0.01)), ("temperature_scaling", "high")),
+        (lambda: chosen(tried("ets", -0.02, enough=False)), ("temperature_scaling", "high")),
+        (lambda: chosen(tried("ets", -0.02), before=-0.1), ("identity", "high")),
+        (lambda: chosen(findings=(Finding("doubt", "label shift", "."),)), ("temperature_scaling", "low")),
+        (lambda: chosen(findings=(Finding("note", "duplicates", "."),)), ("temperature_scaling", "high")),
+    ],
+)
+def test_the_rule(case, want):
+    assert case() == want
+
+
+class Page(HTMLParser):
+    """Counts open tags, and notes what a page would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.fetched, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "path", "use"):
+            self.open.append(tag)
+        self.fetched += [v for k, v in attrs if k in ("src", "href", "xlink:href") and v and not v.startswith("#")]
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if tag not in ("meta", "br", "path", "use"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_files_are_whole_and_agree(found, mine, tmp_path):
+    html, data, saved = found.save(tmp_path / "new" / "report")
+    page = Page()
+    page.feed(html.read_text())
+    assert page.open == [] and page.fetched == [] and "<script" not in html.read_text()
+    facts = json.loads(data.read_text())
+    assert facts == found.facts() and facts["recommended"]["key"] == "temperature_scaling"
+    assert facts["first_paragraph"] in page.text
+    assert f"{facts['methods']['vector_scaling']['values']['nll']['value']:.4f}" in page.text
+    np.testing.assert_array_equal(load_calibrator(saved)(mine.test_logits), found.probs["after"])
+    assert found.html() == html.read_text()  # pictures too
+
+
+def test_names_of_the_user_are_escaped(mine, tmp_path):
+    import pandas as pd
+
+    names = ["<b>", "&", '"q"']
+    frame = pd.DataFrame(mine.test_logits, columns=names).assign(label=[names[i] for i in mine.test_labels])
+    html = report(frame, kind="logits", methods=[], n_resamples=20).html()
+    assert "<b>" not in html and "&lt;b&gt;" in html
+
+
+def test_any_number_of_threads_gives_the_same_facts(mine):
+    def facts():
+        text = json.dumps(report(mine, methods=["ets", *QUICK], n_resamples=50).facts())
+        return re.sub(r'"seconds": [^,]+', "", text)
+
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(facts())
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_an_infinite_nll_is_told_and_never_recommended(sample):
+    z, y = sample(800, k=4, t=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = report(Logits(z[:300], y[:300], z[300:], y[300:]), methods=["isotonic"], n_resamples=50)
+    assert not np.isfinite(found.trial.methods["isotonic"].values["nll"].value)
+    assert found.facts()["methods"]["isotonic"]["values"]["nll"]["value"] is None
+    assert found.choice.key == "temperature_scaling" and "infinite" in found.html()
+
+
+def test_every_calibrator_on_logits_is_known():
+    from calibkit.calibrators import CALIBRATORS
+
+    assert {key.partition(":")[0] for key in NEEDS} == set(CALIBRATORS) - {"neural_clamping"}
+
+
+def test_what_keeps_predictions_keeps_them(sample):
+    z, y = sample(400, k=4)
+    for key in NEEDS:
+        fitted: Fitted = calibrator(key).fit(z, y)
+        if fitted.keeps_predictions:
+            np.testing.assert_array_equal(fitted(z).argmax(1), z.argmax(1))

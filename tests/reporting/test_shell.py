@@ -1,0 +1,80 @@
+"""``calibkit report | compare | apply`` on files as a user has them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import softmax
+
+from calibkit.__main__ import main
+from calibkit.calibrators import load_calibrator
+
+CLASSES = ["cat", "dog", "fox"]
+
+
+@pytest.fixture
+def csv(sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = sample(2000)
+    table = pd.DataFrame(z, columns=CLASSES).assign(label=np.array(CLASSES)[y])
+    table["split"] = np.where(np.arange(2000) < 1000, "val", "test")
+    table.to_csv("mine.csv", index=False)
+    return z, y
+
+
+def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
+    z, _ = csv
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]) == 0
+    out = capsys.readouterr().out
+    assert "Nothing in these data looks wrong." in out and "\n> temperature scaling " in out
+    saved = [tmp_path / "mine-report" / name for name in ("report.html", "report.json", "calibrator.npz")]
+    assert all(path.is_file() for path in saved)
+    assert json.loads(saved[1].read_text())["source"] == "mine.csv"
+
+    want = load_calibrator(saved[2])(z[1000:])
+    for out in ("p.npy", "p.csv", "p.parquet", "p.json"):
+        assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    tables = [pd.read_csv("p.csv"), pd.read_parquet("p.parquet")]
+    stored = json.loads((tmp_path / "p.json").read_text())
+    for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
+        np.testing.assert_allclose(probs, want, rtol=1e-15)
+    assert list(tables[0]) == list(tables[1]) == stored["classes"] == CLASSES
+
+    assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts["methods"]) == ["temperature_scaling", "identity", "vector_scaling"]
+
+
+def test_a_pair_of_files_and_probabilities(csv, tmp_path, capsys):
+    z, y = csv
+    np.save("p.npy", softmax(z, 1))
+    np.save("y.npy", y)
+    assert main(["compare", "p.npy", "y.npy", "--kind", "probabilities", "--calibrators", "ets"]) == 0
+    assert "each sample was judged by a fit that had not seen it" in capsys.readouterr().out
+
+
+def test_a_network_by_its_name(csv, capsys):
+    command = ["compare", "cifar10/resnet20-cross_entropy-s0", "--calibrators", "identity"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("cifar10/resnet20-cross_entropy-s0: 5000 samples")
+
+
+@pytest.mark.parametrize(
+    "command, text",
+    [
+        (["report", "mine.csv"], "Expected `kind` to be logits or probabilities"),
+        (["report", "absent.csv", "--kind", "logits"], "absent.csv"),
+        (["compare", "mine.csv", "--kind", "logits", "--calibrators", "nope"], "nope"),
+        (["compare", "mine.csv", "--kind", "logits", "--label", "truth"], "Expected `label` to be a column"),
+        (["apply", "mine.csv", "mine.csv", "--kind", "logits"], "mine.csv"),
+        (["apply", "c.npz", "mine.csv", "--kind", "logits", "--out", "p.xlsx"], "Expected `out` to be one of .npy"),
+    ],
+)
+def test_what_is_wrong_is_one_line(command, text, csv, capsys):
+    assert main(command) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
