@@ -38,6 +38,11 @@ def mine(tmp_path, monkeypatch) -> dict[str, object]:
     for split in ("val", "test"):
         frame = pd.DataFrame(arrays[f"z_{split}"], columns=CLASSES)
         frame.assign(label=[CLASSES[k] for k in arrays[f"y_{split}"]]).to_csv(f"{split}.csv", index=False)
+    both = [pd.read_csv(f"{split}.csv").assign(split=split) for split in ("val", "test")]
+    pd.concat(both).to_csv("mine.csv", index=False)
+    both[1].drop(columns=["label", "split"]).to_csv("new.csv", index=False)
+    Path("mine-report").mkdir()
+    Identity().fit(arrays["z_val"], arrays["y_val"]).save("mine-report/calibrator.npz")
     for name in ("mine.npz", "runs/digits/logits.npz"):
         Logits(*arrays.values()).save(name)
     (tmp_path / "results").mkdir()

@@ -1,0 +1,194 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Your model
+#
+# You have a trained classifier and want its confidence to be honest. This chapter goes from its outputs to a calibrator in
+# a file, and looks at each step. As it stands it takes a network of this book, a ResNet-20 for CIFAR-10. For your own, run
+# it with another source:
+#
+# ```bash
+# papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv -p kind logits
+# ```
+#
+# The command `calibkit report mine.csv --kind logits` does the same in one go and writes a page to pass on.
+
+# %% tags=["parameters"]
+budget = "smoke"  # nothing is trained here
+source = (
+    "cifar10/resnet20-cross_entropy-s0"  # a file of outputs, or the name of a network of this book
+)
+kind = ""  # "logits" or "probabilities", where the names in the file do not say it
+label = "label"  # of a table, the column of labels
+calibrators = []  # keys of those to try; none: all that are fitted in seconds
+keep_predictions = False  # whether the predicted classes must stay
+n_resamples = 1000  # of the intervals
+out = ""  # a folder for the report and the calibrator; none: nothing is written
+
+# %% tags=["hide-input"]
+from calibkit import notebook
+
+notebook.parameters(
+    globals(),
+    budget=notebook.BUDGETS,
+    source=str,
+    kind=("", "logits", "probabilities"),
+    label=str,
+    calibrators=str,
+    keep_predictions=(False, True),
+    n_resamples=range(10, 10_001),
+    out=str,
+)
+
+# %% tags=["hide-input"]
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown, display
+
+from calibkit import plots, read, report
+from calibkit.networks import load_logits
+from calibkit.reporting import diagnose
+
+plots.use_style()
+
+# %% [markdown]
+# ## The outputs
+#
+# What is needed are the outputs $z$ of the network before softmax, its *logits*, for samples that it was **not trained on**,
+# with their true labels $y$. Outputs on training samples are of no use: there the network is right more often than it will
+# be later, and a calibrator that is fitted on them learns to trust it too much.
+#
+# Some samples serve to fit the calibrator, others to judge it. With one set alone each sample is judged by a fit that has
+# not seen it. The reader takes npz, npy, torch, csv and parquet files, DataFrames and arrays.
+
+# %%
+given = read(
+    source if Path(source).exists() else load_logits(source), kind=kind or None, label=label
+)
+found = diagnose(given)
+parts = {"to fit on": found.val} | ({"to judge by": found.test} if found.test else {})
+pd.DataFrame(
+    {
+        name: {"samples": f"{len(part.labels):,}", "classes": f"{part.logits.shape[1]:,}",
+               "accuracy, %": f"{100 * (part.logits.argmax(1) == part.labels).mean():.2f}"}
+        for name, part in parts.items()
+    }
+)  # fmt: skip
+
+# %% [markdown]
+# ## What is wrong with them
+#
+# Most failed calibrations are failures of the data: probabilities where logits were meant, labels counted from 1, the same
+# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. What has one
+# cure is cured, and said.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(found.first_paragraph)
+for finding in found.findings:
+    print(f"{finding.weight:6} {finding.kind}: {finding.text}")
+
+# %% [markdown]
+# ## Every calibrator, beside one temperature
+#
+# Temperature scaling divides all logits by one number $T$ and is the method to beat. Each other method is fitted to the same
+# samples, and its negative log-likelihood (NLL) and calibration error (ECE) are compared with those of temperature scaling on
+# the same resamples of the samples to judge by. {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
+# A difference whose interval holds 0 may be chance.
+#
+# Methods that have many parameters for these samples are fitted all the same, and marked: they are not recommended.
+
+# %%
+full = report(
+    given, methods=calibrators or None, keep_predictions=keep_predictions, n_resamples=n_resamples
+)
+rows = {}
+for key, tried in sorted(full.trial.measured.items(), key=lambda item: item[1].values["nll"].value):
+    compared = key != "temperature_scaling" and np.isfinite(tried.changes["nll"]).all()
+    rows[tried.need.name] = {
+        "NLL": f"{tried.values['nll'].value:.4f}",
+        "less one temperature": f"{tried.changes['nll']:+.4f}" if compared else "",
+        "ECE, %": f"{tried.values['ece'].percent.value:.2f}",
+        "less one temperature ": f"{tried.changes['ece'].percent:+.2f}" if compared else "",
+        "predictions changed": f"{tried.changed:.2%}",
+        "samples": "enough" if tried.enough else "too few",
+    }
+pd.DataFrame(rows).T
+
+# %% [markdown]
+# ## Which to take
+#
+# The rule: one temperature, unless another method has the samples that it should have, lowers the NLL by half a hundredth of
+# a nat or more, beyond chance after a correction for how many were tried, and does not raise the ECE.
+# {doc}`../book/which_method` says where it comes from.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(f"{full.choice.key} (sure: {full.choice.sure})")
+print(*full.choice.reasons, sep="\n")
+print(full.calibrator)
+
+# %% [markdown]
+# ## What it does
+#
+# In a *reliability diagram* a bar is the accuracy among the samples of one range of confidence. Where the bars end on the
+# dashed line, the network is as often right as it says. The grey marks are where a calibrated network of these confidences
+# would lie: a bar that ends on its mark shows nothing wrong.
+
+# %%
+fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharey=True)
+for ax, (name, probs) in zip(axes, full.probs.items(), strict=True):
+    plots.reliability_diagram(probs, full.trial.judged.labels, ax=ax)
+    ax.set_title(name)
+plt.show()
+
+# %%
+pd.DataFrame(
+    {name: {metric: f"{x:.4f}" for metric, x in of.items()} for name, of in full.metrics.items()}
+)  # fmt: skip
+
+# %% [markdown]
+# A network that is calibrated as a whole may be too sure of one class and not sure enough of another. The *gap* of a class is
+# the mean confidence among the samples that are predicted to be of it, less the share of them that are.
+
+# %%
+pd.DataFrame(
+    {
+        row.name: {"predicted": f"{row.predicted:,}", "right, %": f"{100 * row.accuracy:.1f}",
+                   "gap before, points": f"{100 * row.before:+.1f}", "gap after": f"{100 * row.after:+.1f}"}
+        for row in full.classes[:10]
+    }
+).T  # fmt: skip
+
+# %% [markdown]
+# ## Take it with you
+#
+# The calibrator is a small file. Where the network runs, it is one more line:
+#
+# ```python
+# from calibkit import load_calibrator
+#
+# calibrate = load_calibrator("calibrator.npz")
+# probs = calibrate(network(images))
+# ```
+
+# %%
+if out:
+    for path in full.save(out):
+        print(path)
+else:
+    display(Markdown("*Nothing was written: `out` names no folder.*"))
