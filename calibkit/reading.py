@@ -144,7 +144,9 @@ def _open(path: Path) -> Any:
 def _npy(path: Path) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
-    except (EOFError, ValueError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file makes numpy raise whatever it likes
         raise expected("source", "an array of numbers that numpy.save wrote", repr(str(path))) from error
 
 

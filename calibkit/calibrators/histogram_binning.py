@@ -11,6 +11,8 @@ from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.scores import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
 
+MOST_BINS = 1 << 20
+
 
 class HistogramBinning(Calibrator):
     r"""Histogram binning, one class against the rest, then normalised.
@@ -48,7 +50,7 @@ class HistogramBinning(Calibrator):
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()
-        self.n_bins = check_int("n_bins", n_bins, 1)
+        self.n_bins = check_int("n_bins", n_bins, 1, MOST_BINS)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         n_classes = logits.shape[1]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from calibkit._checks import check_int, expected
 from calibkit.calibrators import calibrator
 from calibkit.fitting.contract import Fitted
 from calibkit.logits import HeldOut
@@ -101,7 +102,14 @@ def try_all(
         n_resamples: of the intervals.
         seed: of the resamples and the folds.
         tell: is called with a line before each fit.
+
+    Raises:
+        ValueError: unknown methods, too few samples to cross-fit, a bad ``seed`` or ``n_resamples``; samples that not
+            even a temperature can be fitted to.
     """
+    check_int("seed", seed, 0)
+    if keys is not None and (isinstance(keys, str) or not isinstance(keys, Iterable)):
+        raise expected("methods", "a sequence of keys of calibrators", repr(keys))
     n, k = val.logits.shape
     wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else keys)))  # the base first: others follow it
     needs = {key: need_of(key) for key in wanted}
@@ -123,6 +131,8 @@ def try_all(
             probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)
             comparison.add(key, probs)
         except ValueError as error:
+            if key == BASE:
+                raise
             found[key] = Tried(key, need, None, str(error), enough)
             continue
         changed = float((probs.argmax(1) != before).mean())
@@ -135,6 +145,12 @@ def deal(val: HeldOut, seed: int) -> np.ndarray:
     """(N,) the fold of each sample: the classes are spread over the folds, and groups stay whole."""
     rng = np.random.default_rng(seed)
     fold = np.empty(len(val.labels), dtype=int)
+    units = fold if val.groups is None else np.unique(val.groups)
+    if len(units) < 2 * FOLDS:
+        what = "samples" if val.groups is None else "groups"
+        raise expected(
+            what, f"{2 * FOLDS} or more, where there is no test set: each is judged by a fit on others", len(units)
+        )
     if val.groups is not None:
         distinct, group = np.unique(val.groups, return_inverse=True)
         return (rng.permutation(len(distinct)) % FOLDS)[group]

@@ -1,0 +1,164 @@
+"""Sphinx extension of the front page: what it shows is drawn from the results when the book is built.
+
+``{opening}`` is the figure that opens the book, ``{thumbnail} PAPER`` a small picture of a paper's idea, and
+``{verdictbar} PAPER`` how many of its printed numbers have which answer.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from html import escape
+from typing import NamedTuple
+
+import matplotlib as mpl
+import pandas as pd
+from docutils import nodes
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from thumbnails import PICTURES, thumbnail
+
+from calibkit import Estimate, TemperatureScaling, calibrator, plots, results
+from calibkit._checks import check_choice
+from calibkit.networks import load_logits
+from calibkit.results.effects import over_networks
+
+BASE, CE = "temperature_scaling", "cross_entropy"
+NETWORK = "cifar10/resnet20-cross_entropy-s0"
+#: What the five papers propose: name -> (training loss, or None for any; calibrator).
+PROPOSED = {
+    "NC": (None, "neural_clamping"),
+    "CTS": (None, "class_temperature_scaling"),
+    "CLS": (None, "temperature_scaling:class_loss_scaling"),
+    "MbLS": ("mbls", "identity"),
+    "ACLS": ("acls", "identity"),
+}
+
+
+class Share(NamedTuple):
+    """A part of a verdict bar: its class in the style sheet, its name, the answers that it counts."""
+
+    style: str
+    name: str
+    answers: Callable[[str], bool]
+
+
+SHARES = (
+    Share("replayed", "reproduced on the authors' own logits", lambda answer: answer == "reproduced"),
+    Share("same", "same direction", lambda answer: answer == "same direction"),
+    Share("open", "not decided, or not reproduced", lambda answer: answer in ("not decided", "not reproduced")),
+    Share("against", "opposite direction", lambda answer: answer == "opposite direction"),
+    Share("elsewhere", "measured by others", lambda answer: answer.endswith("elsewhere")),
+    Share("stand-in", "by a smaller network", lambda answer: answer.endswith("by a stand-in")),
+    Share("absent", "not run", lambda answer: answer == "not run"),
+)
+
+
+def beside_one_temperature(metric: str) -> dict[str, Estimate]:
+    """What each paper proposes less one temperature on cross-entropy: the mean over all networks that have both."""
+    effects, found = results.load_effects(), {}
+    for name, (loss, method) in PROPOSED.items():
+        rows = effects[(effects["method"] == method) & (effects["base_method"] == BASE) & (effects["metric"] == metric)]
+        of_loss = rows["loss"] == rows["base_loss"] if loss is None else rows["loss"] == loss
+        rows = rows[of_loss & (rows["base_loss"] == CE)] if loss else rows[of_loss]
+        found[f"{name}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = over_networks(rows)
+    return found
+
+
+def opening(figure: Figure) -> None:
+    """A network before and after one temperature; the five proposals against one temperature."""
+    data = load_logits(NETWORK)
+    shown = {"as trained": calibrator("identity"), "with one temperature": TemperatureScaling()}
+    upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
+    for ax, (title, method) in zip(upper.subplots(1, 2, sharey=True), shown.items(), strict=True):
+        plots.reliability_diagram(method.fit(*data.val)(data.test_logits), data.test_labels, ax=ax)
+        ax.set_title(title)
+    axes = lower.subplots(1, 2, sharey=True)
+    for ax, metric, scale in zip(axes, ("ece", "nll"), (100, 1), strict=True):
+        rows = {name: Estimate(*(scale * x for x in e)) for name, e in beside_one_temperature(metric).items()}
+        plots.forest_plot(rows, ax=ax, sort=False, numbers=None)
+        unit = "ECE, points" if metric == "ece" else "NLL, nats"
+        ax.set_xlabel(f"{unit}, less that of one temperature")
+
+
+def svg(draw: Callable[[Figure], None], size: tuple[float, float], alt: str) -> str:
+    """A figure as SVG within HTML, once for light pages and once for dark ones; the theme shows one of the two."""
+    found = []
+    for dark in (False, True):
+        with plots.styled(dark=dark), mpl.rc_context({"svg.hashsalt": f"{alt}{dark}"}):
+            figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
+            draw(figure)
+            figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        text = stream.getvalue()
+        shown = "only-dark" if dark else "only-light"
+        label = f'<svg role="img" aria-label="{escape(alt)}" class="{shown}" '
+        found.append(text[text.index("<svg ") :].replace("<svg ", label, 1))
+    return "".join(found)
+
+
+def bar(counts: pd.Series) -> str:
+    """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
+    total, parts = int(counts["printed"]), []
+    answers = counts.drop("printed")
+    for share in SHARES:
+        number = int(sum(value for answer, value in answers.items() if share.answers(str(answer))))
+        if number:
+            text = f"{number} {share.name}"
+            parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
+    answered = total - int(answers["not run"])
+    replayed = int(answers["reproduced"])
+    words = f"{answered} of {total} printed numbers answered" + (f", {replayed} reproduced" * bool(replayed))
+    return (
+        f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
+    )
+
+
+class Raw(SphinxDirective):
+    """A directive that becomes HTML."""
+
+    optional_arguments = 1
+
+    def html(self) -> str:
+        """What is shown."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """One raw node."""
+        return [nodes.raw("", self.html(), format="html")]
+
+
+class Opening(Raw):
+    """``{opening}``."""
+
+    def html(self) -> str:
+        """The figure, light and dark."""
+        alt = (
+            "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
+            "Below, the five proposals against one temperature: none is lower in both ECE and NLL."
+        )
+        return f'<div class="opening">{svg(opening, (8.0, 6.6), alt)}</div>'
+
+
+class Thumbnail(Raw):
+    """``{thumbnail} PAPER``."""
+
+    def html(self) -> str:
+        """The picture."""
+        return thumbnail(str(check_choice("paper", self.arguments[0], PICTURES)))
+
+
+class VerdictBar(Raw):
+    """``{verdictbar} PAPER``."""
+
+    def html(self) -> str:
+        """The bar."""
+        return bar(results.summary(by=("paper",)).loc[self.arguments[0]])
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directives."""
+    app.add_directive("opening", Opening)
+    app.add_directive("thumbnail", Thumbnail)
+    app.add_directive("verdictbar", VerdictBar)
+    return {"parallel_read_safe": True}
