@@ -47,7 +47,7 @@ class StructuredCalibrator(Calibrator):
         self.weights, self.bias = (columns[0] if self.diagonal else columns[:-1].T).copy(), columns[-1].copy()
 
     def _features(self, logits: Tensor) -> Tensor:
-        """Logarithms of temperature scaling's probabilities, with a share ``smoothing`` of them spread over all classes."""
+        """Log-probabilities of temperature scaling, with a share ``smoothing`` of them spread over all classes."""
         s = self.smoothing
         return (logits / self.temperature).softmax(1).mul_(1 - s).add_(s / logits.shape[1]).log_()
 
