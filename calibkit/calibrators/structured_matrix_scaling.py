@@ -15,9 +15,9 @@ class StructuredMatrixScaling(StructuredCalibrator):
 
     ``StructuredVectorScaling`` with a full matrix: T is fitted alone, then W and b are, from W = I and b = 0. The ridge
     is K - 1 times stronger off the diagonal, where there are K - 1 times as many parameters. With few samples a class
-    it is close to structured vector scaling, with many to matrix scaling of log-probabilities. What a row of logits has
-    in common plays no part; some networks carry information there, which ``MatrixScaling`` and ``MSODIR`` use. The
-    argmax may change: recompute the accuracy.
+    it is close to structured vector scaling, with many to matrix scaling of log-probabilities. A hundred classes with
+    fifty samples each are few: where much can be gained off the diagonal, ``MSODIR``, which chooses its penalty by
+    cross-validation, then gains more. The argmax may change: recompute the accuracy.
 
     Args:
         objective: what is L: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
