@@ -24,6 +24,8 @@ from calibkit.calibrators.ms_odir import MSODIR
 from calibkit.calibrators.neural_clamping import NeuralClamping
 from calibkit.calibrators.pts import PTS
 from calibkit.calibrators.spline import Spline
+from calibkit.calibrators.structured_matrix_scaling import StructuredMatrixScaling
+from calibkit.calibrators.structured_vector_scaling import StructuredVectorScaling
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
 from calibkit.fitting.contract import Calibrator, Fitted
@@ -37,6 +39,8 @@ CALIBRATORS = {
     "matrix_scaling": MatrixScaling,
     "ms_odir": MSODIR,
     "dir_odir": DirODIR,
+    "structured_vector_scaling": StructuredVectorScaling,
+    "structured_matrix_scaling": StructuredMatrixScaling,
     "class_temperature_scaling": ClassTemperatureScaling,
     "ets": ETS,
     "pts": PTS,
@@ -103,6 +107,8 @@ __all__ = [
     "MatrixScaling",
     "NeuralClamping",
     "Spline",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
     "calibrator",

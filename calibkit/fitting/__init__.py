@@ -5,6 +5,7 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
 - ``smooth``: any parameters by L-BFGS, and the fixed point of an adaptive objective,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
+- ``structured``: affine maps of log-probabilities under a penalty set by N and K,
 - ``replay``: the authors' optimisers, step by step; ``scores``: pieces of binning, isotonic regression and splines.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a

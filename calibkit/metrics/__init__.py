@@ -1,7 +1,8 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, and ``calibkit.metrics.streaming`` has the ones that can be summed over batches.
+numbers of a diagram, ``variational_ece`` a lower bound, and ``calibkit.metrics.streaming`` has the ones that can be
+summed over batches.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
@@ -11,11 +12,13 @@ from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
 from calibkit.metrics.smooth import smooth_ece
+from calibkit.metrics.variational import TopLabelError, variational_calibration_error, variational_ece
 
 __all__ = [
     "METRICS",
     "REPORTED",
     "ReliabilityBins",
+    "TopLabelError",
     "accuracy",
     "ace",
     "adaptive_ece",
@@ -34,4 +37,6 @@ __all__ = [
     "reliability_bins",
     "smooth_ece",
     "tace",
+    "variational_calibration_error",
+    "variational_ece",
 ]

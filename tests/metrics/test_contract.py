@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import calibkit.metrics
-from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate, reliability_bins
+from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate, reliability_bins, variational_ece
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.comparison import Comparison
 from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, MassRule, WidthRule
 
-EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins]
+EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins, variational_ece]
 BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name]).parameters]
 GOOD, LABELS = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1])
 NAN = float("nan")
@@ -52,14 +52,14 @@ def test_bad_input_raises(metric, case):
         metric(probs, labels)
 
 
-@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), evaluate, bootstrap, reliability_bins])
+@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), *EVERY[-4:]])
 @pytest.mark.parametrize("n_bins", [0, -1, 2.5, True, "15"])
 def test_bad_n_bins_raises(metric, n_bins):
     with pytest.raises(ValueError, match="^Expected `n_bins` to be an integer >= 1, but got"):
         metric(GOOD, LABELS, n_bins=n_bins)
 
 
-@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), evaluate, bootstrap, reliability_bins])
+@pytest.mark.parametrize("metric", [*(METRICS[name] for name in BINNED), *EVERY[-4:]])
 def test_integers_of_numpy_are_integers(metric):
     """255 is the largest uint8: arithmetic in it would overflow."""
     probs, labels = np.tile(GOOD, (20, 1)), np.tile(LABELS, 20)

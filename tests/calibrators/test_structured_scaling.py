@@ -1,0 +1,239 @@
+"""Structured vector and matrix scaling: their authors' package, an independent optimum, invariances, and corners."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from affine_samples import CORNERS, corner, random_sample
+
+from calibkit import metrics
+from calibkit.calibrators import (
+    MatrixScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+    calibrator,
+)
+from calibkit.objectives import NLL, ClassBalanced, Focal
+
+ROOT = Path(__file__).resolve().parents[1]
+METHODS = {"svs": StructuredVectorScaling, "sms": StructuredMatrixScaling}
+SAMPLES = json.loads((ROOT / "data" / "structured_scaling_oracle.json").read_text())["samples"]
+ORACLE = np.load(ROOT / "data" / "structured_scaling_oracle.npz")
+
+
+def log_softmax(u):
+    return u - np.logaddexp.reduce(u, axis=1, keepdims=True)
+
+
+def features(z, temperature):
+    """ln of the probabilities of temperature scaling and of one more sample of unknown class."""
+    n, k = z.shape
+    return np.log((n * np.exp(log_softmax(np.float64(z) / temperature)) + 1 / k) / (n + 1))
+
+
+def value(weights, bias, f, y, lam=1.0):
+    """The published objective: mean NLL, K / N on scales and biases, K (K - 1) / N off the diagonal."""
+    n, k = f.shape
+    w = np.diag(weights) if weights.ndim == 1 else weights
+    log_p = log_softmax(f @ w.T + bias)
+    own = ((w.diagonal() - 1) ** 2).sum() + (bias**2).sum()
+    off = (w**2).sum() - (w.diagonal() ** 2).sum()
+    return -log_p[np.arange(n), y].mean() + lam * (k / n * own + k * (k - 1) / n * off)
+
+
+# ------------------------------------------------------------------------------------------ the authors' package
+@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_equals_what_the_authors_package_returned(name, key):
+    """As far as its optimiser goes, BFGS in float32 that stops early: ours has the lower objective."""
+    z, y = ORACLE[f"{name}_logits"], ORACLE[f"{name}_labels"].astype(int)
+    theirs = {what: ORACLE[f"{name}_{key}_{what}"] for what in ("probs", "weights", "bias", "temperature")}
+    check_against(METHODS[key]().fit(z, y), z, y, **theirs)
+
+
+@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("seed", [10, 11])
+def test_equals_the_authors_package(key, seed):
+    get_calibrator = pytest.importorskip("probmetrics.calibrators").get_calibrator
+    z, y = random_sample(seed, 500, 6)
+    probs = np.exp(log_softmax(z))
+    theirs = get_calibrator(key).fit(probs, y)
+    weights, bias = (theirs.v_, theirs.b_) if key == "svs" else (theirs.W_[:, :-1], theirs.W_[:, -1])
+    temperature = 1 / theirs.ts_.cal_.invtemp_
+    check_against(METHODS[key]().fit(z, y), z, y, theirs.predict_proba(probs), weights, bias, temperature)
+
+
+def check_against(ours, z, y, probs, weights, bias, temperature):
+    assert ours.temperature == pytest.approx(temperature, rel=1e-6)
+    f = features(z, ours.temperature)
+    lowest = value(ours.weights, ours.bias, f, y)
+    assert lowest <= value(np.float64(weights), np.float64(bias), f, y) <= lowest + 1e-5
+    np.testing.assert_allclose(ours.weights, weights, atol=1e-2)
+    np.testing.assert_allclose(ours(z), probs, atol=1e-3 if weights.ndim == 1 else 5e-3)
+
+
+@pytest.mark.parametrize("name", ["structured_vector_scaling", "structured_matrix_scaling"])
+def test_equals_what_calarena_measured_on_published_logits(name, cifar10):
+    """The NLL and Brier score of its fit by the authors' package, to the digits that its optimiser leaves."""
+    with (ROOT.parent / "book" / "results" / "third_party.csv").open() as table:
+        rows = [row for row in csv.DictReader(table) if row["method"] == name]
+    printed = {
+        row["metric"]: float(row["value"])
+        for row in rows
+        if (row["dataset"], row["model"], row["loss"]) == ("cifar10", "densenet40", "cross_entropy")
+    }
+    test_logits, test_labels = cifar10.logits.test
+    probs = calibrator(name).fit(*cifar10.logits.val)(test_logits)
+    assert metrics.nll(probs, test_labels) == pytest.approx(printed["nll"], abs=3e-5)
+    assert metrics.brier(probs, test_labels) == pytest.approx(printed["brier"], abs=5e-6)
+
+
+# ------------------------------------------------------------------------------------------------- the optimum
+@pytest.mark.parametrize("objective", [NLL(), ClassBalanced(), Focal()], ids=str)
+@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize(("n", "k", "lam"), [(300, 4, 1.0), (60, 12, 1.0), (2000, 3, 0.1)])
+def test_the_gradient_vanishes_at_the_fit(objective, key, n, k, lam):
+    z, y = random_sample(0, n, k)
+    fit = METHODS[key](objective, lam=lam).fit(z, y)
+    assert not fit.fell_back
+    f, labels = torch.from_numpy(features(z, fit.temperature)), torch.from_numpy(y)
+    w, b = (torch.from_numpy(a).requires_grad_() for a in (fit.weights, fit.bias))
+    full = torch.diag(w) if key == "svs" else w
+    ce = torch.nn.functional.cross_entropy(f @ full.T + b, labels, reduction="none")
+    weights = objective.weights(ce.detach(), labels, k)
+    pull = lam * k / n * ((full.diagonal() - 1).square().sum() + b.square().sum())
+    pull = pull + lam * k * (k - 1) / n * (full.square().sum() - full.diagonal().square().sum())
+    total = weights @ objective.transform(ce)[0] / weights.sum() + pull
+    for grad in torch.autograd.grad(total, (w, b)):
+        assert grad.abs().max() < 2e-8
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_equals_scipy(key):
+    optimize = pytest.importorskip("scipy.optimize")
+    z, y = random_sample(1, 250, 3)
+    fit = METHODS[key]().fit(z, y)
+    f, shape = features(z, fit.temperature), fit.weights.shape
+
+    def function(x):
+        return value(x[:-3].reshape(shape), x[-3:], f, y)
+
+    start = np.concatenate([(np.ones(3) if key == "svs" else np.eye(3)).ravel(), np.zeros(3)])
+    best = optimize.minimize(function, start, method="BFGS", options={"gtol": 1e-7}).x
+    np.testing.assert_allclose(np.concatenate([fit.weights.ravel(), fit.bias]), best, atol=1e-5)
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_without_a_penalty_it_is_plain_scaling_of_its_features(key):
+    z, y = random_sample(2, 800, 3)
+    fit = METHODS[key](lam=0.0).fit(z, y)
+    f = features(z, fit.temperature)
+    plain = (VectorScaling if key == "svs" else MatrixScaling)().fit(f, y)
+    np.testing.assert_allclose(fit(z), plain(f), atol=1e-7)
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_a_strong_penalty_is_temperature_scaling_smoothed(key):
+    """One sample that is wrong and sure of it: without smoothing it alone would cost more."""
+    z, y = random_sample(3, 200, 5)
+    z[0], y[0] = 30 * np.eye(5)[1], 4
+    fit, ts = METHODS[key](lam=1e9).fit(z, y), TemperatureScaling().fit(z, y)
+    assert fit.smoothing == 1 / 201 and fit.temperature == ts.temperature and not fit.fell_back
+    np.testing.assert_allclose(fit(z), (200 * ts(z) + 1 / 5) / 201, atol=1e-7)
+
+
+def test_fewer_samples_a_class_pull_harder():
+    """The same rows once and ten times: of the repeated ones the penalty is a tenth."""
+    z, y = random_sample(4, 200, 8)
+    for method in METHODS.values():
+        one, ten = method().fit(z, y), method().fit(np.tile(z, (10, 1)), np.tile(y, 10))
+        eye = np.ones(8) if one.weights.ndim == 1 else np.eye(8)
+        assert np.linalg.norm(one.weights - eye) < np.linalg.norm(ten.weights - eye)
+    off = [np.abs(fit.weights - np.diag(fit.weights.diagonal())).max() for fit in (one, ten)]
+    assert off[0] < off[1]
+
+
+# --------------------------------------------------------------------------------------------- what it is good for
+def test_few_samples_a_class_cost_little():
+    """Ten samples a class where one temperature is all there is to find: the loss on new data."""
+    excess = dict.fromkeys((VectorScaling, *METHODS.values()), 0.0)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        true = 2 * rng.normal(size=(3200, 20))
+        y, z = (true + rng.gumbel(size=true.shape)).argmax(1), 2 * true
+        ts = metrics.nll(TemperatureScaling().fit(z[:200], y[:200])(z[200:]), y[200:])
+        for method in excess:
+            excess[method] += (metrics.nll(method().fit(z[:200], y[:200])(z[200:]), y[200:]) - ts) / 4
+    plain = excess.pop(VectorScaling)
+    assert plain > 0.1
+    assert 0 < excess[StructuredVectorScaling] < 0.2 * plain
+    assert 0 < excess[StructuredMatrixScaling] < 0.4 * plain  # with ten times as many parameters
+
+
+def test_many_samples_a_class_find_what_is_wrong():
+    z, y = random_sample(5, 6000, 4)
+    z = log_softmax(z)  # what these methods see; plain matrix scaling also uses what a row of logits has in common
+    nll = {
+        method: metrics.nll(method().fit(z[:4000], y[:4000])(z[4000:]), y[4000:])
+        for method in (TemperatureScaling, *METHODS.values(), MatrixScaling)
+    }
+    assert nll[StructuredVectorScaling] < nll[TemperatureScaling] - 0.02
+    assert nll[StructuredMatrixScaling] < nll[StructuredVectorScaling] - 0.01
+    gain = {method: nll[TemperatureScaling] - other for method, other in nll.items()}
+    assert gain[StructuredMatrixScaling] > 0.97 * gain[MatrixScaling]
+
+
+# ------------------------------------------------------------------------------------------- invariances, corners
+@pytest.mark.parametrize("key", METHODS)
+def test_invariances(key):
+    z, y = random_sample(6, 300, 4)
+    probs, rng = METHODS[key]().fit(z, y)(z), np.random.default_rng(0)
+    rows, classes = rng.permutation(len(z)), np.array([2, 0, 3, 1])
+    for other in (z + rng.normal(size=(300, 1)), 100 * z):
+        np.testing.assert_allclose(METHODS[key]().fit(other, y)(other), probs, atol=1e-7)
+    np.testing.assert_allclose(METHODS[key]().fit(z[rows], y[rows])(z), probs, atol=1e-7)
+    turned = METHODS[key]().fit(z[:, classes], np.argsort(classes)[y])(z[:, classes])
+    np.testing.assert_allclose(turned, probs[:, classes], atol=1e-7)
+
+
+@pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("case", CORNERS)
+def test_corners(key, case):
+    z, y = corner(case, *random_sample(7, 300, 6))
+    fit = METHODS[key]().fit(z, y)
+    f = features(z, fit.temperature)
+    eye = np.ones(6) if key == "svs" else np.eye(6)
+    assert value(fit.weights, fit.bias, f, y) <= value(eye, np.zeros(6), f, y)
+    probs = fit(1e3 * z)  # further out than anything it was fitted on
+    assert np.isfinite(probs).all() and (probs > 0).all()
+    if case == "missing":  # they had 0 of 300 samples; one of 300 would be 0.003
+        assert 1e-4 < fit(z)[:, 4:].mean(0).min() and fit(z)[:, 4:].mean(0).max() < 0.03
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_where_smoothing_costs_more_than_scaling_gains_it_is_temperature_scaling(key):
+    z = 20 * np.eye(3)[np.arange(60) % 3]
+    y = np.arange(60) % 3
+    with pytest.warns(RuntimeWarning, match="the objective decreases up to the bound"):
+        fit, ts = METHODS[key]().fit(z, y), TemperatureScaling().fit(z, y)
+    assert fit.fell_back and not fit.bias.any()
+    np.testing.assert_array_equal(fit(z), ts(z))
+
+
+@pytest.mark.parametrize("method", METHODS.values())
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"objective": "ece"}, "Expected `objective` to be one of nll, .*, but got 'ece'"),
+        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
+        ({"lam": None}, r"Expected `lam` to be a number in \[0.0, inf\], but got None"),
+    ],
+)
+def test_bad_options(method, options, match):
+    with pytest.raises(ValueError, match=match):
+        method(**options)
