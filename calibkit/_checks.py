@@ -25,6 +25,9 @@ SUM_TOLERANCE = 1e-4
 #: Rows in [0, 1] that sum to 1 within this are probabilities, where logits are wanted.
 PROBS_TOLERANCE = 1e-2
 
+#: More bins than any metric or map can use, and few enough to count with.
+MOST_BINS = 1 << 20
+
 #: Rows that are off by no more were likely rounded: to four digits over 1,000 classes.
 ROUNDED = 0.05
 
@@ -179,6 +182,14 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
     ):
         raise expected(name, f"an integer >= {low}" if high is None else f"an integer in [{low}, {high})", repr(value))
     return int(value)
+
+
+def check_bins(n_bins: object) -> int:
+    """A number of bins, of which there is no use for more than ``MOST_BINS``."""
+    number = check_int("n_bins", n_bins, 1)
+    if number > MOST_BINS:
+        raise expected("n_bins", f"at most {MOST_BINS:,}", number)
+    return number
 
 
 def check_label(name: str, value: object) -> int:

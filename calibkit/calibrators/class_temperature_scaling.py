@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_int, expected
+from calibkit._checks import check_bins, check_int, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
@@ -92,7 +92,7 @@ class ClassTemperatureScaling(Calibrator):
         solver: Solver = "exact",
     ) -> None:
         super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
+        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_bins(n_bins)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
         self.solver = replay.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool) and accuracy_constraint != "running":

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_int
+from calibkit._checks import check_bins
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.scores import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
-
-MOST_BINS = 1 << 20
 
 
 class HistogramBinning(Calibrator):
@@ -50,7 +48,7 @@ class HistogramBinning(Calibrator):
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()
-        self.n_bins = check_int("n_bins", n_bins, 1, MOST_BINS)
+        self.n_bins = check_bins(n_bins)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         n_classes = logits.shape[1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from calibkit._checks import check_int
+from calibkit._checks import check_bins
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator
 from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
@@ -70,7 +70,7 @@ class TemperatureScaling(Calibrator):
         solver: Solver = "exact",
     ) -> None:
         super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_int("n_bins", n_bins, 1)
+        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_bins(n_bins)
         self.solver = replay.check_solver(solver, get(objective))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_choice, check_int
+from calibkit._checks import Array, check_bins, check_choice, check_int
 from calibkit.metrics._sample import Sample
 
 Scheme = Literal["width", "mass"]
@@ -128,7 +128,7 @@ def reliability_bins(
         >>> bins.counts.tolist(), bins.confidence.round(2).tolist(), bins.accuracy.round(2).tolist()
         ([0, 3], [nan, 0.8], [nan, 0.67])
     """
-    n_bins = check_int("n_bins", n_bins, 1)
+    n_bins = check_bins(n_bins)
     check_choice("scheme", scheme, get_args(Scheme))
     sample = Sample.of(probs, labels)
     values, hits = sample.confidence, sample.correct

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_choice, check_int
+from calibkit._checks import Array, check_bins, check_choice
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, mass_bins, width_bins
 from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, peer_error
@@ -44,7 +44,7 @@ def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None
 
     Differs from the paper: Guo et al. leave open where a confidence of 0 or on an edge belongs; sums are in float64.
     """
-    n_bins, sample = check_int("n_bins", n_bins, 1), Sample.of(probs, labels)
+    n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     if like is not None:
         return peer_error(sample, n_bins, WIDTH_RULES[check_choice("like", like, WIDTH_RULES)])
     return bin_sums(width_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
@@ -73,7 +73,7 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
         >>> round(mce(np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]), np.array([0, 1, 1])), 4)
         0.4
     """
-    n_bins = check_int("n_bins", n_bins, 1)
+    n_bins = check_bins(n_bins)
     return mce_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
 
 
@@ -107,7 +107,7 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
     Differs from the papers' code: no sample is dropped (theirs leaves out the smallest confidence and its ties), ties
     are never split, so the order of the rows is of no account, and fewer samples than bins are right.
     """
-    n_bins, sample = check_int("n_bins", n_bins, 1), Sample.of(probs, labels)
+    n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     if like is not None:
         return peer_error(sample, n_bins, MASS_RULES[check_choice("like", like, MASS_RULES)])
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
@@ -147,7 +147,7 @@ def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Differs from the paper: equal-width bins (they use equal mass); a bin with a single sample, whose variance cannot
     be estimated, adds 0, as in their code.
     """
-    n_bins = check_int("n_bins", n_bins, 1)
+    n_bins = check_bins(n_bins)
     return debiased_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_choice, check_int, check_real
+from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, sort_values, width_bins
 
@@ -47,7 +47,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: N
 
     Differs from the paper: nothing; K is the number of columns, also where the last class has no label.
     """
-    n_bins = check_int("n_bins", n_bins, 1)
+    n_bins = check_bins(n_bins)
     check_choice("normalize", normalize, get_args(Normalize))
     sample = Sample.of(probs, labels)
     return classwise_of(width_gaps(sample, n_bins), class_counts(sample), normalize).item()
@@ -83,7 +83,7 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Differs from the paper: equal values stay in one range, and a range weighs what it holds (as in the authors' code),
     so that ties and N not divisible by R are right.
     """
-    return _mass_error(Sample.of(probs, labels), check_int("n_bins", n_bins, 1), 0.0)
+    return _mass_error(Sample.of(probs, labels), check_bins(n_bins), 0.0)
 
 
 def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.01) -> float:
@@ -114,7 +114,7 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.
 
     Differs from the paper: the two refinements of ``ace``.
     """
-    n_bins, threshold = check_int("n_bins", n_bins, 1), check_real("threshold", threshold, 0.0, 1.0)
+    n_bins, threshold = check_bins(n_bins), check_real("threshold", threshold, 0.0, 1.0)
     return _mass_error(Sample.of(probs, labels), n_bins, threshold)
 
 

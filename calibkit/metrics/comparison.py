@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
-from calibkit._checks import Array, check_choice, check_int, expected
+from calibkit._checks import Array, check_bins, check_choice, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names
@@ -93,7 +93,7 @@ class Comparison:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> None:
-        self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_int("n_bins", n_bins, 1)
+        self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_bins(n_bins)
         self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
         self.measured: dict[str, dict[str, Resampled]] = {}
 

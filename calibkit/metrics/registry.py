@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
-from calibkit._checks import Array, check_choice, check_int, expected
+from calibkit._checks import Array, check_bins, check_choice, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
@@ -59,7 +59,7 @@ def evaluate(
         >>> values["accuracy"], round(values["ece"], 2), round(values["nll"], 4)
         (1.0, 0.15, 0.1643)
     """
-    n_bins, names = check_int("n_bins", n_bins, 1), check_names(metrics)
+    n_bins, names = check_bins(n_bins), check_names(metrics)
     return measure(Sample.of(probs, labels), names, n_bins)
 
 

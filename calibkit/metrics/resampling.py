@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_int, check_integers, check_real, expected
+from calibkit._checks import Array, check_bins, check_int, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled
@@ -211,7 +211,7 @@ def resampled(
     n_bins: int,
 ) -> dict[str, Resampled]:
     """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw."""
-    n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_int("n_bins", n_bins, 1)
+    n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     own = isinstance(metrics, Mapping)
     if own and not all(callable(metric) for metric in metrics.values()):

@@ -24,7 +24,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_choice, check_int, check_label, expected
+from calibkit._checks import check_bins, check_choice, check_int, check_label, expected
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 from calibkit.metrics import calibration, classwise, proper
@@ -163,7 +163,7 @@ class Entropy(_Mean):
 class _TopLabel(StreamingMetric):
     def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.n_bins = check_int("n_bins", n_bins, 1)
+        self.n_bins = check_bins(n_bins)
         self.add_sums(**dict.fromkeys(("counts", "confidence", "correct"), (self.n_bins,)))
 
     def add(self, sample: Sample) -> None:
@@ -225,7 +225,7 @@ class ClasswiseECE(StreamingMetric):
     def __init__(self, num_classes: int, n_bins: int = 15, normalize: classwise.Normalize = "n", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_classes = check_int("num_classes", num_classes, 2)
-        self.n_bins = check_int("n_bins", n_bins, 1)
+        self.n_bins = check_bins(n_bins)
         self.normalize = check_choice("normalize", normalize, get_args(classwise.Normalize))
         self.add_sums(gaps=(self.num_classes, self.n_bins), class_counts=(self.num_classes,))
 

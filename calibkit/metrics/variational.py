@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_int, check_integers, check_real, expected
+from calibkit._checks import Array, check_bins, check_integers, check_real, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, mass_edges
 from calibkit.metrics.comparison import Estimate
@@ -92,7 +92,7 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     trees, isotonic regression); over-confident is a confidence that is too large, where theirs, below 1/2, is one that
     is too small; the interval is an addition.
     """
-    n_bins, sample = check_int("n_bins", n_bins, 1), Sample.of(probs, labels)
+    n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     group, confidence, gap = _numbered(groups, sample), sample.confidence, sample.gap
     sign = torch.empty_like(gap)
     for out in _folds(group):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from calibkit._checks import check_int, check_real, expected
+from calibkit._checks import check_bins, check_real, expected
 from calibkit.metrics.binning import width_bins
 
 
@@ -130,7 +130,7 @@ def true_curve(
     """
     if np.ndim(probs) != 2 or np.shape(probs) != np.shape(truth):
         raise expected("truth", f"of shape {np.shape(probs)} like `probs`", f"shape {np.shape(truth)}")
-    check_int("n_bins", n_bins, 1)
+    check_bins(n_bins)
     bins = (n_bins * probs.max(1)).astype(int)
     counts = np.bincount(bins)
     curve = np.bincount(bins, truth[np.arange(len(probs)), probs.argmax(1)]) / np.maximum(counts, 1)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_held_out, check_int
+from calibkit._checks import Array, check_bins, check_held_out
 from calibkit.metrics.binning import width_bins
 from calibkit.objectives.contract import Objective
 
@@ -50,7 +50,7 @@ class ECE(Objective):
     convex: ClassVar[bool] = False
 
     def __post_init__(self):
-        object.__setattr__(self, "n_bins", check_int("n_bins", self.n_bins, 1))
+        object.__setattr__(self, "n_bins", check_bins(self.n_bins))
 
     def value(self, logits: Array, labels: Array) -> float:
         """ECE of these logits as they are, a fraction."""
