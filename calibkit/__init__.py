@@ -23,14 +23,15 @@ _MODULES = ("data", "losses", "metrics", "models", "networks", "notebook", "obje
 _NAMES = {
     "calibkit.calibrators": (
         "CALIBRATORS ETS MSODIR PTS Calibrator ClassTemperatureScaling DirODIR HistogramBinning Identity Isotonic "
-        "MatrixScaling NeuralClamping Spline TemperatureScaling VectorScaling calibrator load_calibrator"
+        "MatrixScaling NeuralClamping Spline StructuredMatrixScaling StructuredVectorScaling TemperatureScaling "
+        "VectorScaling calibrator load_calibrator"
     ),
     "calibkit.data": "DATASETS",
     "calibkit.logits": "Logits",
     "calibkit.losses": "LOSSES",
     "calibkit.metrics": (
         "METRICS accuracy ace adaptive_ece bootstrap brier classwise_ece debiased_ece ece entropy evaluate ks_error "
-        "mce nll reliability_bins smooth_ece tace"
+        "mce nll reliability_bins smooth_ece tace variational_calibration_error variational_ece"
     ),
     "calibkit.metrics.comparison": "Comparison Estimate",
     "calibkit.models": "MODELS",

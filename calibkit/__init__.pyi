@@ -23,6 +23,8 @@ from calibkit.calibrators import Isotonic as Isotonic
 from calibkit.calibrators import MatrixScaling as MatrixScaling
 from calibkit.calibrators import NeuralClamping as NeuralClamping
 from calibkit.calibrators import Spline as Spline
+from calibkit.calibrators import StructuredMatrixScaling as StructuredMatrixScaling
+from calibkit.calibrators import StructuredVectorScaling as StructuredVectorScaling
 from calibkit.calibrators import TemperatureScaling as TemperatureScaling
 from calibkit.calibrators import VectorScaling as VectorScaling
 from calibkit.calibrators import calibrator as calibrator
@@ -47,6 +49,8 @@ from calibkit.metrics import nll as nll
 from calibkit.metrics import reliability_bins as reliability_bins
 from calibkit.metrics import smooth_ece as smooth_ece
 from calibkit.metrics import tace as tace
+from calibkit.metrics import variational_calibration_error as variational_calibration_error
+from calibkit.metrics import variational_ece as variational_ece
 from calibkit.metrics.comparison import Comparison as Comparison
 from calibkit.metrics.comparison import Estimate as Estimate
 from calibkit.models import MODELS as MODELS

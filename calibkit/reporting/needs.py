@@ -35,6 +35,8 @@ NEEDS: dict[str, Need] = {
     "class_temperature_scaling:nll": Need("class temperatures by NLL", lambda k: k, lambda k: 300 * k),
     "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k),
     "vector_scaling": Need("vector scaling", lambda k: 2 * k - 1, lambda k: 300 * k),
+    "structured_vector_scaling": Need("structured vector scaling", lambda k: 2 * k, lambda k: 50 * k),
+    "structured_matrix_scaling": Need("structured matrix scaling", lambda k: k * k + k, lambda k: 100 * k),
     "ms_odir": Need("matrix scaling, ODIR", lambda k: k * k + k, lambda k: 300 * k),
     "dir_odir": Need("Dirichlet calibration, ODIR", lambda k: k * k + k, lambda k: 300 * k),
     "matrix_scaling": Need("matrix scaling", lambda k: k * k + k, lambda k: 3000 * k),
