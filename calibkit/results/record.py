@@ -25,9 +25,11 @@ from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE, comparator
 from calibkit.results.effects import append_effects, load_effects
 from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
 
-#: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data.
-CONTROLS = tuple(
-    f"{name}:class_balanced" for name in ("temperature_scaling", "class_temperature_scaling", "ets", "pts")
+#: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data, and what a
+#: reader would ask for beside the papers' methods.
+CONTROLS = (
+    *(f"{name}:class_balanced" for name in ("temperature_scaling", "class_temperature_scaling", "ets", "pts")),
+    *("structured_vector_scaling", "structured_matrix_scaling", "spline", "histogram_binning", "isotonic"),
 )
 
 
