@@ -134,8 +134,8 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
 
     Differs from ``CalibratedClassifierCV(method="temperature")``: T is the exact optimum, and theirs is as near to it
     as a scalar search comes (relative to T they agree to about 1e-7). They write a binary score as (-s, s), so that for
-    the same probabilities T is ``1 / (2 beta_)`` here. Their default for what is not frozen, ``ensemble=True``, averages
-    one calibrated classifier a fold. Their calibrator takes sample weights, and none of ours does: weights are refused.
+    the same probabilities T is ``1 / (2 beta_)`` here. Unless told otherwise they average one calibrated classifier a
+    fold, ``ensemble=True``. Their calibrator takes sample weights, and none of ours does: weights are refused.
 
     Example:
         >>> from sklearn.datasets import load_iris

@@ -1,7 +1,8 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, and ``calibkit.metrics.streaming`` has the ones that can be summed over batches.
+numbers of a diagram, ``risk_coverage`` those of selective prediction, and ``calibkit.metrics.streaming`` has the ones
+that can be summed over batches.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
@@ -10,6 +11,7 @@ from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
+from calibkit.metrics.selective import aurc, excess_aurc, risk_coverage
 from calibkit.metrics.smooth import smooth_ece
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "accuracy",
     "ace",
     "adaptive_ece",
+    "aurc",
     "bootstrap",
     "bootstrap_difference",
     "bootstrap_values",
@@ -28,10 +31,12 @@ __all__ = [
     "ece",
     "entropy",
     "evaluate",
+    "excess_aurc",
     "ks_error",
     "mce",
     "nll",
     "reliability_bins",
+    "risk_coverage",
     "smooth_ece",
     "tace",
 ]
