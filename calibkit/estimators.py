@@ -106,8 +106,8 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
 
     A binary score s becomes :math:`(-s/2, s/2)`, whose softmax is :math:`\sigma(s)`: at T = 1 a classifier whose score
     is a log-odds, as that of logistic regression or boosting, says what it said. A temperature makes the sigmoid
-    steeper or flatter and leaves its threshold at s = 0; ``vector_scaling`` moves the threshold too, and is Platt
-    scaling.
+    steeper or flatter and leaves its threshold at s = 0; ``vector_scaling`` moves the threshold too, as Platt scaling
+    does.
 
     The calibrator is fitted on scores of samples that the classifier which gave them had not seen: of each fold by a
     copy fitted on the others. Then the classifier is fitted on everything. This is ``ensemble=False`` of
@@ -125,7 +125,8 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         estimator_: the classifier, fitted on everything.
         calibrator_: the fitted ``LogitCalibrator``.
         classes_: (K,) class labels.
-        n_features_in_, feature_names_in_: those of ``estimator_``, where it has them.
+        n_features_in_: number of features of ``estimator_``, where it tells.
+        feature_names_in_: (D,) their names, where ``X`` has some.
 
     Raises:
         ValueError: fewer than two classes; a class with fewer samples than folds; scores that are not one a class, as
@@ -159,7 +160,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
             y: (N,) labels.
             fit_params: for the ``fit`` of the classifier, cut to the samples of a fold where they are one a sample.
         """
-        if fit_params.get("sample_weight") is not None:
+        if fit_params.pop("sample_weight", None) is not None:
             cure = 'fit the classifier with weights, then this with cv="prefit" on samples that count alike'
             raise expected("sample_weight", "None, as calibrators weigh all samples alike", f"weights; {cure}")
         X, y = indexable(X, column_or_1d(y, warn=True))

@@ -104,6 +104,15 @@ def test_temperature_of_a_binary_score_by_hand():
     assert fitted.predict(X).tolist() == ["yes"] * 4 + ["no"] * 4
 
 
+def test_vector_scaling_of_a_binary_score_is_a_logistic_regression_on_it():
+    X, y = classes_apart(2)
+    model = LinearSVC(random_state=0).fit(X, y)
+    s = model.decision_function(X)[:, None]
+    platt = LogisticRegression(C=np.inf, tol=1e-10).fit(s, y)
+    ours = CalibratedClassifier(model, "vector_scaling", cv="prefit").fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), platt.predict_proba(s), atol=1e-6)
+
+
 def test_a_temperature_of_one_leaves_logistic_regression_as_it_is():
     X, y = classes_apart(2)
     model = LogisticRegression().fit(X, y)
@@ -230,6 +239,7 @@ def test_weights_are_refused_and_bagging_resamples_instead():
         (LogitCalibrator("neural_clamping"), {}, "`method` to be a calibrator of logits, .* fitted on images"),
         (LogitCalibrator("platt"), {}, "`calibrator` to be one of identity"),
         (LogitCalibrator(classes=["a", "b"]), {}, r"`classes` to be of shape \(4,\), one a column of X, but got .*2"),
+        (LogitCalibrator(classes=list("abcd")), {}, "`y` to be of labels among the classes, but got .*"),
         (LogitCalibrator(classes=[0, 1, 2, 9]), {}, "`y` to be of labels among the classes, but got .*3"),
         (LogitCalibrator(), {"y": np.arange(300) % 5}, "`y` to be of 4 classes, one a column of X, but got 5$"),
         (LogitCalibrator(), {"y": ["a", "b"] * 150}, "but got 2; name the class of each column in `classes`"),
