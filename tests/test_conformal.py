@@ -152,10 +152,19 @@ def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
 
 
+@pytest.mark.parametrize("score", ["lac", "aps"])
+def test_the_label_at_the_threshold_is_in_its_set(score):
+    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
+    probs, labels = sample(60)
+    assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
+
+
 def test_ties_rank_by_the_number_of_the_class():
     flat, u = torch.full((1, 4), 0.25, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64)
     assert SCORES["aps"](flat, u).tolist() == [[0.0, 0.25, 0.5, 0.75]]
     assert SCORES["randomized_aps"](flat, u).tolist() == [[0.125, 0.375, 0.625, 0.875]]
+    many = SCORES["aps"](torch.full((3, 1024), 2.0**-10, dtype=torch.float64), torch.ones(3, 1))
+    assert many.tolist() == 3 * [[k / 1024 for k in range(1024)]]
 
 
 def test_adaptive_sets_are_never_empty_and_a_thousand_classes_are_fine():

@@ -242,13 +242,14 @@ def test_weights_are_refused_and_bagging_resamples_instead():
         (LogitCalibrator(classes=list("abcd")), {}, "`y` to be of labels among the classes, but got .*"),
         (LogitCalibrator(classes=[0, 1, 2, 9]), {}, "`y` to be of labels among the classes, but got .*3"),
         (LogitCalibrator(), {"y": np.arange(300) % 5}, "`y` to be of 4 classes, one a column of X, but got 5$"),
+        (LogitCalibrator(), {"y": np.arange(300) % 3 - 1}, "but got 3; name the class of each column in `classes`"),
         (LogitCalibrator(), {"y": ["a", "b"] * 150}, "but got 2; name the class of each column in `classes`"),
         (LogitCalibrator(), {"X": np.full((300, 4), 0.25)}, "`logits` to be logits, from before the softmax"),
         (CalibratedClassifier(LogisticRegression()), {"y": np.ones(300)}, "`y` to be of at least 2 classes, but got 1"),
         (
             CalibratedClassifier(LogisticRegression()),
-            {"y": np.r_[np.zeros(297), np.ones(3)]},
-            "`y` to be of 5 samples a class or more, one a fold, but got 3 of",
+            {"y": np.r_[np.zeros(296), np.ones(4)]},
+            "`y` to be of 5 samples a class or more, one a fold, but got 4 of",
         ),
         (
             CalibratedClassifier(SVC(decision_function_shape="ovo")),

@@ -57,6 +57,14 @@ def test_excess_is_over_the_best_order(mixed):
     assert aurc(perfect, wrong.astype(int)) == pytest.approx(best, abs=1e-12)
 
 
+@pytest.mark.parametrize("n", [1, 2, 25, 50, 100])
+def test_no_excess_where_all_errors_are_last(n):
+    sure = np.linspace(1.0, 0.51, n)
+    for errors in range(n + 1):
+        labels = (np.arange(n) >= n - errors).astype(int)
+        assert excess_aurc(np.stack([sure, 1 - sure], axis=1), labels) == pytest.approx(0, abs=1e-12)
+
+
 def test_a_confidence_that_tells_nothing_has_the_error_rate(mixed):
     _, labels = mixed
     flat = np.full((len(labels), 6), 1 / 6)
