@@ -26,7 +26,9 @@ _NAMES = {
         "MatrixScaling NeuralClamping Spline StructuredMatrixScaling StructuredVectorScaling TemperatureScaling "
         "VectorScaling calibrator load_calibrator"
     ),
+    "calibkit.conformal": "ConformalSets",
     "calibkit.data": "DATASETS",
+    "calibkit.estimators": "CalibratedClassifier LogitCalibrator",
     "calibkit.logits": "Logits",
     "calibkit.losses": "LOSSES",
     "calibkit.metrics": (

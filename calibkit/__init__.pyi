@@ -29,7 +29,10 @@ from calibkit.calibrators import TemperatureScaling as TemperatureScaling
 from calibkit.calibrators import VectorScaling as VectorScaling
 from calibkit.calibrators import calibrator as calibrator
 from calibkit.calibrators import load_calibrator as load_calibrator
+from calibkit.conformal import ConformalSets as ConformalSets
 from calibkit.data import DATASETS as DATASETS
+from calibkit.estimators import CalibratedClassifier as CalibratedClassifier
+from calibkit.estimators import LogitCalibrator as LogitCalibrator
 from calibkit.logits import Logits as Logits
 from calibkit.losses import LOSSES as LOSSES
 from calibkit.metrics import METRICS as METRICS

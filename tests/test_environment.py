@@ -156,6 +156,8 @@ def test_core_install_calibrates_and_evaluates(logits):
         ("from calibkit import plots", "matplotlib", "plots"),
         ("import calibkit.metrics.streaming", "torchmetrics", "streaming"),
         ("from calibkit import results", "pandas", "results"),
+        ("from calibkit import LogitCalibrator", "sklearn", "sklearn"),
+        ("from calibkit import read; read('mine.csv', kind='logits')", "pandas", "report"),
         ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),
         ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "train"),
         ("from calibkit import models; models.build('resnet50', 10)", "torchvision", "train"),

@@ -18,7 +18,7 @@ LEVELS = (
     ("objectives",),
     ("fitting", "training"),
     ("calibrators", "networks"),
-    ("plots", "results"),
+    ("conformal", "estimators", "plots", "results"),
     ("reporting",),
     ("notebook",),
     ("_shell", "__main__"),

@@ -1,8 +1,8 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, ``variational_ece`` a lower bound, and ``calibkit.metrics.streaming`` has the ones that can be
-summed over batches.
+numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a lower bound;
+``calibkit.metrics.streaming`` has the metrics that can be summed over batches.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
@@ -11,6 +11,7 @@ from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
+from calibkit.metrics.selective import aurc, excess_aurc, risk_coverage
 from calibkit.metrics.smooth import smooth_ece
 from calibkit.metrics.variational import TopLabelError, variational_calibration_error, variational_ece
 
@@ -22,6 +23,7 @@ __all__ = [
     "accuracy",
     "ace",
     "adaptive_ece",
+    "aurc",
     "bootstrap",
     "bootstrap_difference",
     "bootstrap_values",
@@ -31,10 +33,12 @@ __all__ = [
     "ece",
     "entropy",
     "evaluate",
+    "excess_aurc",
     "ks_error",
     "mce",
     "nll",
     "reliability_bins",
+    "risk_coverage",
     "smooth_ece",
     "tace",
     "variational_calibration_error",

@@ -1,0 +1,246 @@
+"""scikit-learn estimators: every calibrator on logits inside ``clone``, ``Pipeline`` and ``GridSearchCV``.
+
+``LogitCalibrator`` takes logits as its features; ``CalibratedClassifier`` takes what a classifier takes, and wraps one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Self
+
+import numpy as np
+
+from calibkit._checks import expected
+from calibkit._extras import needs
+from calibkit.calibrators import calibrator
+from calibkit.fitting.contract import Calibrator
+
+with needs("sklearn"):
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.model_selection import check_cv, cross_val_predict
+    from sklearn.utils import assert_all_finite, indexable
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+    try:
+        from sklearn.frozen import FrozenEstimator
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn 1.5
+        FrozenEstimator = ()
+
+        def validate_data(estimator, X, y="no_validation", **options):
+            """What became a function in 1.6."""
+            return estimator._validate_data(X, y, **options)
+
+
+#: A probability of 0 has no logarithm: scikit-learn's own calibrator takes the same floor.
+PROBS_FLOOR = 1e-12
+
+
+class _Classifier(ClassifierMixin, BaseEstimator):
+    """``predict`` from ``predict_proba``."""
+
+    def predict(self, X) -> np.ndarray:
+        """The class of the largest probability: (N,)."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+
+class LogitCalibrator(_Classifier):
+    """A calibrator as a scikit-learn classifier whose features are the logits.
+
+    ``fit(X, y)`` on held-out logits (N, K) and their labels, numbers or strings; then ``predict_proba``, ``predict``
+    and ``score``.
+
+    Args:
+        method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
+            Options stand in the key, so that a grid search over them is one over keys.
+        classes: (K,) the class of each column. None (default): the sorted labels where all K occur; else, as some do
+            not, the labels are taken to be column numbers in [0, K).
+
+    Attributes:
+        calibrator_: the fitted calibrator.
+        classes_: (K,) the class of each column.
+        n_features_in_: K.
+        feature_names_in_: (K,) names of the columns, where ``X`` has some.
+
+    Raises:
+        ValueError: no such method, or one that is not fitted on logits; bad ``X``, probabilities among them; labels
+            that are no classes.
+        NotFittedError: use before ``fit``.
+
+    Example:
+        >>> z, y = np.array([[2.0, 0.0]] * 4), ["cat", "cat", "cat", "dog"]
+        >>> fitted = LogitCalibrator("temperature_scaling").fit(z, y)
+        >>> fitted.calibrator_, fitted.predict_proba(z)[0].round(6).tolist(), str(fitted.predict(z)[0])
+        (TemperatureScaling(temperature=1.82), [0.75, 0.25], 'cat')
+    """
+
+    def __init__(self, method: str | Calibrator = "temperature_scaling", *, classes: Iterable | None = None) -> None:
+        self.method, self.classes = method, classes
+
+    def fit(self, X, y) -> Self:
+        """Fit on held-out logits (N, K) and labels (N,); returns self."""
+        made = deepcopy(self.method) if isinstance(self.method, Calibrator) else calibrator(self.method)
+        if not isinstance(made, Calibrator):
+            raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_features=2)
+        check_classification_targets(y)
+        classes = _classes_of(y, X.shape[1]) if self.classes is None else np.asarray(self.classes)
+        if classes.shape != (X.shape[1],):
+            raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
+        self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
+        check_is_fitted(self)
+        return self.calibrator_(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+
+
+class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
+    r"""A classifier with calibrated probabilities, by any method of ``CALIBRATORS``.
+
+    The logits are ``decision_function(X)``, else :math:`\ln \max(p, 10^{-12})` of ``predict_proba(X)``.
+
+    A binary score s becomes :math:`(-s/2, s/2)`, whose softmax is :math:`\sigma(s)`: at T = 1 a classifier whose score
+    is a log-odds, as that of logistic regression or boosting, says what it said. A temperature makes the sigmoid
+    steeper or flatter and leaves its threshold at s = 0; ``vector_scaling`` moves the threshold too, as Platt scaling
+    does.
+
+    The calibrator is fitted on scores of samples that the classifier which gave them had not seen: of each fold by a
+    copy fitted on the others. Then the classifier is fitted on everything. This is ``ensemble=False`` of
+    ``CalibratedClassifierCV``.
+
+    Args:
+        estimator: a classifier with ``decision_function`` or ``predict_proba``.
+        method: of ``LogitCalibrator``.
+        cv: number of folds, a splitter of scikit-learn or pairs of indices; None (default): 5 stratified folds.
+            ``"prefit"``: ``estimator`` is fitted already and stays as it is, and ``fit`` gets held-out samples. A
+            ``FrozenEstimator`` says the same of itself, and does so after ``clone`` too: inside ``GridSearchCV`` it is
+            the one to take.
+
+    Attributes:
+        estimator_: the classifier, fitted on everything.
+        calibrator_: the fitted ``LogitCalibrator``.
+        classes_: (K,) class labels.
+        n_features_in_: number of features of ``estimator_``, where it tells.
+        feature_names_in_: (D,) their names, where ``X`` has some.
+
+    Raises:
+        ValueError: fewer than two classes; a class with fewer samples than folds; scores that are not one a class, as
+            of an SVC that compares pairs; ``sample_weight``.
+        NotFittedError: use before ``fit``; ``"prefit"`` with an estimator that is not fitted.
+
+    Differs from ``CalibratedClassifierCV(method="temperature")``: T is the exact optimum, and theirs is as near to it
+    as a scalar search comes (relative to T they agree to about 1e-7). They write a binary score as (-s, s), so that for
+    the same probabilities T is ``1 / (2 beta_)`` here. Unless told otherwise they average one calibrated classifier a
+    fold, ``ensemble=True``. Their calibrator takes sample weights, and none of ours does: weights are refused.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.svm import LinearSVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> calibrated = CalibratedClassifier(LinearSVC(random_state=0), "vector_scaling").fit(X, y)
+        >>> calibrated.predict_proba(X[:1]).round(2).tolist()
+        [[1.0, 0.0, 0.0]]
+    """
+
+    def __init__(
+        self, estimator, method: str | Calibrator = "temperature_scaling", *, cv: int | str | object | None = None
+    ) -> None:
+        self.estimator, self.method, self.cv = estimator, method, cv
+
+    def fit(self, X, y, **fit_params) -> Self:
+        """Fit the classifier and its calibrator; returns self.
+
+        Args:
+            X: (N, ...) whatever the classifier takes.
+            y: (N,) labels.
+            fit_params: for the ``fit`` of the classifier, cut to the samples of a fold where they are one a sample.
+        """
+        if fit_params.pop("sample_weight", None) is not None:
+            cure = 'fit the classifier with weights, then this with cv="prefit" on samples that count alike'
+            raise expected("sample_weight", "None, as calibrators weigh all samples alike", f"weights; {cure}")
+        X, y = indexable(X, column_or_1d(y, warn=True))
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        if isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit"):
+            check_is_fitted(self.estimator)
+            self.estimator_ = self.estimator
+            scores = self._scores(X)
+        else:
+            classes, counts = np.unique(y, return_counts=True)
+            if len(classes) < 2:
+                raise expected("y", "of at least 2 classes", "1 class" if len(classes) else "none")
+            folds = check_cv(self.cv, y, classifier=True)
+            n_folds = folds.get_n_splits(X, y)
+            if counts.min() < n_folds:
+                got = f"{counts.min()} of {classes[counts.argmin()]!r}"
+                raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
+            out_of_fold = cross_val_predict(
+                clone(self.estimator), X, y, cv=folds, method=_response(self.estimator), params=fit_params
+            )
+            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+            scores = _logits(out_of_fold, self.estimator_)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self.classes_ = np.asarray(self.estimator_.classes_)
+        self.calibrator_ = LogitCalibrator(self.method, classes=self.classes_).fit(scores, y)
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
+        check_is_fitted(self)
+        return self.calibrator_.predict_proba(self._scores(X))
+
+    def _scores(self, X) -> np.ndarray:
+        return _logits(getattr(self.estimator_, _response(self.estimator_))(X), self.estimator_)
+
+    def __sklearn_tags__(self):
+        """Input of the kinds that the classifier takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = self.estimator.__sklearn_tags__().input_tags
+        return tags
+
+
+def _response(estimator) -> str:
+    """The method that gives scores."""
+    for name in ("decision_function", "predict_proba"):
+        if hasattr(estimator, name):
+            return name
+    raise expected("estimator", "a classifier with decision_function or predict_proba", repr(estimator))
+
+
+def _logits(scores: np.ndarray, estimator) -> np.ndarray:
+    """(N, K) logits from what the ``_response`` of a fitted classifier gave."""
+    scores, n_classes = np.asarray(scores, dtype=np.float64), len(estimator.classes_)
+    if _response(estimator) == "predict_proba":
+        scores = np.log(np.maximum(scores, PROBS_FLOOR))
+    elif scores.ndim == 1:
+        scores = np.stack([-scores, scores], axis=1) / 2
+    if scores.shape[1] != n_classes:
+        raise expected("estimator", f"one with {n_classes} scores, one a class", f"{scores.shape[1]} of them")
+    return scores
+
+
+def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
+    """The classes of the columns, from labels that need not name all of them."""
+    seen = np.unique(y)
+    if len(seen) == n_columns:
+        return seen
+    if len(seen) < n_columns and seen.dtype.kind in "iu" and 0 <= seen[0] and seen[-1] < n_columns:
+        return np.arange(n_columns)
+    cure = "; name the class of each column in `classes`" if len(seen) < n_columns else ""
+    raise expected("y", f"of {n_columns} classes, one a column of X", f"{len(seen)}{cure}")
+
+
+def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The column (N,) of each label."""
+    order = np.argsort(classes)
+    columns = order[np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)]
+    if (unknown := classes[columns] != y).any():
+        raise expected("y", "of labels among the classes", repr(y[unknown][0]))
+    return columns

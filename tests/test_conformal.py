@@ -1,0 +1,211 @@
+"""Conformal sets against a slow reading of their definition, MAPIE, and their promise on simulated samples."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from mapie.classification import SplitConformalClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from calibkit.conformal import SCORES, ConformalSets, conformal_quantile, coverage, set_size
+
+
+def sample(n: int, n_classes: int = 6, seed: int = 0, scale: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities that are too sure by a factor of two, and labels of the true ones."""
+    rng = np.random.default_rng(seed)
+    z = scale * rng.normal(size=(n, n_classes))
+    labels = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
+    return torch.from_numpy(z).softmax(1).numpy(), labels
+
+
+def slow_score(p: list[float], k: int, score: str) -> float:
+    """What the docstring says, one class of one sample."""
+    if score == "lac":
+        return 1 - p[k]
+    return sum(p[j] for j in range(len(p)) if p[j] > p[k] or (p[j] == p[k] and j < k))
+
+
+def slow_sets(held_out, labels, probs, alpha: str, score: str) -> list[list[bool]]:
+    numerator, denominator = int(alpha.split(".")[1]), 10 ** len(alpha.split(".")[1])
+    rank = -((len(labels) + 1) * (numerator - denominator) // denominator)  # rounded up, in integers
+    scores = sorted(slow_score(list(p), y, score) for p, y in zip(held_out, labels, strict=True))
+    threshold = scores[rank - 1] if rank <= len(scores) else math.inf
+    return [[slow_score(list(p), k, score) <= threshold + 1e-12 for k in range(len(p))] for p in probs]
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+@pytest.mark.parametrize(("n", "alpha"), [(60, "0.1"), (99, "0.45"), (99, "0.41"), (9, "0.1"), (8, "0.1"), (1, "0.6")])
+def test_sets_are_those_of_the_definition(score, n, alpha):
+    held_out, labels = sample(n)
+    probs, _ = sample(40, seed=1)
+    found = ConformalSets(float(alpha), score=score).fit(held_out, labels)(probs)
+    assert found.tolist() == slow_sets(held_out, labels, probs, alpha, score)
+
+
+def test_too_few_samples_give_everything():
+    probs, labels = sample(8)
+    for score in SCORES:
+        few = ConformalSets(0.1, score=score).fit(probs, labels)
+        assert few.threshold == math.inf and few(probs).all()
+        assert ConformalSets(0.1, score=score).fit(*sample(9)).threshold < math.inf
+    assert not ConformalSets(1.0).fit(probs, labels)(probs).any()
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """The features are the probabilities."""
+
+    def __init__(self, n_classes=6):
+        self.n_classes = n_classes
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(1)
+
+    @property
+    def classes_(self):
+        return np.arange(self.n_classes)
+
+
+def mapie(score: str, alpha: float, held_out, labels, probs, **options) -> tuple[np.ndarray, float]:
+    model = SplitConformalClassifier(
+        Given(), confidence_level=1 - alpha, conformity_score=score, prefit=True, random_state=5
+    ).conformalize(held_out, labels)
+    _, sets = model.predict_set(probs, conformity_score_params=options)
+    return sets[:, :, 0], float(model._mapie_classifier.conformity_score_function_.quantiles_[0])
+
+
+@pytest.mark.filterwarnings("ignore:Estimator does not appear fitted")
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+class TestMapie:
+    """Classes without ties, and levels at which its floats and our fractions have one rank."""
+
+    def test_lac(self, alpha):
+        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
+        sets, threshold = mapie("lac", alpha, held_out, labels, probs)
+        ours = ConformalSets(alpha).fit(held_out, labels)
+        assert ours.threshold == pytest.approx(threshold, abs=1e-12)
+        np.testing.assert_array_equal(ours(probs), sets)
+
+    def test_randomized_aps(self, alpha, monkeypatch):
+        """By the same uniform draws: it starts its generator again for the new samples."""
+        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
+        sets, threshold = mapie("aps", alpha, held_out, labels, probs, include_last_label="randomized")
+        monkeypatch.setattr(np.random, "default_rng", np.random.RandomState)
+        ours = ConformalSets(alpha, score="randomized_aps", seed=5).fit(held_out, labels)
+        assert ours.threshold == pytest.approx(threshold, abs=1e-12)
+        ours._rng = np.random.RandomState(5)
+        np.testing.assert_array_equal(ours(probs), sets)
+
+    def test_aps(self, alpha):
+        """Its sets, which hold the last class, at its threshold, which is of randomised scores and so the larger."""
+        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
+        sets, threshold = mapie("aps", alpha, held_out, labels, probs)
+        ours = ConformalSets(alpha, score="aps").fit(held_out, labels)
+        smaller, ours.threshold = ours(probs), threshold
+        np.testing.assert_array_equal(ours(probs), sets)
+        assert (smaller <= sets).all() and set_size(smaller) < set_size(sets)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_promise_is_kept_by_a_network_that_is_too_sure(score):
+    """Over 2,000 held-out sets of 99: the mean coverage is 1 - alpha where scores do not tie, and never less."""
+    alpha, n = 0.1, 99
+    probs, labels = sample(2000 * (n + 1), 4)
+    u = np.random.default_rng(1).random((len(probs), 1))
+    scores = SCORES[score](torch.from_numpy(probs), torch.from_numpy(u))
+    scores = scores.gather(1, torch.from_numpy(labels)[:, None]).view(2000, n + 1)
+    covered = [s[-1].item() <= conformal_quantile(s[:-1], alpha) for s in scores]
+    error = 3 * math.sqrt(alpha * (1 - alpha) / len(covered))
+    assert abs(np.mean(covered) - (1 - alpha)) < error
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_smaller_alpha_gives_sets_that_hold_the_others(score):
+    (held_out, labels), (probs, _) = sample(300), sample(200, seed=1)
+    sets = [
+        ConformalSets(alpha, score=score).fit(held_out, labels)(probs) for alpha in (0.001, 0.01, 0.1, 0.2, 0.5, 1.0)
+    ]
+    assert all((smaller <= larger).all() for larger, smaller in zip(sets, sets[1:], strict=False))
+    sizes = [set_size(s) for s in sets]
+    assert sizes[0] == 6 and len(set(sizes)) == len(sizes)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
+    (held_out, labels), (probs, _) = sample(300), sample(200, seed=1)
+    held_out, probs = held_out.astype(np.float32), probs.astype(np.float32)
+    want = ConformalSets(score=score).fit(held_out, labels)(probs)
+    assert want.dtype == bool
+    double = ConformalSets(score=score).fit(held_out.astype(float), labels)(probs.astype(float))
+    np.testing.assert_array_equal(double, want)
+    tensors = ConformalSets(score=score).fit(torch.from_numpy(held_out), torch.from_numpy(labels))
+    batches = [tensors(batch) for batch in torch.from_numpy(probs).split(33)]
+    assert all(isinstance(batch, torch.Tensor) for batch in batches)
+    np.testing.assert_array_equal(torch.cat(batches), want)
+    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 6 * 8)
+    np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+def test_the_label_at_the_threshold_is_in_its_set(score):
+    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
+    probs, labels = sample(60)
+    assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
+
+
+def test_ties_rank_by_the_number_of_the_class():
+    flat, u = torch.full((1, 4), 0.25, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64)
+    assert SCORES["aps"](flat, u).tolist() == [[0.0, 0.25, 0.5, 0.75]]
+    assert SCORES["randomized_aps"](flat, u).tolist() == [[0.125, 0.375, 0.625, 0.875]]
+    many = SCORES["aps"](torch.full((3, 1024), 2.0**-10, dtype=torch.float64), torch.ones(3, 1))
+    assert many.tolist() == 3 * [[k / 1024 for k in range(1024)]]
+
+
+def test_adaptive_sets_are_never_empty_and_a_thousand_classes_are_fine():
+    probs, labels = sample(2000, 1000, scale=6.0)
+    for score in SCORES:
+        sets = ConformalSets(0.2, score=score).fit(probs[:1000], labels[:1000])(probs[1000:])
+        assert coverage(sets, labels[1000:]) == pytest.approx(0.8, abs=0.06)
+        assert score != "aps" or sets[np.arange(1000), probs[1000:].argmax(1)].all()
+
+
+def test_coverage_and_size_by_hand():
+    sets = np.array([[True, False, True], [False, False, False]])
+    assert coverage(sets, np.array([2, 1])) == 0.5 and set_size(sets) == 1.0
+    assert coverage(torch.from_numpy(sets), torch.tensor([1, 1])) == 0.0
+
+
+GOOD = sample(20)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ConformalSets(0.0), r"`alpha` to be a number in \(0.0, 1.0\], but got 0.0"),
+        (lambda: ConformalSets(10), r"`alpha` to be a number in \(0.0, 1.0\], but got 10"),
+        (lambda: ConformalSets(score="raps"), "`score` to be one of lac, aps, randomized_aps, but got 'raps'"),
+        (lambda: ConformalSets(seed=-1), "`seed` to be an integer >= 0"),
+        (lambda: ConformalSets().fit(10 * GOOD[0], GOOD[1]), r"`probs` to be in \[0, 1\], but got"),
+        (lambda: ConformalSets().fit(GOOD[0], GOOD[1] + 6), r"`labels` to be in \[0, 6\), but got"),
+        (
+            lambda: ConformalSets().fit(*GOOD)(sample(5, 3)[0]),
+            r"`probs` to be of shape \(N, 6\) as in fit\(\), but got shape \(5, 3\)",
+        ),
+        (lambda: set_size(GOOD[0]), r"`sets` to be bool of shape \(N, K\) with N >= 1, but got dtype torch.float64"),
+        (lambda: coverage(GOOD[0] > 0.1, GOOD[1][:3]), r"`labels` to be of shape \(20,\), one a row"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match="^Expected " + message):
+        call()
+
+
+def test_unfitted_use():
+    with pytest.raises(RuntimeError, match=r"Expected `ConformalSets` to be fitted, but got no call of fit\(\) before"):
+        ConformalSets()(GOOD[0])

@@ -1,0 +1,276 @@
+"""The scikit-learn estimators: its own checks, its own temperature scaling, and a life inside its tools."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from packaging.version import Version
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from calibkit.calibrators import ETS, TemperatureScaling, VectorScaling, calibrator
+from calibkit.estimators import CalibratedClassifier, LogitCalibrator
+from calibkit.metrics import nll
+from calibkit.objectives import Focal
+
+VERSION = Version(sklearn.__version__)
+COLUMNS = "its features are logits, one column a class, and this check has 3 classes in 2 columns, or 2 in 3"
+EXPECTED = {
+    LogitCalibrator: {
+        "check_estimators_overwrite_params": COLUMNS,
+        "check_estimators_fit_returns_self": COLUMNS,
+        "check_readonly_memmap_input": COLUMNS,
+        "check_estimators_nan_inf": COLUMNS,
+        "check_classifiers_classes": COLUMNS,
+        "check_classifiers_train": "it predicts the largest logit, and these features are none: too low an accuracy",
+    },
+    CalibratedClassifier: {},
+}
+SCORED = [LinearSVC(random_state=0), LogisticRegression(), GaussianNB(), RandomForestClassifier(20, random_state=0)]
+
+
+if Version("1.6") <= VERSION:
+    its_checks = parametrize_with_checks(
+        [
+            LogitCalibrator(),
+            *(CalibratedClassifier(model, cv=2) for model in (LogisticRegression(), GaussianNB())),
+        ],
+        expected_failed_checks=lambda estimator: EXPECTED[type(estimator)],
+    )
+else:
+    its_checks = pytest.mark.skip(reason="scikit-learn takes expected failures since 1.6")
+
+
+@pytest.mark.filterwarnings("ignore:the objective decreases up to the bound")  # features without any information
+@its_checks
+def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
+    check(estimator)
+
+
+def classes_apart(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """A fifth of the labels are drawn at random, so that no temperature is 0."""
+    return make_classification(n, 10, n_informative=6, n_classes=n_classes, flip_y=0.2, random_state=0)
+
+
+def logits(n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    true = rng.normal(scale=1.5, size=(n, n_classes))
+    return 2.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
+
+
+@pytest.mark.skipif(Version("1.8") > VERSION, reason='scikit-learn has method="temperature" since 1.8')
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("model", SCORED, ids=lambda model: type(model).__name__)
+def test_is_the_optimum_that_scikit_learn_searches(model, n_classes):
+    """Its search of log T stops within about the root of float64's precision; the loss is flat there."""
+    X, y = classes_apart(n_classes)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    ours = CalibratedClassifier(model, cv=folds).fit(X, y)
+    theirs = CalibratedClassifierCV(model, method="temperature", cv=folds, ensemble=False).fit(X, y)
+    beta = float(theirs.calibrated_classifiers_[0].calibrators[0].beta_)
+    binary_score = n_classes == 2 and hasattr(model, "decision_function")
+    temperature = ours.calibrator_.calibrator_.temperature
+    assert temperature == pytest.approx(1 / beta / (2 if binary_score else 1), rel=1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-7)
+
+
+class Score(ClassifierMixin, BaseEstimator):
+    """The score is the first feature."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+
+def test_temperature_of_a_binary_score_by_hand():
+    """Scores of +3 and -3, right 3 times of 4: sigma(3 / T) = 3/4, hence T = 3 / ln 3."""
+    X, y = np.array([[3.0]] * 4 + [[-3.0]] * 4), np.array(["no", "yes", "yes", "yes"] + ["yes", "no", "no", "no"])
+    fitted = CalibratedClassifier(Score().fit(X, y), cv="prefit").fit(X, y)
+    assert fitted.calibrator_.calibrator_.temperature == pytest.approx(3 / np.log(3), rel=1e-9)
+    np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], [0.75] * 4 + [0.25] * 4, rtol=1e-9)
+    assert fitted.predict(X).tolist() == ["yes"] * 4 + ["no"] * 4
+
+
+def test_vector_scaling_of_a_binary_score_is_a_logistic_regression_on_it():
+    X, y = classes_apart(2)
+    model = LinearSVC(random_state=0).fit(X, y)
+    s = model.decision_function(X)[:, None]
+    platt = LogisticRegression(C=np.inf, tol=1e-10).fit(s, y)
+    ours = CalibratedClassifier(model, "vector_scaling", cv="prefit").fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), platt.predict_proba(s), atol=1e-6)
+
+
+def test_a_temperature_of_one_leaves_logistic_regression_as_it_is():
+    X, y = classes_apart(2)
+    model = LogisticRegression().fit(X, y)
+    kept = CalibratedClassifier(model, "identity", cv="prefit").fit(X, y)
+    np.testing.assert_allclose(kept.predict_proba(X), model.predict_proba(X), atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["temperature_scaling", "vector_scaling", "pts", "spline", "ets", "isotonic"])
+def test_the_order_of_two_classes_is_of_no_account(method):
+    X, y = classes_apart(2, 200)
+    model, mirrored = (LogisticRegression().fit(X, labels) for labels in (y, 1 - y))
+    there = CalibratedClassifier(model, method, cv="prefit").fit(X, y)
+    back = CalibratedClassifier(mirrored, method, cv="prefit").fit(X, 1 - y)
+    np.testing.assert_allclose(back.predict_proba(X)[:, ::-1], there.predict_proba(X), atol=1e-12)
+
+
+def test_each_score_of_the_fit_is_of_a_classifier_that_had_not_seen_the_sample():
+    X, y = classes_apart(3, 240)
+    z = np.empty((len(y), 3))
+    for train, test in StratifiedKFold(5).split(X, y):
+        z[test] = LogisticRegression().fit(X[train], y[train]).decision_function(X[test])
+    fitted = CalibratedClassifier(LogisticRegression(), "ets").fit(X, y)
+    by_hand = calibrator("ets").fit(z, y)(LogisticRegression().fit(X, y).decision_function(X))
+    np.testing.assert_array_equal(fitted.predict_proba(X), by_hand)
+
+
+def test_logits_of_strings_and_of_rare_classes():
+    z, y = logits()
+    want = TemperatureScaling().fit(z, y)(z)
+    names = np.array(["bee", "cat", "dog", "ape"])  # not by the alphabet
+    named = LogitCalibrator(classes=names).fit(z, names[y])
+    np.testing.assert_array_equal(named.predict_proba(z), want)
+    assert named.score(z, names[y]) == np.mean(z.argmax(1) == y)
+    some = y != 3
+    rare = LogitCalibrator().fit(z[some], y[some])
+    assert rare.classes_.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(rare.predict_proba(z), TemperatureScaling().fit(z[some], y[some])(z))
+    from_one = LogitCalibrator().fit(z, y + 1)
+    assert from_one.classes_.tolist() == [1, 2, 3, 4] and from_one.score(z, y + 1) == named.score(z, names[y])
+
+
+def test_a_method_is_a_key_or_a_calibrator_that_stays_unfitted():
+    z, y = logits()
+    given = ETS(Focal(gamma=2.0))
+    by_object, by_key = LogitCalibrator(given).fit(z, y), LogitCalibrator("ets:focal gamma=2").fit(z, y)
+    assert given.n_classes is None and isinstance(by_key.calibrator_, ETS)
+    np.testing.assert_array_equal(by_object.predict_proba(z), by_key.predict_proba(z))
+    assert repr(clone(LogitCalibrator(given)).fit(z, y).calibrator_) == repr(by_key.calibrator_)
+
+
+def test_float32_stays_what_it_is_and_tables_have_names():
+    z, y = logits()
+    z = z.astype(np.float32)
+    table = pd.DataFrame(z, columns=list("abcd"))
+    fitted = LogitCalibrator().fit(table, pd.Series(y))
+    assert fitted.n_features_in_ == 4 and fitted.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(fitted.predict_proba(table), TemperatureScaling().fit(z, y)(z))
+
+
+def test_a_grid_search_over_methods():
+    z, y = logits(600)
+    methods = ["identity", "temperature_scaling", TemperatureScaling(), "ets:focal gamma=2"]
+    search = GridSearchCV(LogitCalibrator(), {"method": methods}, scoring="neg_log_loss", cv=3).fit(z, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[1] == scores[2] == scores.max() > scores[0]
+    whole = search.best_estimator_
+    assert nll(whole.predict_proba(z), y) == pytest.approx(nll(TemperatureScaling().fit(z, y)(z), y), abs=1e-12)
+
+
+def test_in_a_pipeline_on_a_table_with_strings():
+    digits = load_digits(as_frame=True)
+    X, y = digits.data[:900], digits.target[:900].map(lambda k: f"digit {k}")
+    X_fit, X_new, y_fit, y_new = train_test_split(X, y, random_state=0, stratify=y)
+    base = make_pipeline(StandardScaler(), RidgeClassifier())
+    fitted = CalibratedClassifier(base, cv=3).fit(X_fit, y_fit)
+    assert fitted.feature_names_in_.tolist() == list(X.columns) and fitted.n_features_in_ == 64
+    assert fitted.classes_.tolist() == sorted(y.unique())
+    assert fitted.predict(X_new).tolist() == base.fit(X_fit, y_fit).predict(X_new).tolist()  # T keeps the argmax
+    outside = make_pipeline(StandardScaler(), CalibratedClassifier(RidgeClassifier(), cv=3))
+    grid = {"calibratedclassifier__estimator__alpha": [1, 100], "calibratedclassifier__method": ["identity", "ets"]}
+    search = GridSearchCV(outside, grid, scoring="neg_log_loss", cv=3).fit(X_fit, y_fit)
+    assert search.best_params_["calibratedclassifier__method"] == "ets"
+    probs = cross_val_predict(search.best_estimator_, X_new, y_new, cv=3, method="predict_proba")
+    np.testing.assert_allclose(probs.sum(1), 1)
+    assert np.mean(fitted.classes_[probs.argmax(1)] == y_new) > 0.85
+
+
+def test_a_frozen_classifier_is_as_good_as_prefit():
+    frozen = pytest.importorskip("sklearn.frozen")
+    X, y = classes_apart(3)
+    model = LogisticRegression().fit(X[:200], y[:200])
+    given = frozen.FrozenEstimator(model)
+    one, other = CalibratedClassifier(model, cv="prefit"), CalibratedClassifier(given)
+    one, other = one.fit(X[200:], y[200:]), clone(other).fit(X[200:], y[200:])
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    two = y[200:] != 2  # held-out samples need not have all the classes that the classifier knows
+    assert CalibratedClassifier(given).fit(X[200:][two], y[200:][two]).predict_proba(X).shape == (400, 3)
+    search = GridSearchCV(other, {"method": ["identity", "ets"]}, scoring="neg_log_loss", cv=2).fit(X[200:], y[200:])
+    assert search.best_estimator_.estimator_.estimator is model
+
+
+def test_other_arguments_of_fit_reach_the_classifier():
+    class Told(LogisticRegression):
+        def fit(self, X, y, told=None):
+            assert told.shape == y.shape and (told == y).all()
+            return super().fit(X, y)
+
+    X, y = classes_apart(2)
+    CalibratedClassifier(Told(), cv=3).fit(X, y, told=y)
+
+
+def test_weights_are_refused_and_bagging_resamples_instead():
+    X, y = classes_apart(2)
+    want = 'Expected `sample_weight` to be None, .* but got weights; fit the classifier with weights, .* cv="prefit"'
+    with pytest.raises(ValueError, match=want):
+        CalibratedClassifier(LogisticRegression()).fit(X, y, sample_weight=np.ones(len(y)))
+    bag = BaggingClassifier(CalibratedClassifier(LogisticRegression(), cv=2), 2, random_state=0).fit(X, y)
+    assert bag.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("estimator", "change", "message"),
+    [
+        (LogitCalibrator("neural_clamping"), {}, "`method` to be a calibrator of logits, .* fitted on images"),
+        (LogitCalibrator("platt"), {}, "`calibrator` to be one of identity"),
+        (LogitCalibrator(classes=["a", "b"]), {}, r"`classes` to be of shape \(4,\), one a column of X, but got .*2"),
+        (LogitCalibrator(classes=list("abcd")), {}, "`y` to be of labels among the classes, but got .*"),
+        (LogitCalibrator(classes=[0, 1, 2, 9]), {}, "`y` to be of labels among the classes, but got .*3"),
+        (LogitCalibrator(), {"y": np.arange(300) % 5}, "`y` to be of 4 classes, one a column of X, but got 5$"),
+        (LogitCalibrator(), {"y": np.arange(300) % 3 - 1}, "but got 3; name the class of each column in `classes`"),
+        (LogitCalibrator(), {"y": ["a", "b"] * 150}, "but got 2; name the class of each column in `classes`"),
+        (LogitCalibrator(), {"X": np.full((300, 4), 0.25)}, "`logits` to be logits, from before the softmax"),
+        (CalibratedClassifier(LogisticRegression()), {"y": np.ones(300)}, "`y` to be of at least 2 classes, but got 1"),
+        (
+            CalibratedClassifier(LogisticRegression()),
+            {"y": np.r_[np.zeros(296), np.ones(4)]},
+            "`y` to be of 5 samples a class or more, one a fold, but got 4 of",
+        ),
+        (
+            CalibratedClassifier(SVC(decision_function_shape="ovo")),
+            {},
+            "`estimator` to be one with 4 scores, one a class, but got 6 of them",
+        ),
+        (CalibratedClassifier(StandardScaler()), {}, "a classifier with decision_function or predict_proba"),
+        (CalibratedClassifier(LogisticRegression(), "platt"), {}, "`calibrator` to be one of identity"),
+    ],
+)
+def test_bad_input(estimator, change, message):
+    X, y = logits()
+    with pytest.raises(ValueError, match="^Expected .*" + message):
+        estimator.fit(**{"X": X, "y": y, **change})
+
+
+def test_unfitted_use():
+    X, y = logits()
+    for estimator in (LogitCalibrator(VectorScaling()), CalibratedClassifier(GaussianNB())):
+        for use in (estimator.predict, estimator.predict_proba):
+            with pytest.raises(NotFittedError):
+                use(X)
+    with pytest.raises(NotFittedError):
+        CalibratedClassifier(GaussianNB(), cv="prefit").fit(X, y)
