@@ -31,9 +31,9 @@ def class_reliability(
     """Frequency of each class against the probability given to it, the classes of largest error first.
 
     A panel is a reliability diagram of one class: the share of labels k among the samples to which the network gave
-    class k about that probability. The larger a dot, the more samples; the red line is the gap, the grey bar what
-    chance would show if the probabilities were true. The number is the class's part of the class-wise ECE, times K: the
-    class-wise ECE is its mean over the classes.
+    class k about that probability. The larger a dot, the more samples; the vermilion line is the gap, the grey bar what
+    chance would show if the probabilities were true. The number is the error of the class, of which the class-wise ECE
+    is the mean over all K.
 
     Args:
         probs: (N, K) probabilities.

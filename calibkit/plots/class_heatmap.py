@@ -10,11 +10,14 @@ from calibkit._checks import Array, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics._sample import Sample
 from calibkit.plots.classes import chance, class_bins, class_names, worst_classes
-from calibkit.plots.style import BLUE, RED, axes_of, on_paper, paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, on_paper, paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
+
+#: Points at both ends of the scale.
+MOST = 50.0
 
 
 def class_gaps(
@@ -29,9 +32,10 @@ def class_gaps(
 ) -> Axes:
     """Gap of each class in each bin of its probability, the classes of largest error on top.
 
-    Red: the network gives the class more probability than it has (p_k above the frequency of label k), blue: less. A
-    cell is left empty where no sample lies, and where the gap is no larger than chance makes it if the probabilities
-    are true; at a level of 0.95 about one in twenty of those has a colour nevertheless.
+    Vermilion: the network gives the class more probability than it has (p_k above the frequency of label k); blue:
+    less. The scale is the same in every figure, and gaps beyond it have its last colour. A cell without samples is
+    empty; one whose gap is no larger than chance makes it if the probabilities are true has a dot in place of a colour.
+    At a level of 0.95, about one in twenty of those has a colour nevertheless.
 
     Args:
         probs: (N, K) probabilities.
@@ -49,21 +53,20 @@ def class_gaps(
     n_bins, n_classes = check_int("n_bins", n_bins, 1), check_int("n_classes", n_classes, 1)
     names, level = class_names(names, sample.probs.shape[1]), check_real("level", level, 0.0, 0.999999)
     order, _ = worst_classes(sample, n_bins, n_classes)
-    gaps = np.full((len(order), n_bins), np.nan)
-    for row, k in zip(gaps, order, strict=True):
-        bins = class_bins(sample, n_bins, k)
-        gap = bins.confidence - bins.accuracy
-        seen = np.abs(gap) > chance(bins, level)  # False in an empty bin, whose gap is NaN
-        row[seen] = gap[seen]
+    rows = [class_bins(sample, n_bins, k) for k in order]
+    gaps = np.array([bins.confidence - bins.accuracy for bins in rows])  # NaN in an empty bin
+    beyond = np.abs(gaps) > np.array([chance(bins, level) for bins in rows])
     ax = axes_of(ax, (6.0, 0.9 + 0.19 * len(order)))
-    most = np.nanmax(np.abs(gaps), initial=0.05)
-    shown = {"cmap": _diverging(), "vmin": -100 * most, "vmax": 100 * most, "interpolation": "none"}
-    image = ax.imshow(100 * gaps, aspect="auto", extent=(0, 1, len(order) - 0.5, -0.5), **shown)
+    shown = {"cmap": _diverging(), "vmin": -MOST, "vmax": MOST, "interpolation": "none"}
+    extent = (0, 1, len(order) - 0.5, -0.5)
+    image = ax.imshow(np.where(beyond, 100 * gaps, np.nan), aspect="auto", extent=extent, **shown)
+    y, x = np.nonzero(~beyond & np.isfinite(gaps))
+    ax.plot((x + 0.5) / n_bins, y, "o", color=GREY, markersize=1, alpha=0.6)
     ax.set_yticks(range(len(order)), [names[k] for k in order], fontsize=8)
     ax.tick_params(axis="y", length=0)
     ax.grid(False)
-    ax.set(xlabel="probability of the class", xlim=(0, 1))
-    bar = ax.figure.colorbar(image, ax=ax, aspect=30, pad=0.02)
+    ax.set(xlabel="probability of the class", ylabel="class", xlim=(0, 1))
+    bar = ax.figure.colorbar(image, ax=ax, aspect=30, pad=0.02, extend="both")
     bar.set_label("probability less frequency, points")
     bar.outline.set_visible(False)
     return ax
@@ -72,5 +75,4 @@ def class_gaps(
 def _diverging() -> LinearSegmentedColormap:
     """Blue, the paper, red; what is no number is paper too."""
     colors = LinearSegmentedColormap.from_list("gaps", [on_paper(BLUE), paper(), RED])
-    colors.set_bad(paper())
-    return colors
+    return colors.with_extremes(bad=paper())

@@ -31,7 +31,7 @@ def forest_plot(
     sort: bool = True,
     numbers: str | None = "+.2f",
 ) -> Axes:
-    """A dot and its interval a row, the smallest on top; blue lies below the reference, red above, black neither.
+    """A dot and its interval a row, the smallest on top; blue lies below the reference, vermilion above, black neither.
 
     Args:
         rows: name -> estimate; or (name, value, low, high) a row; or a ``Comparison``, of which ``metric`` is drawn, in

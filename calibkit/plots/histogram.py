@@ -7,7 +7,7 @@ import numpy as np
 from calibkit._checks import Array
 from calibkit._extras import needs
 from calibkit.metrics import reliability_bins
-from calibkit.plots.style import BLUE, RED, axes_of, ink, on_paper, paper
+from calibkit.plots.style import BLUE, RED, axes_of, ink, on_paper, paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None,
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
     ax, share = axes_of(ax), bins.counts / bins.counts.sum()
-    bars = {"align": "edge", "color": on_paper(BLUE), "alpha": 0.35, "edgecolor": paper()}
+    bars = {"align": "edge", "color": on_paper(BLUE), "alpha": wash(0.35), "edgecolor": paper()}
     ax.bar(bins.edges[:-1], share, np.diff(bins.edges), **bars)
     for name, value, color in (("mean confidence", bins.confidence, RED), ("accuracy", bins.accuracy, ink())):
         mean = float(np.nansum(share * value))

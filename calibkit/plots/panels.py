@@ -61,7 +61,9 @@ def before_after(
         reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set_title(title)
+        ax.set_title(title.replace("_", " "))
+        if columns > 2:
+            ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.label_outer()
     for ax in panels.flat[len(methods) :]:
         ax.remove()

@@ -8,7 +8,7 @@ from calibkit._checks import Array, check_int, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import Scheme
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -29,8 +29,8 @@ def reliability_diagram(
 ) -> Axes:
     """Accuracy against confidence, by bins of confidence (Guo et al. 2017, Fig. 1), with consistency bars.
 
-    A blue bar is the accuracy in a bin; the red line from it to the diagonal is the gap that ECE averages. The grey bar
-    is the range where the accuracy of a perfectly calibrated network with these confidences would lie
+    A blue bar is the accuracy in a bin; the vermilion line from it to the diagonal is the gap that ECE averages. The
+    grey bar is the range where the accuracy of a perfectly calibrated network with these confidences would lie
     (Bröcker & Smith 2007): a gap inside it is no evidence of miscalibration. The strip on top shows how many samples
     each bin holds.
 
@@ -54,12 +54,12 @@ def reliability_diagram(
     error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=n_bins)
     options = {"n_resamples": n_resamples, "level": level, "seed": seed}
     low, high = consistency_interval(probs, bins, **options) if interval else (None, None)
-    ax, full = axes_of(ax), bins.counts > 0
+    ax, full = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6)), bins.counts > 0
     lower, width = bins.edges[:-1], np.diff(bins.edges)
     blue = on_paper(BLUE)
     ax.bar(
         *(lower[full], bins.accuracy[full], width[full]),
-        **{"align": "edge", "color": blue, "alpha": 0.35, "edgecolor": paper(), "label": "accuracy"},
+        **{"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper(), "label": "accuracy"},
     )
     if interval:
         ax.vlines(
@@ -78,11 +78,11 @@ def reliability_diagram(
 
 
 def _strip(ax: Axes, bins: ReliabilityBins) -> Axes:
-    """The samples of each bin, on top of a diagram; its one tick is the fullest bin."""
+    """The samples of each bin, on top of a diagram; its one tick is how many the fullest bin holds."""
     strip = ax.inset_axes((0, 1.03, 1, 0.13), sharex=ax)
     strip.bar(bins.edges[:-1], bins.counts, np.diff(bins.edges), align="edge", color=GREY, edgecolor=paper())
     most = int(bins.counts.max())
-    strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"{most:,}"])
+    strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"n = {most:,}"])
     strip.tick_params(bottom=False, labelbottom=False, labelsize=8)
     strip.spines["left"].set_visible(False)
     strip.grid(False)

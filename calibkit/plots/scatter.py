@@ -9,10 +9,11 @@ import numpy as np
 from calibkit._checks import Array, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.plots.classes import class_names
-from calibkit.plots.style import BLUE, axes_of, ink, on_paper
+from calibkit.plots.style import BLUE, axes_of, ink, on_paper, paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
+    from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
 
 
@@ -61,16 +62,16 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], s
     """
     ax.figure.draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
-    scale = ax.figure.dpi / 72
+    scale, halo = ax.figure.dpi / 72, [withStroke(linewidth=2, foreground=paper())]
     taken = [Bbox.from_bounds(*(point - 2.5 * scale), 5 * scale, 5 * scale) for point in points]
     frame = ax.get_window_extent()
     for name, at in zip(names, zip(x, y, strict=True), strict=True):
-        text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=size)
+        text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=size, path_effects=halo)
         for right, up, ha, va in _SIDES:
             text.set(position=(right, up), ha=ha, va=va)
             box = text.get_window_extent()
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and box.count_overlaps(taken) == 0:
+            if inside and box.padded(2 * scale, 0).count_overlaps(taken) == 0:
                 taken.append(box)
                 break
         else:
@@ -79,8 +80,8 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], s
 
 #: Offsets in points, and how a name is aligned there: to the right first.
 _SIDES = (
-    (4, 0, "left", "center"),
-    (-4, 0, "right", "center"),
+    (5, 0, "left", "center"),
+    (-5, 0, "right", "center"),
     (0, 4, "center", "bottom"),
     (0, -4, "center", "top"),
     (3, 3, "left", "bottom"),

@@ -9,7 +9,7 @@ from calibkit._checks import Array, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.smooth import GRID, MIN_WIDTH, reflected, smooth_ece
-from calibkit.plots.style import BLUE, GREY, axes_of, ink, on_paper
+from calibkit.plots.style import BLUE, GREY, axes_of, ink, on_paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -32,11 +32,13 @@ def smooth_reliability(
 ) -> Axes:
     r"""Kernel-smoothed accuracy against confidence, with a band from the bootstrap, and where the samples are.
 
-    .. math:: a(t) = \frac{\sum_i K_\sigma(t, \kappa_i) 1[\hat y_i = y_i]}{\sum_i K_\sigma(t, \kappa_i)}
+    .. math:: a(t) = t - \frac{\sum_i K_\sigma(t, \kappa_i) (\kappa_i - 1[\hat y_i = y_i])}
+                              {\sum_i K_\sigma(t, \kappa_i)}
 
     with the confidence kappa and the Gaussian K of standard deviation sigma, reflected at 0 and 1, of ``smooth_ece``
-    (Blasiok & Nakkiran 2024): the area between curve and diagonal, weighted with the density, is the smooth ECE. Below
-    the diagonal the network is over-confident. The band holds 95 % of the resampled curves at each confidence, not all
+    (Blasiok & Nakkiran 2024). It is the gap that is smoothed: a calibrated network lies on the diagonal up to its ends,
+    and the area between curve and diagonal, weighted with the density, is the smooth ECE. Below the diagonal the
+    network is over-confident. The band holds 95 % of the resampled curves at each confidence, not all
     of a curve at once. The curve ends where the kernel sees fewer than ten samples; the grey area is the density.
 
     Args:
@@ -68,12 +70,12 @@ def smooth_reliability(
     tail = (1 - level) / 2
     seen = density * 2 * np.sqrt(np.pi) * width >= FEWEST  # samples of equal weight with the variance of the kernel's
     low, high = np.full((2, POINTS), np.nan)
-    low[seen], high[seen] = np.nanquantile(np.array(curves)[:, seen], (tail, 1 - tail), axis=0)
-    ax, t, color = axes_of(ax), np.linspace(0, 1, POINTS), on_paper(color)
-    ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=0.35, linewidth=0, label="density")
+    low[seen], high[seen] = np.nanquantile(np.array(curves)[:, seen], (tail, 1 - tail), axis=0).clip(0, 1)
+    ax, t, color = axes_of(ax, (3.6, 3.6)), np.linspace(0, 1, POINTS), on_paper(color)
+    ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=wash(0.35), linewidth=0, label="density")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
-    ax.fill_between(t, low, high, color=color, alpha=0.2, linewidth=0, label=f"{100 * level:g} % band")
-    ax.plot(t, np.where(seen, accuracy, np.nan), color=color, label=label)
+    ax.fill_between(t, low, high, color=color, alpha=wash(0.2), linewidth=0, label=f"{100 * level:g} % band")
+    ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=label)
     ax.text(0.97, 0.2, f"smooth ECE {100 * error:.2f} %", transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")
@@ -90,14 +92,16 @@ def smooth_accuracy(counts: np.ndarray, right: np.ndarray, width: float) -> tupl
     """
     nodes = torch.arange(GRID + 1, dtype=torch.float64) / GRID
     damping = torch.exp(-0.5 * (torch.pi * torch.arange(GRID + 1, dtype=torch.float64) * width) ** 2)
-    density, hits = (
-        torch.fft.irfft(torch.fft.rfft(reflected(nodes, torch.as_tensor(mass).double())) * damping, 2 * GRID)
-        for mass in (counts, right)
+    counts, right = (torch.as_tensor(mass).double() for mass in (counts, right))
+    density, gap = (
+        torch.fft.irfft(torch.fft.rfft(reflected(nodes, mass)) * damping, 2 * GRID)
+        for mass in (counts, counts * nodes - right)
     )
     step = GRID // (POINTS - 1)
-    density, hits = (GRID * values[: GRID + 1 : step].numpy() for values in (density, hits))
+    density, gap = (GRID * values[: GRID + 1 : step].numpy() for values in (density, gap))
     floor = 1e-9 * max(density.max(), 1.0)  # below lies the rounding of the transform
-    return density, np.where(density > floor, hits / np.maximum(density, floor), np.nan).clip(0, 1)
+    accuracy = np.linspace(0, 1, POINTS) - gap / np.maximum(density, floor)
+    return density, np.where(density > floor, accuracy, np.nan)
 
 
 def _node_counts(sample: Sample) -> tuple[np.ndarray, np.ndarray]:

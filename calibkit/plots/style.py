@@ -120,6 +120,11 @@ def paper() -> str:
     return to_hex(mpl.rcParams["axes.facecolor"])
 
 
+def wash(alpha: float) -> float:
+    """The opacity of an area: a thin wash of colour is seen on white paper, on dark it takes more."""
+    return min(1.0, 1.7 * alpha) if is_dark() else alpha
+
+
 def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
     """``ax``, or that of a new figure, which a notebook shows by itself."""
     return pyplot.subplots(figsize=figsize)[1] if ax is None else ax

@@ -62,7 +62,7 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
     """Rising temperatures: a row and a name a class; of many classes only dots, from left to right."""
     places, color = np.arange(len(values)), color_of("class_temperature_scaling")
     start = 1.0 if reference is None else reference
-    line = {"color": ink(), "linewidth": 0.8, "linestyle": "--", "label": "one temperature"}
+    line = {"color": ink(), "linewidth": 0.8, "linestyle": "--", "label": f"one temperature, {start:.2f}"}
     if len(values) <= NAMED:
         ax = axes_of(ax, (5.0, 0.8 + 0.2 * len(values)))
         ax.hlines(places, start, values, color=GREY, linewidth=1)
@@ -77,5 +77,6 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
         ax.set(xlabel="classes in the order of their temperatures", ylabel="temperature of the class", xticks=[])
     if reference is not None:
         (ax.axvline if len(values) <= NAMED else ax.axhline)(reference, **line)
-        ax.legend(loc="lower right" if len(values) <= NAMED else "upper left")
+        empty = "lower right" if len(values) <= NAMED or reference > np.median(values) else "upper left"
+        ax.legend(loc=empty)
     return ax
