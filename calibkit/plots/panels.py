@@ -15,7 +15,7 @@ with needs("plots"):
     from matplotlib.figure import Figure
 
 #: Panels a row, and inches a panel: on a page of 7 inches more would be too small to read.
-COLUMNS, SIZE = 3, {1: 3.4, 2: 3.2, 3: 2.35}
+COLUMNS, SIZE = 3, {1: 3.4, 2: 3.2, 3: 2.3}
 
 
 def before_after(
@@ -55,7 +55,7 @@ def before_after(
         reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
     columns = min(len(methods), COLUMNS)
     rows, size = -(-len(methods) // columns), SIZE[columns]
-    fig = fig or pyplot.figure(figsize=(size * columns, (size + 0.4 * counts) * rows + 0.3))
+    fig = fig or pyplot.figure(figsize=(size * columns, (0.85 * size + 0.35 + 0.25 * counts) * rows + 0.3))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, (title, probs) in zip(panels.flat, methods.items(), strict=False):
         reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)

@@ -12,7 +12,7 @@ from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
 from calibkit.plots.looks import color_of
 from calibkit.plots.scatter import class_scatter
-from calibkit.plots.style import GREY, RED, axes_of, ink
+from calibkit.plots.style import GREY, RED, axes_of, ink, paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -78,5 +78,5 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
     if reference is not None:
         (ax.axvline if len(values) <= NAMED else ax.axhline)(reference, **line)
         empty = "lower right" if len(values) <= NAMED or reference > np.median(values) else "upper left"
-        ax.legend(loc=empty)
+        ax.legend(loc=empty, frameon=True, framealpha=1, facecolor=paper(), edgecolor="none")
     return ax
