@@ -48,6 +48,13 @@ def class_reliability(
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins``, ``n_panels`` or ``columns`` < 1, a ``level`` that is not
             between 0 and 1, not K names.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> probs, labels = np.tile([0.7, 0.2, 0.1], (10, 1)), np.repeat([0, 1], 5)
+        >>> figure = class_reliability(probs, labels, names=["cat", "dog", "fox"], fig=Figure())
+        >>> [ax.get_title() for ax in figure.axes]
+        ['dog  30.00 %', 'cat  20.00 %', 'fox  10.00 %']
     """
     sample = Sample.of(probs, labels)
     n_bins, n_panels = check_int("n_bins", n_bins, 1), check_int("n_panels", n_panels, 1)
@@ -55,7 +62,7 @@ def class_reliability(
     order, errors = worst_classes(sample, n_bins, n_panels)
     columns = min(check_int("columns", columns, 1), len(order))
     rows = -(-len(order) // columns)
-    fig = fig or pyplot.figure(figsize=(1.72 * columns, 1.85 * rows + 0.2))
+    fig = fig or pyplot.figure(figsize=(1.72 * columns, 1.85 * rows + 0.2), layout="constrained")
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, k, error in zip(panels.flat, order, errors, strict=False):
         bins = class_bins(sample, n_bins, k)

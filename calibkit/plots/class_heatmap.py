@@ -48,6 +48,15 @@ def class_gaps(
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` or ``n_classes`` < 1, ``level`` not in [0, 1), not K names.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> probs, labels = np.tile([0.7, 0.2, 0.1], (1000, 1)), np.repeat([0, 1], 500)
+        >>> ax = class_gaps(probs, labels, n_bins=5, n_classes=2, ax=Figure().subplots())
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['1', '0']
+        >>> [gap for gap in ax.get_images()[0].get_array().compressed().round(1).tolist()]
+        [-30.0, 20.0]
     """
     sample = Sample.of(probs, labels)
     n_bins, n_classes = check_int("n_bins", n_bins, 1), check_int("n_classes", n_classes, 1)

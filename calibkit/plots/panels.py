@@ -55,7 +55,8 @@ def before_after(
         reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
     columns = min(len(methods), COLUMNS)
     rows, size = -(-len(methods) // columns), SIZE[columns]
-    fig = fig or pyplot.figure(figsize=(size * columns, (0.85 * size + 0.35 + 0.25 * counts) * rows + 0.3))
+    figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
+    fig = fig or pyplot.figure(figsize=figsize, layout="constrained")
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, (title, probs) in zip(panels.flat, methods.items(), strict=False):
         reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
@@ -70,5 +71,5 @@ def before_after(
     for ax in panels.flat[max(len(methods) - columns, 0) : len(methods)]:  # the lowest of each column
         ax.set_xlabel("confidence")
         ax.tick_params(labelbottom=True)
-    fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
+    fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), frameon=False)
     return fig

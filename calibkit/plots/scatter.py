@@ -60,7 +60,7 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], s
 
     A name without such a side is left out: a label that cannot be read helps nobody.
     """
-    ax.figure.draw_without_rendering()  # the layout decides where points and words lie
+    ax.get_figure(root=True).draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
     scale, halo = ax.figure.dpi / 72, [withStroke(linewidth=2, foreground=paper())]
     taken = [Bbox.from_bounds(*(point - 2.5 * scale), 5 * scale, 5 * scale) for point in points]

@@ -33,6 +33,13 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
 
     Raises:
         ValueError: bad probabilities or labels, an empty ``methods``.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+        >>> ax = risk_coverage({"mine": probs}, [0, 0, 1, 0], ax=Figure().subplots())
+        >>> ax.lines[0].get_ydata().round(1).tolist()
+        [0.0, 0.0, 33.3, 25.0]
     """
     if isinstance(methods, Mapping) and not methods:
         raise expected("methods", "at least one name with its probabilities", "none")

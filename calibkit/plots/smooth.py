@@ -55,6 +55,13 @@ def smooth_reliability(
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``width`` not in [0.001, 1], ``n_resamples`` < 1, ``level`` not in
             [0, 1].
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> probs, labels = np.tile([0.9, 0.1], (400, 1)), np.repeat([0, 1], 200)
+        >>> ax = smooth_reliability(probs, labels, ax=Figure().subplots())
+        >>> ax.texts[0].get_text()
+        'smooth ECE 40.00 %'
     """
     sample = Sample.of(probs, labels)
     error = smooth_ece(sample, None)

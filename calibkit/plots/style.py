@@ -127,4 +127,4 @@ def wash(alpha: float) -> float:
 
 def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
     """``ax``, or that of a new figure, which a notebook shows by itself."""
-    return pyplot.subplots(figsize=figsize)[1] if ax is None else ax
+    return pyplot.subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax

@@ -12,7 +12,7 @@ from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
 from calibkit.plots.looks import color_of
 from calibkit.plots.scatter import class_scatter
-from calibkit.plots.style import GREY, RED, axes_of, ink, paper
+from calibkit.plots.style import GREY, RED, axes_of, ink
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -43,13 +43,19 @@ def class_temperatures(
     Raises:
         ValueError: no vector of temperatures, arrays of different lengths.
         RuntimeError: a calibrator that is not fitted.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> ax = class_temperatures([1.5, 1.0, 2.0], names=["cat", "dog", "fox"], ax=Figure().subplots())
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['dog', 'cat', 'fox']
     """
     if isinstance(temperatures, ClassTemperatureScaling):
         temperatures.check_fitted()
         temperatures = temperatures.temperatures
     if class_accuracy is not None:
         ax = class_scatter(class_accuracy, temperatures, ax=ax, names=names, reference=reference, color=RED)
-        ax.set_ylabel("temperature of the class")
+        ax.set_ylabel(_said(reference, "\n"))
         return ax
     values = to_tensor("temperatures", temperatures).cpu().numpy()
     if values.ndim != 1:
@@ -62,21 +68,26 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
     """Rising temperatures: a row and a name a class; of many classes only dots, from left to right."""
     places, color = np.arange(len(values)), color_of("class_temperature_scaling")
     start = 1.0 if reference is None else reference
-    line = {"color": ink(), "linewidth": 0.8, "linestyle": "--", "label": f"one temperature, {start:.2f}"}
     if len(values) <= NAMED:
         ax = axes_of(ax, (5.0, 0.8 + 0.2 * len(values)))
+        line = ax.axvline
         ax.hlines(places, start, values, color=GREY, linewidth=1)
         ax.plot(values, places, "o", color=color)
         ax.set_yticks(places, names)
-        ax.set_xlabel("temperature of the class")
+        ax.set_xlabel(_said(reference, "; "))
         ax.grid(axis="y", visible=False)
     else:
         ax = axes_of(ax)
+        line = ax.axhline
         ax.vlines(places, start, values, color=GREY, linewidth=0.5)
         ax.plot(places, values, "o", color=color, markersize=2.5)
-        ax.set(xlabel="classes in the order of their temperatures", ylabel="temperature of the class", xticks=[])
+        ax.set(xlabel="classes in the order of their temperatures", ylabel=_said(reference, "\n"), xticks=[])
     if reference is not None:
-        (ax.axvline if len(values) <= NAMED else ax.axhline)(reference, **line)
-        empty = "lower right" if len(values) <= NAMED or reference > np.median(values) else "upper left"
-        ax.legend(loc=empty, frameon=True, framealpha=1, facecolor=paper(), edgecolor="none")
+        line(reference, color=ink(), linewidth=0.8, linestyle="--")
     return ax
+
+
+def _said(reference: float | None, between: str) -> str:
+    """What an axis says of its values, and of the line across."""
+    line = "" if reference is None else f"{between}dashed: one temperature, {reference:.2f}"
+    return f"temperature of the class{line}"

@@ -65,6 +65,16 @@ def test_figures_are_those_given_or_new_ones(name):
     assert IN_FIGURE[name](fig=given) is given and len(given.axes) == len(made.axes)
 
 
+@pytest.mark.parametrize("name", [*IN_AXES, *IN_FIGURE])
+def test_part_of_a_figure_will_do(name):
+    """A subfigure, without pyplot."""
+    whole = Figure(layout="constrained")
+    left, right = whole.subfigures(1, 2)
+    drawn = IN_AXES[name](ax=left.subplots()) if name in IN_AXES else IN_FIGURE[name](fig=left)
+    whole.draw_without_rendering()
+    assert left.axes and not right.axes and drawn in (left, *left.axes)
+
+
 @pytest.mark.parametrize("draw", [*OF_PROBS.values(), plots.class_reliability])
 def test_bad_input_is_refused_before_a_figure_is_made(draw):
     figures = plt.get_fignums()
