@@ -55,7 +55,7 @@ def smooth_ece(probs: Array, labels: Array) -> float:
 
 def smooth_error(confidence: Tensor, residual: Tensor) -> float:
     """SmECE of residuals (N,), already divided by N, at (N,) confidences."""
-    spectrum = torch.fft.rfft(_reflected(confidence.double().clamp(max=1.0), residual))
+    spectrum = torch.fft.rfft(reflected(confidence.double().clamp(max=1.0), residual))
     frequency = torch.pi * torch.arange(GRID + 1, dtype=torch.float64, device=spectrum.device)
 
     def error(width: float) -> float:
@@ -73,7 +73,7 @@ def smooth_error(confidence: Tensor, residual: Tensor) -> float:
     return error((low + high) / 2.0)
 
 
-def _reflected(position: Tensor, mass: Tensor) -> Tensor:
+def reflected(position: Tensor, mass: Tensor) -> Tensor:
     """Mass at positions in [0, 1], shared between the two nearest of GRID + 1 nodes, and mirrored: (2 GRID,).
 
     On the circle of length 2 each point has two images, x and -x; at 0 and 1 they coincide.

@@ -56,7 +56,7 @@ def reliability_row(
     below = axes[1] if histogram else [None] * len(samples)
     for i, (title, (probs, labels)) in enumerate(samples.items()):
         ax = axes.flat[i]
-        plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, interval=interval)
+        plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, counts=False, interval=interval)
         if curves and title in curves:
             ax.plot(*curves[title], color=plots.GREEN, linewidth=2, label="truth")
         handles = ax.get_legend_handles_labels()

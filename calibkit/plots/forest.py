@@ -1,0 +1,114 @@
+"""Forest plot: one row a method, its estimate with its interval, and the numbers beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from calibkit._checks import Array, expected
+from calibkit._extras import needs
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
+
+with needs("plots"):
+    from matplotlib.axes import Axes
+
+#: Metrics that are no fractions, and so not shown in percent.
+NATS = ("nll", "entropy")
+
+
+def forest_plot(
+    rows: Comparison | Mapping[str, Estimate] | Iterable[tuple[str, float, float, float]],
+    points: Mapping[str, Array] | None = None,
+    *,
+    ax: Axes | None = None,
+    metric: str | None = None,
+    base: str | None = None,
+    reference: float | None = 0.0,
+    linear: float | None = None,
+    sort: bool = True,
+    numbers: str | None = "+.2f",
+) -> Axes:
+    """A dot and its interval a row, the smallest on top; blue lies below the reference, vermilion above, black neither.
+
+    Args:
+        rows: name -> estimate; or (name, value, low, high) a row; or a ``Comparison``, of which ``metric`` is drawn, in
+            percent where it is a fraction.
+        points: name -> the values that the estimate is the mean of, small grey dots.
+        ax: Axes to draw into; a new one if None.
+        metric: of a ``Comparison``; its last one if None.
+        base: of a ``Comparison``: the method from which the others are to differ; None draws each by itself.
+        reference: a vertical line; None draws all rows in black.
+        linear: the axis is linear to both sides of 0 as far as that, logarithmic beyond; None: linear.
+        sort: by value; else in the given order.
+        numbers: format of the numbers on the right, each value with its interval; None leaves them out.
+
+    Raises:
+        ValueError: no rows, a metric that was not measured, a base that was not added.
+
+    Example:
+        >>> ax = forest_plot({"a": Estimate(1, -1, 3), "b": Estimate(-2, -3, -1)}, {"b": [-1, -3]})
+        >>> [text.get_text() for text in ax.get_yticklabels()], len(ax.lines)
+        (['b', 'a'], 6)
+        >>> ax.texts[0].get_text()
+        '−2.00 [−3.00, −1.00]'
+    """
+    title = ""
+    if isinstance(rows, Comparison):
+        metric = rows.metrics[-1] if metric is None else metric
+        rows, title = _of_comparison(rows, metric, base)
+        if base is None:
+            reference, numbers = None, numbers and numbers.replace("+", "")
+    elif not isinstance(rows, Mapping):
+        rows = {name: Estimate(*interval) for name, *interval in rows}
+    if not rows:
+        raise expected("rows", "at least one estimate", "none")
+    if sort:
+        rows = dict(sorted(rows.items(), key=lambda row: row[1][0]))
+    ax = axes_of(ax, (6.5, 0.7 + 0.24 * len(rows)))
+    if reference is not None:
+        ax.axvline(reference, color=ink(), linewidth=0.8)
+    below, above, neither = on_paper(BLUE), RED, ink()
+    for y, (name, (value, low, high)) in enumerate(rows.items()):
+        if points is not None and name in points:
+            x = np.asarray(points[name], float)
+            ax.plot(x, np.full(len(x), y + 0.22), "o", color=GREY, markersize=2.5, alpha=0.7)
+        side = reference is not None and (high < reference) - (low > reference)
+        color = {1: below, -1: above, 0: neither}[side]
+        ax.plot([low, high], [y, y], color=color, linewidth=2.2, solid_capstyle="butt")
+        ax.plot([value], [y], "o", color=color, markersize=5)
+    if numbers is not None:
+        _write(ax, rows.values(), numbers)
+    ax.set_yticks(range(len(rows)), [name.replace("_", " ") for name in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel(title)
+    if linear is not None:
+        ax.set_xscale("symlog", linthresh=linear, linscale=1.2)
+    return ax
+
+
+def _of_comparison(methods: Comparison, metric: str, base: str | None) -> tuple[dict[str, Estimate], str]:
+    """Estimates of a metric by method, and what the axis says of them."""
+    if base is None:
+        found = {name: methods.of(name, metric) for name in methods}
+    else:
+        found = {name: methods.difference(name, base, metric) for name in methods if name != base}
+    title = metric.replace("_", " ") if len(metric) > 4 else metric.upper()
+    title = re.sub("ece$", "ECE", title)
+    unit = "nats" if metric in NATS else "%" if base is None else "points"
+    if metric not in NATS:
+        found = {name: estimate.percent for name, estimate in found.items()}
+    return found, f"{title}{f' less that of {base}'.replace('_', ' ') if base else ''}, {unit}"
+
+
+def _write(ax: Axes, estimates: Iterable[Estimate], spec: str) -> None:
+    """The numbers of each row to the right of the axes, in columns."""
+    texts = [[format(x, spec).replace("-", "−") for x in estimate] for estimate in estimates]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    style = {"family": "DejaVu Sans Mono", "fontsize": 8, "va": "center", "transform": ax.get_yaxis_transform()}
+    for y, row in enumerate(texts):
+        value, low, high = (text.rjust(width) for text, width in zip(row, widths, strict=True))
+        ax.text(1.02, y, f"{value} [{low}, {high}]", **style)

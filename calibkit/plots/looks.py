@@ -1,0 +1,91 @@
+"""Which method has which colour, in every figure.
+
+A colour stands for a kind of method, the dash and the marker for the method: solid with a dot comes first in its kind.
+
+=======  ==============================================  ==========================================
+colour   calibrators                                     losses
+=======  ==============================================  ==========================================
+grey     none: the network as it is
+black                                                    proper scores: cross-entropy, Brier
+blue     one temperature: TS, ETS, PTS                   ACLS
+red      a temperature a class: CTS                      logit margin: MbLS
+green    a vector: VS                                    smoothed labels
+orange   a matrix: MS, MS-ODIR, Dir-ODIR                 focal, FLSD
+purple   bins and curves: isotonic, histogram, spline    entropy and its kind: ECP, CPC
+sky      Neural Clamping                                 calibration errors: MMCE, MDCA, CRL
+=======  ==============================================  ==========================================
+
+A calibrator and a loss may share a look; two calibrators, or two losses, never do.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from calibkit.keys import Key
+from calibkit.plots.style import BLACK, BLUE, COLORS, GREEN, GREY, ORANGE, PURPLE, RED, SKY, on_paper
+
+#: The members of a kind, in their order.
+DASHES, MARKERS = ("-", "--", ":"), ("o", "s", "^")
+
+_KINDS = (
+    (GREY, ("identity",)),
+    (BLUE, ("temperature_scaling", "ets", "pts")),
+    (RED, ("class_temperature_scaling",)),
+    (GREEN, ("vector_scaling",)),
+    (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir")),
+    (PURPLE, ("isotonic", "histogram_binning", "spline")),
+    (SKY, ("neural_clamping",)),
+    (BLACK, ("cross_entropy", "brier")),
+    (BLUE, ("acls",)),
+    (RED, ("mbls",)),
+    (GREEN, ("label_smoothing",)),
+    (ORANGE, ("focal", "flsd")),
+    (PURPLE, ("ecp", "cpc")),
+    (SKY, ("mmce", "mdca", "crl")),
+)
+LOOKS = {
+    name: (color, dash, marker)
+    for color, names in _KINDS
+    for name, dash, marker in zip(names, DASHES, MARKERS, strict=False)
+}
+
+
+def look_of(name: str) -> dict[str, str]:
+    """``color``, ``linestyle`` and ``marker`` of a method: keywords of ``ax.plot``, the same in every figure.
+
+    Args:
+        name: key of a calibrator or a loss; its options and its objective do not change the look. Any other name gets a
+            look that hangs on nothing but the name; two such names may share one.
+
+    Example:
+        >>> look_of("mbls margin=8")
+        {'color': '#D55E00', 'linestyle': '-', 'marker': 'o'}
+        >>> look_of("my method") == look_of("my method")
+        True
+    """
+    color, linestyle, marker = LOOKS.get(_registry_name(name)) or _other(name)
+    return {"color": on_paper(color), "linestyle": linestyle, "marker": marker}
+
+
+def color_of(name: str) -> str:
+    """The colour of a method, that of :func:`look_of`.
+
+    Example:
+        >>> color_of("temperature_scaling") == BLUE
+        True
+    """
+    return look_of(name)["color"]
+
+
+def _registry_name(name: str) -> str:
+    try:
+        return Key.parse(name).name
+    except ValueError:
+        return name
+
+
+def _other(name: str) -> tuple[str, str, str]:
+    """By a checksum, for ``hash`` of a text is another in each process."""
+    rest, color = divmod(zlib.crc32(name.encode()), len(COLORS))
+    return COLORS[color], DASHES[rest % 3], "DvPX"[rest // 3 % 4]

@@ -1,0 +1,122 @@
+"""Reliability diagram: accuracy against confidence, in bins, with what chance would show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibkit._checks import Array, check_int, scan_probs
+from calibkit._extras import needs
+from calibkit.metrics import ReliabilityBins, adaptive_ece, ece, reliability_bins
+from calibkit.metrics.binning import Scheme
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
+
+with needs("plots"):
+    from matplotlib.axes import Axes
+
+
+def reliability_diagram(
+    probs: Array,
+    labels: Array,
+    *,
+    ax: Axes | None = None,
+    n_bins: int = 15,
+    scheme: Scheme = "width",
+    counts: bool = True,
+    interval: bool = True,
+    n_resamples: int = 200,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Axes:
+    """Accuracy against confidence, by bins of confidence (Guo et al. 2017, Fig. 1), with consistency bars.
+
+    A blue bar is the accuracy in a bin; the vermilion line from it to the diagonal is the gap that ECE averages. The
+    grey bar is the range where the accuracy of a perfectly calibrated network with these confidences would lie
+    (Bröcker & Smith 2007): a gap inside it is no evidence of miscalibration. The strip on top shows how many samples
+    each bin holds.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        ax: Axes to draw into; a new one if None.
+        n_bins: number of bins; 15 as in Guo et al.
+        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``,
+            which are narrow where the samples are. The error that is written goes with it.
+        counts: whether to draw the strip.
+        interval: whether to draw the consistency bars.
+        n_resamples: resamples behind them.
+        level: their coverage.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme.
+    """
+    bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
+    error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=n_bins)
+    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
+    low, high = consistency_interval(probs, bins, **options) if interval else (None, None)
+    ax, full = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6)), bins.counts > 0
+    lower, width = bins.edges[:-1], np.diff(bins.edges)
+    blue = on_paper(BLUE)
+    ax.bar(
+        *(lower[full], bins.accuracy[full], width[full]),
+        **{"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper(), "label": "accuracy"},
+    )
+    if interval:
+        ax.vlines(
+            bins.confidence[full], low[full], high[full], color=GREY, linewidth=5, alpha=0.6, label="if calibrated"
+        )
+    ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
+    ax.vlines(bins.confidence[full], bins.accuracy[full], bins.confidence[full], color=RED, linewidth=1.2, label="gap")
+    ax.plot(bins.confidence[full], bins.accuracy[full], "o", color=blue, markersize=3.5)
+    name = "ECE" if scheme == "width" else "AECE"
+    ax.text(0.97, 0.05, f"{name} {100 * error:.2f} %", transform=ax.transAxes, ha="right")
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    ax.legend(loc="upper left")
+    if counts:
+        _strip(ax, bins)
+    return ax
+
+
+def _strip(ax: Axes, bins: ReliabilityBins) -> Axes:
+    """The samples of each bin, on top of a diagram; its one tick is how many the fullest bin holds."""
+    strip = ax.inset_axes((0, 1.03, 1, 0.13), sharex=ax)
+    strip.bar(bins.edges[:-1], bins.counts, np.diff(bins.edges), align="edge", color=GREY, edgecolor=paper())
+    most = int(bins.counts.max())
+    strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"n = {most:,}"])
+    strip.tick_params(bottom=False, labelbottom=False, labelsize=8)
+    strip.spines["left"].set_visible(False)
+    strip.grid(False)
+    return strip
+
+
+def consistency_interval(
+    probs: Array, bins: ReliabilityBins, *, n_resamples: int = 200, level: float = 0.95, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper accuracy (n_bins,) that a calibrated network would show in each bin; NaN in an empty one.
+
+    The confidences are kept and the correctness of each sample drawn with its confidence as probability.
+
+    Args:
+        probs: (N, K) probabilities.
+        bins: of the top label of ``probs``, by either scheme.
+        n_resamples: resamples.
+        level: coverage.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: bad ``probs``, ``n_resamples`` < 1.
+    """
+    n_resamples = check_int("n_resamples", n_resamples, 1)
+    confidence = scan_probs(probs)[1].cpu().numpy()
+    n_bins = len(bins.counts)
+    index = np.searchsorted(bins.edges[1:-1], confidence, side="left")
+    rng = np.random.default_rng(seed)
+    accuracy = np.full((n_resamples, n_bins), np.nan)
+    full = bins.counts > 0
+    for row in accuracy:
+        correct = np.bincount(index, weights=rng.random(len(confidence)) < confidence, minlength=n_bins)
+        row[full] = correct[full] / bins.counts[full]
+    tail = (1 - level) / 2
+    low, high = np.full(n_bins, np.nan), np.full(n_bins, np.nan)
+    low[full], high[full] = np.quantile(accuracy[:, full], (tail, 1 - tail), axis=0)
+    return low, high

@@ -1,0 +1,130 @@
+"""One look for every figure, on white paper and on dark: colours, matplotlib's defaults, and what a drawing takes from
+them.
+
+Colours are those of Okabe and Ito, told apart by every kind of colour vision and in print. A picture is dark where the
+paper is, whoever made it so: ``use_style(dark=True)``, ``styled`` or a style of matplotlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from calibkit._extras import needs
+
+with needs("plots"):
+    import matplotlib as mpl
+    from matplotlib import pyplot
+    from matplotlib.axes import Axes
+    from matplotlib.colors import to_hex, to_rgb
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#000000 #E69F00 #56B4E9 #009E73 #F0E442 #0072B2 #D55E00 #CC79A7".split()
+)
+GREY = "#999999"
+COLORS = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
+
+#: On dark paper the two darkest colours are lighter; the others have contrast enough on both.
+ON_DARK = {BLACK: "#E8E8E8", BLUE: "#3D7FFF"}
+
+STYLE = {
+    "figure.dpi": 100,
+    "savefig.dpi": 100,
+    "figure.figsize": (5.0, 3.2),
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure everywhere
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+    "svg.hashsalt": "calibkit",
+}
+
+
+def _paper(paper: str, ink: str, grid: str, colors: tuple[str, ...]) -> dict[str, object]:
+    """What of matplotlib's defaults depends on the paper."""
+    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    papered = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+    return {
+        "axes.prop_cycle": mpl.cycler(color=colors),
+        "grid.color": grid,
+        **dict.fromkeys(inked, ink),
+        **dict.fromkeys(papered, paper),
+    }
+
+
+LIGHT = _paper("#FFFFFF", BLACK, "#E6E6E6", COLORS)
+DARK = _paper("#121212", ON_DARK[BLACK], "#333333", tuple(ON_DARK.get(color, color) for color in COLORS))
+
+
+def use_style(*, dark: bool = False) -> None:
+    """Set matplotlib's defaults to the book's; call once, after the parameters of a notebook.
+
+    Args:
+        dark: light ink on the paper of the book's dark mode, ``#121212``.
+
+    Example:
+        >>> with mpl.rc_context():
+        ...     use_style(dark=True)
+        ...     mpl.rcParams["figure.facecolor"]
+        '#121212'
+    """
+    mpl.rcParams.update(STYLE | (DARK if dark else LIGHT))
+
+
+@contextmanager
+def styled(*, dark: bool = False) -> Iterator[None]:
+    """:func:`use_style` for one picture: draw it and save it inside, as an SVG or whatever ``savefig`` writes.
+
+    Example:
+        >>> with styled(dark=True):
+        ...     is_dark()
+        True
+        >>> is_dark()
+        False
+    """
+    with mpl.rc_context():
+        use_style(dark=dark)
+        yield
+
+
+def is_dark() -> bool:
+    """Whether the present paper is dark: its luma is below one half."""
+    red, green, blue = to_rgb(mpl.rcParams["figure.facecolor"])
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+
+
+def on_paper(color: str) -> str:
+    """A colour of this module as the present paper needs it.
+
+    Example:
+        >>> on_paper(BLUE) == BLUE
+        True
+    """
+    return ON_DARK.get(color, color) if is_dark() else color
+
+
+def ink() -> str:
+    """The colour of text and of lines that refer to no data."""
+    return to_hex(mpl.rcParams["text.color"])
+
+
+def paper() -> str:
+    """The colour between two bars."""
+    return to_hex(mpl.rcParams["axes.facecolor"])
+
+
+def wash(alpha: float) -> float:
+    """The opacity of an area: a thin wash of colour is seen on white paper, on dark it takes more."""
+    return min(1.0, 1.7 * alpha) if is_dark() else alpha
+
+
+def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
+    """``ax``, or that of a new figure, which a notebook shows by itself."""
+    return pyplot.subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax

@@ -1,0 +1,270 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A gallery of pictures
+#
+# Each picture of `calibkit.plots` answers one question and takes one line. This page shows all of them, with the line
+# beside each, on networks that come with the book. To draw your own, put your probabilities (N, K) and labels (N,) in
+# place of `probs` and `labels`; arrays of numpy and tensors of torch will both do.
+#
+# | question | picture |
+# |---|---|
+# | How far from the truth is what the network says? | {numref}`fig-gallery-reliability`, {numref}`fig-gallery-mass`, {numref}`fig-gallery-smooth` |
+# | How sure is it, and how often right? | {numref}`fig-gallery-histogram` |
+# | What did calibration change? | {numref}`fig-gallery-before-after`, {numref}`fig-gallery-three` |
+# | Which classes are off? | {numref}`fig-gallery-classes`, {numref}`fig-gallery-gaps` |
+# | Which classes need another temperature? | {numref}`fig-gallery-temperatures`, {numref}`fig-gallery-order` |
+# | Which method is better, and is it more than chance? | {numref}`fig-gallery-forest` |
+# | Does the confidence know which answers are wrong? | {numref}`fig-gallery-risk` |
+#
+# Every function draws into the Axes that it is given, `ax=...`, or into new ones, and returns them; what has several
+# panels takes and returns a Figure. Colours are those of Okabe and Ito, which every kind of colour vision can tell apart.
+
+# %% tags=["parameters"]
+budget = "smoke"  # of the networks below; at a higher one, those trained at it
+seed = 0  # of the resampling behind the bands and intervals
+n_resamples = 300  # resamples behind the intervals of the forest plot
+network = "cifar10/resnet20-cross_entropy-s0"  # that of most pictures
+rival = "cifar10/resnet20-mbls-s0"  # another one with the same test images
+many = "cifar100/resnet20-cross_entropy-s0"  # a network with many classes
+tail = "cifar10_lt/resnet20-cross_entropy-s0"  # a network trained on a long tail
+
+# %% tags=["hide-input"]
+from calibkit import notebook
+
+notebook.parameters(
+    globals(),
+    budget=notebook.BUDGETS,
+    seed=range(2**31),
+    n_resamples=range(50, 5001),
+    network=str,
+    rival=str,
+    many=str,
+    tail=str,
+)
+
+import torch
+from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+torch.set_num_threads(1)
+set_matplotlib_formats("retina")
+
+# %% [markdown]
+# ## What the pictures are drawn from
+#
+# A network, its probabilities on the test images before and after one temperature, and the labels:
+
+# %%
+import matplotlib.pyplot as plt
+
+from calibkit import Comparison, calibrator, plots
+
+plots.use_style()
+data = notebook.logits_of(network, budget=budget)
+labels = data.test.labels
+probs = calibrator("identity").fit(*data.val)(data.test.logits)
+calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
+
+# %% [markdown]
+# ## Is the network as often right as it says?
+#
+# ### The reliability diagram
+#
+# Start here. Below the diagonal the network is over-confident, above it under-confident. The grey bars show where
+# chance would put a calibrated network; the strip on top shows how many images stand behind each bar, which is why a
+# long gap on the left can matter less than a short one on the right.
+
+# %% mystnb={"figure": {"caption": "Is the network as often right as it says? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin.", "classes": "turns"}}
+plots.reliability_diagram(probs, labels)
+plt.show()
+
+# %% [markdown]
+# ### With bins of equal mass
+#
+# Networks are sure of most images, and bins of equal width then leave most of them in one bar. Bins that hold the same
+# number of images each are narrow where the images are. The error that goes with them is `adaptive_ece`.
+
+# %% mystnb={"figure": {"caption": "What happens inside the last bar? The same network with 15 bins of equal mass: the accuracy among its surest images comes apart into many bars.", "name": "fig-gallery-mass"}, "image": {"alt": "Reliability diagram with bins of equal mass: one wide bar on the left, then narrower and narrower ones towards a confidence of one; the gaps shrink towards the right.", "classes": "turns"}}
+plots.reliability_diagram(probs, labels, scheme="mass")
+plt.show()
+
+# %% [markdown]
+# ### Without bins
+#
+# Where a bin ends is a choice, and the picture depends on it. The smooth curve has no bins: a kernel averages the gaps,
+# and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band says how far another test set
+# might move the curve at each confidence.
+
+# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95 % band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images.", "classes": "turns"}}
+plots.smooth_reliability(probs, labels, seed=seed)
+plt.show()
+
+# %% [markdown]
+# ### The confidence histogram
+#
+# If you have room for two numbers, take these two lines: how sure the network is on average, and how often it is right.
+
+# %% mystnb={"figure": {"caption": "Is the network as sure on average as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy.", "classes": "turns"}}
+plots.confidence_histogram(probs, labels)
+plt.show()
+
+# %% [markdown]
+# ## What did calibration change?
+#
+# Names and probabilities, as many as you like, on axes that can be compared:
+
+# %% mystnb={"figure": {"caption": "What does one temperature change? The gaps shrink into the grey bars; the images move out of the last bin.", "name": "fig-gallery-before-after"}, "image": {"alt": "Two reliability diagrams side by side: before, the bars lie below the diagonal; after one temperature, they lie on it within the grey ranges.", "classes": "turns"}}
+plots.before_after({"before": probs, "after": calibrated}, labels)
+plt.show()
+
+# %% [markdown]
+# The methods need not be of one network. Here beside the same two a network that was trained with another loss, margin-based
+# label smoothing:
+
+# %%
+other = notebook.logits_of(rival, budget=budget)
+trained = calibrator("identity").fit(*other.val)(other.test.logits)
+three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
+
+# %% mystnb={"figure": {"caption": "Before training or after it? The network as it is, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing.", "classes": "turns"}}
+plots.before_after(three, labels)
+plt.show()
+
+# %% [markdown]
+# ## Which classes are off?
+#
+# The confidence looks at the predicted class alone. These two pictures look at every class, also where it came second.
+#
+# ### A panel a class
+#
+# For some tens of classes at most: the worst come first. The number in a title is the error of that class; their mean over
+# all classes is the class-wise ECE.
+
+# %%
+CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
+
+# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram a class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities.", "classes": "turns"}}
+plots.class_reliability(probs, labels, names=CIFAR10)
+plt.show()
+
+# %% [markdown]
+# ### A map, for many classes
+#
+# With a hundred classes or a thousand, one row each, of the worst thirty. Gaps that chance explains are left without
+# colour, so an empty row is no mistake: it says that this test set has too few images of the class to accuse it.
+
+# %%
+large = notebook.logits_of(many, budget=budget)
+of_many = calibrator("identity").fit(*large.val)(large.test.logits)
+
+# %% mystnb={"figure": {"caption": "Which of a hundred classes get more probability than they deserve (vermilion), and which less (blue)? A dot: a gap no larger than chance; nothing: no image. A row a class, the largest error on top.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot.", "classes": "turns"}}
+plots.class_gaps(of_many, large.test.labels)
+plt.show()
+
+# %% [markdown]
+# ## Which classes need another temperature?
+#
+# On a long-tailed training set a network knows the frequent classes well and the rare ones badly, and then one temperature
+# need not fit all. The dashed line is the one temperature; a class above it is made less sure than by that, one below it
+# surer.
+
+# %%
+tailed = notebook.logits_of(tail, budget=budget)
+cts = calibrator("class_temperature_scaling:nll").fit(*tailed.val)
+one = calibrator("temperature_scaling").fit(*tailed.val).temperature
+right = tailed.test.logits.argmax(1) == tailed.test.labels
+recall = [right[tailed.test.labels == k].mean() for k in range(tailed.n_classes)]
+
+# %% mystnb={"figure": {"caption": "Do the classes that the network knows badly need another temperature? Temperature of each class by NLL, against its accuracy on test images; dashed: one temperature for all.", "name": "fig-gallery-temperatures"}, "image": {"alt": "Scatter plot of the temperatures of ten classes against their accuracy, with names and a dashed line for the single temperature.", "classes": "turns"}}
+plots.class_temperatures(cts, recall, names=CIFAR10, reference=one)
+plt.show()
+
+# %% mystnb={"figure": {"caption": "Which classes are made less sure than by one temperature, and which surer? The same temperatures in order.", "name": "fig-gallery-order"}, "image": {"alt": "The ten classes in the order of their temperatures, each a dot on a stem from the dashed line of the single temperature.", "classes": "turns"}}
+plots.class_temperatures(cts, names=CIFAR10, reference=one)
+plt.show()
+
+# %% [markdown]
+# ## Which method is better, and is it more than chance?
+#
+# A `Comparison` measures methods on the same resamples of the test set; the forest plot draws their differences to one
+# of them. An interval that touches zero decides nothing, whatever the order of the dots.
+
+# %%
+KEYS = ["identity", "temperature_scaling", "class_temperature_scaling"]
+KEYS += ["vector_scaling", "ets", "isotonic", "histogram_binning", "spline"]
+fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
+options = {"n_resamples": n_resamples, "seed": seed}
+methods = Comparison.on(data.test, fitted, ["ece"], **options)
+
+# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE to temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, black not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE to that of temperature scaling, with a zero line and the numbers on the right.", "classes": "turns"}}
+plots.forest_plot(methods, base="temperature_scaling")
+plt.show()
+
+# %% [markdown]
+# Rows of your own numbers do as well: `plots.forest_plot([("mine", -0.4, -0.7, -0.1), ...])`.
+#
+# ## Does the confidence know which answers are wrong?
+#
+# If the network may decline to answer, it should decline where it would err. The curve shows the errors among the images
+# that it is surest of. A temperature moves the order of the images little, so its curve is nearly the one before; a
+# calibrator that gives many images the same confidence can no longer tell them apart, and pays here what the calibration
+# error does not show.
+
+# %%
+FOUR = ["identity", "temperature_scaling", "isotonic", "histogram_binning"]
+answers = {key: fitted[key](data.test.logits) for key in FOUR}
+
+# %% mystnb={"figure": {"caption": "How many errors remain if only the surest images are answered? Error rate against the share answered; the area under each curve is its mean risk.", "name": "fig-gallery-risk"}, "image": {"alt": "Risk-coverage curves of four methods: three nearly coincide and rise from zero to the error rate; that of histogram binning lies far above them on the left.", "classes": "turns"}}
+plots.risk_coverage(answers, labels)
+plt.show()
+
+# %% [markdown]
+# ## One colour a method
+#
+# A method has the same colour in every figure, a dash and a marker that tell it from its kin, and `plots.look_of` gives
+# all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are needed:
+
+# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: thirteen calibrators and twelve losses, each with its colour, dash and marker.", "classes": "turns"}} tags=["hide-input"]
+from calibkit.calibrators import CALIBRATORS
+from calibkit.losses import LOSSES
+
+fig, axes = plt.subplots(1, 2, figsize=(6.5, 3.2))
+for ax, registry in zip(axes, (CALIBRATORS, LOSSES), strict=True):
+    for y, key in enumerate(registry):
+        ax.plot([0, 1, 2], [-y] * 3, **plots.look_of(key))
+        ax.text(2.3, -y, key.replace("_", " "), va="center")
+    ax.set(xlim=(-0.2, 7), ylim=(0.8 - len(CALIBRATORS), 0.8))
+    ax.axis("off")
+plt.show()
+
+# %% [markdown]
+# ## On dark paper, and as SVG
+#
+# `plots.use_style(dark=True)` sets light ink on dark paper for all that follows; `plots.styled(dark=True)` for one
+# picture. The two colours that would drown there, black and blue, become lighter; what they stand for does not change.
+
+# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures of above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper.", "classes": "dark-light"}}
+with plots.styled(dark=True):
+    plots.before_after({"before": probs, "after": calibrated}, labels)
+    plt.show()
+
+# %% [markdown]
+# Any picture can be saved as matplotlib saves it. As SVG it stays sharp at every size, and with the date left out two
+# runs write the same bytes:
+#
+# ```python
+# with plots.styled(dark=True):
+#     ax = plots.reliability_diagram(probs, labels)
+#     ax.figure.savefig("diagram.svg", metadata={"Date": None})
+# ```

@@ -1,0 +1,43 @@
+"""Forest plots: order, colours, points and the numbers beside."""
+
+import pytest
+
+from calibkit import Comparison, plots
+from calibkit.metrics.comparison import Estimate
+
+ROWS = {"up": Estimate(2, 1, 3), "down": Estimate(-12, -13, -1), "open": Estimate(0.5, -1, 2)}
+
+
+def dots(ax):
+    return [line for line in ax.lines if line.get_marker() == "o"]
+
+
+def test_rows_are_sorted_and_their_colour_says_on_which_side_they_lie():
+    ax = plots.forest_plot(ROWS)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["down", "open", "up"]
+    assert [line.get_xdata()[0] for line in dots(ax)] == [-12, 0.5, 2]
+    assert [line.get_color().upper() for line in dots(ax)] == [plots.BLUE, plots.BLACK, plots.RED]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first row is on top
+
+
+def test_numbers_stand_in_columns():
+    ax = plots.forest_plot(ROWS, numbers="+.1f")
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ["−12.0 [−13.0, −1.0]", " +0.5 [ −1.0, +2.0]", " +2.0 [ +1.0, +3.0]"]
+    assert not plots.forest_plot(ROWS, numbers=None).texts
+
+
+def test_rows_may_be_tuples_in_their_own_order():
+    ax = plots.forest_plot([(name, *estimate) for name, estimate in ROWS.items()], sort=False)
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(ROWS)
+
+
+def test_no_row_and_no_such_metric_are_refused():
+    with pytest.raises(ValueError, match="Expected `rows` to be at least one estimate"):
+        plots.forest_plot({})
+    methods = Comparison([0, 1], ["ece"], n_resamples=10)
+    methods.add("a", [[0.9, 0.1], [0.4, 0.6]])
+    with pytest.raises(ValueError, match="Expected `metric` to be one of ece"):
+        plots.forest_plot(methods, metric="nll")
+    with pytest.raises(ValueError, match="Expected `rows` to be at least one"):
+        plots.forest_plot(methods, base="a")

@@ -1,0 +1,102 @@
+"""Reliability diagrams and the histogram draw the numbers that the metrics give."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibkit import plots
+from calibkit.metrics import adaptive_ece, ece, reliability_bins
+
+
+def test_reliability_diagram_draws_the_bins(ax, sample):
+    assert plots.reliability_diagram(*sample, ax=ax, n_bins=10) is ax
+    bins = reliability_bins(*sample, n_bins=10)
+    full = bins.counts > 0
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[full])
+    np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.edges[:-1][full])
+    assert ax.texts[0].get_text() == f"ECE {100 * ece(*sample, n_bins=10):.2f} %"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["if calibrated", "gap", "accuracy"]
+
+
+def test_equal_mass_has_even_bins_and_its_own_error(ax, sample):
+    plots.reliability_diagram(*sample, ax=ax, n_bins=8, scheme="mass")
+    (strip,) = ax.child_axes
+    assert {bar.get_height() for bar in strip.patches} == {len(sample[1]) / 8}
+    confidence = np.sort(sample[0].max(1).values.numpy())
+    np.testing.assert_allclose([bar.get_x() for bar in ax.patches][1:], confidence[499:-1:500])
+    assert ax.texts[0].get_text() == f"AECE {100 * adaptive_ece(*sample, n_bins=8):.2f} %"
+
+
+def test_the_strip_counts_the_samples_of_each_bin(ax, sample):
+    plots.reliability_diagram(*sample, ax=ax)
+    (strip,) = ax.child_axes
+    counts = np.histogram(sample[0].max(1).values, np.linspace(0, 1, 16))[0]
+    assert [bar.get_height() for bar in strip.patches] == counts.tolist()
+    assert [t.get_text() for t in strip.get_yticklabels()] == [f"n = {counts.max():,}"]
+    assert ax.figure.axes == [ax]
+    assert not plots.reliability_diagram(*sample, counts=False).child_axes
+
+
+def test_before_and_after_share_axes_and_legend(sample):
+    probs, labels = sample
+    after = (probs.log() / 3).softmax(1)
+    figure = plots.before_after({"before": probs, "with_temperature": after}, labels, n_bins=10)
+    assert [ax.get_title() for ax in figure.axes] == ["before", "with temperature"]
+    for ax, of in zip(figure.axes, (probs, after), strict=True):
+        bins = reliability_bins(of, labels, n_bins=10)
+        np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[bins.counts > 0])
+        assert ax.get_legend() is None
+    assert len(figure.legends) == 1 and figure.axes[0].get_shared_y_axes().joined(*figure.axes)
+
+
+def test_seven_methods_stand_in_three_rows(sample):
+    probs, labels = sample
+    figure = plots.before_after({f"m{i}": probs for i in range(7)}, labels, counts=False, interval=False)
+    assert len({ax.get_position().y0 for ax in figure.axes}) == 3 and len(figure.axes) == 7
+    assert [bool(ax.get_xlabel()) for ax in figure.axes] == [False] * 4 + [True] * 3
+    with pytest.raises(ValueError, match="Expected `methods` to be at least one name"):
+        plots.before_after({}, labels)
+
+
+def test_reliability_diagram_without_interval_and_with_numpy(ax, sample):
+    probs, labels = (x.numpy() for x in sample)
+    plots.reliability_diagram(probs, labels, ax=ax, interval=False)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["gap", "accuracy"]
+
+
+def test_consistency_interval_is_binomial_where_confidences_are_equal():
+    """400 samples of confidence 0.7: the number of right ones is Binomial(400, 0.7)."""
+    probs = np.tile([0.7, 0.3], (400, 1))
+    bins = reliability_bins(probs, np.zeros(400, int), n_bins=10)
+    low, high = plots.consistency_interval(probs, bins, n_resamples=4000)
+    held = np.flatnonzero(bins.counts)
+    expected = np.array(stats.binom.interval(0.95, 400, 0.7)) / 400
+    np.testing.assert_allclose([low[held].item(), high[held].item()], expected, atol=0.006)
+    assert np.isnan(np.delete(low, held)).all() and np.isnan(np.delete(high, held)).all()
+
+
+def test_consistency_interval_holds_a_calibrated_network_and_not_an_overconfident_one(overconfident):
+    logits, labels = overconfident
+    inside = []
+    for temperature in (3.0, 1.0):
+        probs = (logits / temperature).softmax(1)
+        bins = reliability_bins(probs, labels)
+        low, high = plots.consistency_interval(probs, bins)
+        full = bins.counts > 30
+        inside.append(((bins.accuracy >= low) & (bins.accuracy <= high))[full].mean())
+    assert inside[0] > 0.8 and inside[1] < 0.2
+
+
+def test_same_seed_same_interval(sample):
+    bins = reliability_bins(*sample)
+    one, two = (plots.consistency_interval(sample[0], bins, n_resamples=20) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_confidence_histogram_shows_shares_and_means(ax, sample):
+    probs, labels = sample
+    assert plots.confidence_histogram(probs, labels, ax=ax) is ax
+    assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1.0)
+    confidence, accuracy = (line.get_xdata()[0] for line in ax.lines)
+    assert confidence == pytest.approx(probs.max(1).values.mean().item())
+    assert accuracy == pytest.approx((probs.argmax(1) == labels).double().mean().item())

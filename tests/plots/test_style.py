@@ -1,0 +1,100 @@
+"""One style on two papers, and a look for each method."""
+
+import itertools
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from calibkit import plots
+from calibkit.calibrators import CALIBRATORS
+from calibkit.losses import LOSSES
+from calibkit.plots.style import ON_DARK, is_dark
+
+
+@pytest.fixture(autouse=True)
+def restore():
+    with mpl.rc_context():
+        yield
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of WCAG 2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def seen(color: str, kind: str) -> np.ndarray:
+    """Linear RGB as a dichromat sees it, of Viénot, Brettel & Mollon 1999."""
+    linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)])
+    red, green = {"protan": (0.11238, 0.88762), "deutan": (0.29275, 0.70725)}[kind]
+    blue = {"protan": 0.00401, "deutan": -0.02234}[kind]
+    mixed = red * linear[0] + green * linear[1]
+    return np.array([mixed, mixed, blue * (linear[0] - linear[1]) + linear[2]])
+
+
+def test_style_is_ours_and_lasts_only_where_it_is_wanted():
+    plots.use_style()
+    assert mpl.rcParams["figure.dpi"] == 100 and not mpl.rcParams["axes.spines.top"]
+    assert mpl.rcParams["axes.prop_cycle"].by_key()["color"] == list(plots.COLORS)
+    with plots.styled(dark=True):
+        assert is_dark() and mpl.rcParams["axes.facecolor"] == mpl.rcParams["savefig.facecolor"] == "#121212"
+    assert not is_dark()
+
+
+def test_light_after_dark_is_light():
+    plots.use_style()
+    light = dict(mpl.rcParams)
+    plots.use_style(dark=True)
+    assert dict(mpl.rcParams) != light
+    plots.use_style()
+    assert dict(mpl.rcParams) == light
+
+
+def test_any_dark_style_is_dark_paper():
+    mpl.style.use("dark_background")
+    assert is_dark() and plots.color_of("temperature_scaling") == ON_DARK[plots.BLUE]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_are_seen_on_their_paper_and_told_apart(dark):
+    """On dark paper with the contrast of small text; on white Okabe and Ito's own colours are as light as they are."""
+    plots.use_style(dark=dark)
+    paper, colors = mpl.rcParams["figure.facecolor"], mpl.rcParams["axes.prop_cycle"].by_key()["color"]
+    assert contrast(mpl.rcParams["text.color"], paper) > 12
+    assert min(contrast(color, paper) for color in colors) > (4.5 if dark else 2)
+    for kind in ("protan", "deutan"):
+        apart = [np.abs(seen(a, kind) - seen(b, kind)).max() for a, b in itertools.combinations(colors, 2)]
+        assert min(apart) > 0.06
+
+
+@pytest.mark.parametrize("registry", [CALIBRATORS, LOSSES], ids=["calibrators", "losses"])
+def test_each_registered_method_has_a_look_of_its_own(registry):
+    looks = {tuple(plots.look_of(name).items()) for name in registry}
+    assert len(looks) == len(registry)
+
+
+def test_a_look_hangs_on_the_registry_name():
+    ts = plots.look_of("temperature_scaling")
+    assert ts == plots.look_of("temperature_scaling:ece") == plots.look_of("temperature_scaling solver=sctl")
+    assert plots.look_of("cts") == plots.look_of("class_temperature_scaling")
+    assert plots.color_of("matrix_scaling") == plots.color_of("ms_odir") != plots.color_of("vector_scaling")
+
+
+def test_other_names_keep_their_look_in_another_process():
+    code = "from calibkit import plots; print(plots.look_of('no such method'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(plots.look_of("no such method"))
+
+
+def test_black_is_ink():
+    plots.use_style(dark=True)
+    assert plots.color_of("cross_entropy") == mpl.rcParams["text.color"]
