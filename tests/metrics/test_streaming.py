@@ -147,23 +147,3 @@ def test_float32_pixels_of_many_classes():
         metric.update(probs, labels)
         want = METRICS[name](rows[kept], labels.flatten()[kept])
         assert metric.compute().item() == pytest.approx(want, rel=1e-12)
-
-
-def _process(rank: int, port: int, probs: torch.Tensor, labels: torch.Tensor) -> None:
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    part = slice(0, 100) if rank == 0 else slice(100, None)
-    metric = streaming.ClasswiseECE(6)
-    metric.update(probs[part], labels[part])
-    value = metric.compute().item()
-    torch.distributed.destroy_process_group()
-    assert abs(value - METRICS["classwise_ece"](probs, labels)) < 1e-12
-
-
-def test_two_gloo_processes(mixed):
-    """DDP: two processes see 100 and 200 rows, and both compute the value on all 300."""
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(_process, (port, *tensors(mixed)), nprocs=2, start_method="fork")
