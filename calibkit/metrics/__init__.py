@@ -7,6 +7,7 @@ numbers of a diagram, and ``calibkit.metrics.streaming`` has the ones that can b
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
+from calibkit.metrics.monitor import Monitor
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
@@ -14,6 +15,7 @@ from calibkit.metrics.smooth import smooth_ece
 
 __all__ = [
     "METRICS",
+    "Monitor",
     "REPORTED",
     "ReliabilityBins",
     "accuracy",

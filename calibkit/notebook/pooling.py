@@ -6,8 +6,9 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
+from calibkit.metrics.intervals import holm
 from calibkit.notebook import tables
-from calibkit.results.judging import LEVEL, holm
+from calibkit.results.judging import LEVEL
 
 WORDS = ("better", "worse", "not decided")
 

@@ -21,7 +21,6 @@ counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from calibkit.metrics.comparison import Estimate
@@ -55,20 +54,6 @@ def replays(printed: str, unit_scale: float, value: float) -> bool:
     """
     half_unit = 0.5 * 10.0 ** -len(printed.partition(".")[2]) / unit_scale
     return abs(value - float(printed) / unit_scale) <= max(TOLERANCE, half_unit) + 1e-12
-
-
-def holm(chances: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
-
-    Example:
-        >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
-        {'a': 0.03, 'b': 0.04, 'c': 0.5}
-    """
-    adjusted, worst = {}, 0.0
-    for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):
-        worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
-        adjusted[key] = worst
-    return adjusted
 
 
 def direction(printed: float, effect: Effect) -> str:

@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
@@ -100,7 +101,7 @@ class Measured:
                     if key in self.effects:
                         families.setdefault((claim, stand_in), {})[key] = _chance(self.effects[key])
         for family in families.values():
-            for key, chance in judging.holm(family).items():
+            for key, chance in holm(family).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
 
     def effect(self, question: Question, stand_in: bool = False) -> Effect | None:

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
+from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
 from calibkit.results import verdicts as verdicts_module
-from calibkit.results.judging import holm
 from calibkit.results.questions import Measured, Question
 from calibkit.results.rows import PAPERS
 
