@@ -1,7 +1,8 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, and ``calibkit.metrics.streaming`` has the ones that can be summed over batches.
+numbers of a diagram. ``calibkit.metrics.streaming`` has the ones that can be summed over batches, and ``Monitor`` sums
+by day what a deployed network does.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins

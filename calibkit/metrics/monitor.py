@@ -168,7 +168,8 @@ class Monitor:
 
         The gap between confidence and accuracy is compared bin by bin of confidence, so other inputs alone are no
         drift; :mod:`calibkit.metrics.drift` derives the test. "No drift seen" is no proof that there is none: the
-        interval of ``change`` says how much could be there.
+        interval of ``change`` says how much could be there. Samples are taken to be independent; of those that go
+        together, as the frames of a film, add one, or the test is too sure.
 
         A test at 1 % on each of 100 days without drift calls one of them drifted. Several periods of one reference at
         a time are :meth:`drift_by_period`'s. To look day after day without end, take the level

@@ -96,7 +96,7 @@ class StreamingMetric(Metric):
         return sample
 
     def add(self, sample: Sample) -> None:
-        """Add checked samples to the state."""
+        """Add checked samples to the state, not in place: it may have been reset in ``torch.inference_mode``."""
         raise NotImplementedError
 
 
@@ -120,8 +120,8 @@ class _Mean(StreamingMetric):
         self.add_sums(type(self).__name__, total=(), count=())
 
     def add(self, sample: Sample) -> None:
-        self.total += self.of_rows(sample).sum()
-        self.count += len(sample)
+        self.total = self.total + self.of_rows(sample).sum()
+        self.count = self.count + len(sample)
 
     def of_rows(self, sample: Sample) -> Tensor:
         raise NotImplementedError
@@ -173,9 +173,9 @@ class _TopLabel(StreamingMetric):
 
     def add(self, sample: Sample) -> None:
         counts, confidence, correct = calibration.top_label_sums(sample, self.n_bins)
-        self.counts += counts
-        self.confidence += confidence
-        self.correct += correct
+        self.counts = self.counts + counts
+        self.confidence = self.confidence + confidence
+        self.correct = self.correct + correct
 
 
 class ECE(_TopLabel):
@@ -242,8 +242,8 @@ class ClasswiseECE(StreamingMetric):
 
     def add(self, sample: Sample) -> None:
         """Add checked samples to the state."""
-        self.gaps += classwise.width_gaps(sample, self.n_bins)
-        self.class_counts += classwise.class_counts(sample)
+        self.gaps = self.gaps + classwise.width_gaps(sample, self.n_bins)
+        self.class_counts = self.class_counts + classwise.class_counts(sample)
 
     def compute(self) -> Tensor:
         """The value on all batches so far, float64."""

@@ -158,12 +158,12 @@ def test_a_permutation_test_agrees():
         found = drift_of(bins(today), bins(~today), 0.01)
         return stats.chi2.sf(found.statistic, found.dof), 2 * stats.norm.sf(abs(found.z)), found.p
 
-    found, drawn = p_values(today), np.array([p_values(rng.permutation(today)) for _ in range(2000)])
+    found, drawn = p_values(today), np.array([p_values(rng.permutation(today)) for _ in range(1000)])
     for ours, by_chance in zip(found[:2], drawn.T, strict=False):
         assert ours < 0.2
         for p in (ours, 0.01, 0.05, 0.2, 0.5):
-            assert (by_chance <= p).mean() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 2000))
-    assert (drawn[:, 2] <= found[2]).mean() <= found[2] + 4 * math.sqrt(found[2] / 2000)  # Bonferroni's may be less
+            assert (by_chance <= p).mean() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 1000))
+    assert (drawn[:, 2] <= found[2]).mean() <= found[2] + 4 * math.sqrt(found[2] / 1000)  # Bonferroni's may be less
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,15 @@ class TestStreaming:
             metric.update(*tensors(mixed))
         assert size == sum(getattr(metric, state).numel() for state in metric._defaults) <= 6 * 15 + 6
 
+    def test_reset_in_inference_mode(self, name, mixed):
+        """As between Lightning's ``validate`` and its ``fit``: what is made in that mode cannot be written to later."""
+        metric = STREAMING[name]()
+        with torch.inference_mode():
+            metric.update(*tensors(mixed))
+            metric.reset()
+        metric.update(*tensors(mixed))
+        assert metric.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+
     def test_states_of_two_processes_add_up(self, name, mixed):
         probs, labels = tensors(mixed)
         one, two = STREAMING[name](), STREAMING[name]()
