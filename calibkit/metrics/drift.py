@@ -15,7 +15,9 @@ Mantel and Haenszel give to a stratum. Its variance is the sum of the two, each 
 at the accuracies that the pooled estimate of g gives, as in the test of two proportions; see :meth:`Bins.spread`. With
 a reference without end :math:`T = S - n g`, so the first test is the second one with a known :math:`g = 0`.
 
-Comparing bin by bin, a day of other confidences, which easier or harder inputs bring, is no drift by itself.
+As bins are compared one by one, a day of other confidences, which easier or harder inputs bring, is no drift by itself:
+only another accuracy at the same confidence is. A calibrated network stays calibrated on both; the gap of an
+over-confident one is often larger on harder inputs, and that is a change.
 
 **Bins together.** Neighbours are joined, from the lowest, until the variance under calibration, of which the labels
 know nothing, is at least ``ENOUGH`` in each group. For a group the T and their variances W add up, and each is about

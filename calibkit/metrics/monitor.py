@@ -166,8 +166,8 @@ class Monitor:
     def drift(self, current: Periods, reference: Periods | None = None, level: float = 0.01) -> Drift:
         """Is the calibration of some periods, taken together, as in others?
 
-        The gap between confidence and accuracy is compared bin by bin of confidence, so other inputs alone are no
-        drift; :mod:`calibkit.metrics.drift` derives the test. "No drift seen" is no proof that there is none: the
+        The gap between confidence and accuracy is compared bin by bin of confidence, so lower confidences on harder
+        inputs are no drift where the accuracy falls with them; :mod:`calibkit.metrics.drift` derives the test. "No drift seen" is no proof that there is none: the
         interval of ``change`` says how much could be there. Samples are taken to be independent; of those that go
         together, as the frames of a film, add one, or the test is too sure.
 

@@ -39,7 +39,7 @@ with needs("streaming"):
 class StreamingMetric(Metric):
     """Base of the streaming metrics: ``update(probs, labels)`` any number of times, then ``compute()``.
 
-    Shapes: ``probs`` (N, K, *) and ``labels`` (N, *), so a segmentation network's pixels are samples.
+    Shapes: ``probs`` is ``(N, K, *)`` and ``labels`` ``(N, *)``, so a segmentation network's pixels are samples.
 
     Args:
         ignore_index: label of samples that are left out; None for none.
