@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from lightning_trainer import no_warnings, trainer
 
 from calibkit.metrics import METRICS
 
 pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-lightning = pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
+pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
 
 PAGE = Path(__file__).resolve().parents[1] / "book" / "monitor.md"
 BLOCKS = re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.S)
@@ -46,21 +47,15 @@ def test_the_collection_gives_the_values_on_all_pixels(seen):
         assert value.item() == pytest.approx(function(probs[labels != 255], labels[labels != 255]), rel=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # Lightning's own, of torch
+@no_warnings
 def test_the_module_logs_the_values_on_all_rows(seen):
-    from pytorch_lightning.plugins.environments import LightningEnvironment
-
     x, y = torch.randn(40, 4), torch.randint(3, (40,))
     batches = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16)
-    trainer = lightning.Trainer(
-        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, plugins=[LightningEnvironment()],
-    )  # fmt: skip
     module = seen["Classifier"](torch.nn.Linear(4, 3))
-    (found,) = trainer.validate(module, batches, verbose=False)
+    (found,) = trainer().validate(module, batches, verbose=False)
     probs = module.network(x).softmax(1)
     assert found == pytest.approx({f"val_{name}": METRICS[name](probs, y) for name in ("ece", "nll")}, rel=1e-6)
-    trainer.fit(module, batches, batches)
+    trainer().fit(module, batches, batches)
 
 
 def test_two_machines_are_one(seen):

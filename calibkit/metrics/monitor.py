@@ -167,9 +167,9 @@ class Monitor:
         """Is the calibration of some periods, taken together, as in others?
 
         The gap between confidence and accuracy is compared bin by bin of confidence, so lower confidences on harder
-        inputs are no drift where the accuracy falls with them; :mod:`calibkit.metrics.drift` derives the test. "No drift seen" is no proof that there is none: the
-        interval of ``change`` says how much could be there. Samples are taken to be independent; of those that go
-        together, as the frames of a film, add one, or the test is too sure.
+        inputs are no drift where the accuracy falls with them; :mod:`calibkit.metrics.drift` derives the test. "No
+        drift seen" is no proof that there is none: the interval of ``change`` says how much could be there. Samples are
+        taken to be independent; of those that go together, as the frames of a film, add one, or the test is too sure.
 
         A test at 1 % on each of 100 days without drift calls one of them drifted. Several periods of one reference at
         a time are :meth:`drift_by_period`'s. To look day after day without end, take the level

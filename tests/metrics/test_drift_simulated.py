@@ -54,7 +54,7 @@ def test_harder_inputs_are_no_drift_of_a_calibrated_network():
     rng = np.random.default_rng(0)
     then, now = (simulated(rng, 300, 2000, scale=scale) for scale in (3.0, 2.0))
     accuracies = [sum(b.correct.sum() for b in days) / 600_000 for days in (then, now)]
-    assert accuracies[0] - accuracies[1] > 0.1
+    assert accuracies[0] - accuracies[1] == pytest.approx(0.1, abs=0.005)
     found = [drift_of(a, b, 0.05) for a, b in zip(now, then, strict=True)]
     assert np.mean([drift.p <= 0.05 for drift in found]) == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 300))
 

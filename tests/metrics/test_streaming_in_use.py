@@ -6,6 +6,7 @@ import socket
 import numpy as np
 import pytest
 import torch
+from lightning_trainer import no_warnings, trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -118,11 +119,10 @@ def test_two_gloo_processes(mixed):
     torch.multiprocessing.start_processes(_process, (port, *tensors(mixed)), nprocs=2, start_method="fork")
 
 
-@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # Lightning's own, of torch
+@no_warnings
 def test_lightning_logs_them():
     """One epoch on 64 rows: what is logged at its end is the value on all of them, not the mean over batches."""
     lightning = pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
-    from pytorch_lightning.plugins.environments import LightningEnvironment
 
     class Module(lightning.LightningModule):
         def __init__(self):
@@ -153,16 +153,13 @@ def test_lightning_logs_them():
     x, y = torch.randn(64, 4), torch.randint(0, 3, (64,))
     batches = DataLoader(TensorDataset(x, y), batch_size=24)  # the last one has 16 rows
     module = Module()
-    trainer = lightning.Trainer(
-        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, plugins=[LightningEnvironment()],
-    )  # fmt: skip
-    trainer.fit(module, batches, batches)
+    fitted = trainer()
+    fitted.fit(module, batches, batches)
     probs, labels = (torch.cat(parts) for parts in zip(*module.seen, strict=True))
     assert len(labels) == 64
     for name in ("ece", "mce", "nll"):
         # Lightning keeps what is logged in float32
-        assert trainer.callback_metrics[f"val_{name}"].item() == pytest.approx(METRICS[name](probs, labels), rel=1e-6)
+        assert fitted.callback_metrics[f"val_{name}"].item() == pytest.approx(METRICS[name](probs, labels), rel=1e-6)
 
 
 def _stream(rank: int) -> None:
