@@ -32,8 +32,8 @@ _NAMES = {
     "calibkit.logits": "Logits",
     "calibkit.losses": "LOSSES",
     "calibkit.metrics": (
-        "METRICS accuracy ace adaptive_ece bootstrap brier classwise_ece debiased_ece ece entropy evaluate ks_error "
-        "mce nll reliability_bins smooth_ece tace variational_calibration_error variational_ece"
+        "METRICS Monitor accuracy ace adaptive_ece bootstrap brier classwise_ece debiased_ece ece entropy evaluate "
+        "ks_error mce nll reliability_bins smooth_ece tace variational_calibration_error variational_ece"
     ),
     "calibkit.metrics.comparison": "Comparison Estimate",
     "calibkit.models": "MODELS",

@@ -36,6 +36,7 @@ from calibkit.estimators import LogitCalibrator as LogitCalibrator
 from calibkit.logits import Logits as Logits
 from calibkit.losses import LOSSES as LOSSES
 from calibkit.metrics import METRICS as METRICS
+from calibkit.metrics import Monitor as Monitor
 from calibkit.metrics import accuracy as accuracy
 from calibkit.metrics import ace as ace
 from calibkit.metrics import adaptive_ece as adaptive_ece

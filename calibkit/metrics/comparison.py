@@ -6,7 +6,7 @@ number that comes out, and says what it decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
 from calibkit._checks import Array, check_bins, check_choice, expected
@@ -152,17 +152,3 @@ class Comparison:
         if name not in self:
             raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
         return self.measured[name][check_choice("metric", metric, self.metrics)]
-
-
-def holm(chances: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
-
-    Example:
-        >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
-        {'a': 0.03, 'b': 0.04, 'c': 0.5}
-    """
-    adjusted, worst = {}, 0.0
-    for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):
-        worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
-        adjusted[key] = worst
-    return adjusted

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+from calibkit._checks import check_real, expected
 
 
 class Resampled(NamedTuple):
@@ -91,3 +94,23 @@ def percentiles(draws: np.ndarray, level: float) -> tuple[float, float]:
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(draws, tail, method="lower"), np.quantile(draws, 1.0 - tail, method="higher")
     return float(low), float(high)
+
+
+def holm(chances: Mapping[Hashable, float]) -> dict[Hashable, float]:
+    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
+
+    Example:
+        >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
+        {'a': 0.03, 'b': 0.04, 'c': 0.5}
+    """
+    adjusted, worst = {}, 0.0
+    for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):
+        worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
+        adjusted[key] = worst
+    return adjusted
+
+
+def check_level(level: float) -> None:
+    """A coverage or a level of a test, in (0, 1)."""
+    if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
+        raise expected("level", "between 0 and 1", level)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_bins, check_int, check_integers, check_real, expected
+from calibkit._checks import Array, check_bins, check_int, check_integers, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
-from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.registry import check_names, measure
 from calibkit.metrics.weighted import STATISTICS, Statistic
 
@@ -89,7 +89,7 @@ def bootstrap(
         >>> round(low, 2), round(high, 2)
         (0.72, 0.88)
     """
-    _check_level(level)
+    check_level(level)
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: of.interval(level) for name, of in found.items()}
 
@@ -148,7 +148,7 @@ def bootstrap_difference(
         >>> round(low, 3), round(high, 3)
         (-0.109, 0.02)
     """
-    _check_level(level)
+    check_level(level)
     first, second = Sample.of(before, labels), Sample.of(after, labels)
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
@@ -195,11 +195,6 @@ def bootstrap_values(
     """
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: of.draws for name, of in found.items()}
-
-
-def _check_level(level: float) -> None:
-    if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
-        raise expected("level", "between 0 and 1", level)
 
 
 def resampled(

@@ -39,7 +39,7 @@ with needs("streaming"):
 class StreamingMetric(Metric):
     """Base of the streaming metrics: ``update(probs, labels)`` any number of times, then ``compute()``.
 
-    Shapes: ``probs`` (N, K, *) and ``labels`` (N, *), so a segmentation network's pixels are samples.
+    Shapes: ``probs`` is ``(N, K, *)`` and ``labels`` ``(N, *)``, so a segmentation network's pixels are samples.
 
     Args:
         ignore_index: label of samples that are left out; None for none.
@@ -57,9 +57,14 @@ class StreamingMetric(Metric):
         super().__init__(**kwargs)
         self.ignore_index = None if ignore_index is None else check_label("ignore_index", ignore_index)
 
-    def add_sums(self, **shapes: tuple[int, ...]) -> None:
-        """States of float64 zeros that are summed over processes."""
-        for name, shape in shapes.items():
+    def add_sums(self, kind: str, **shapes: tuple[int, ...]) -> None:
+        """States of float64 zeros that are summed over processes, and an empty one whose name says what they are of.
+
+        A ``MetricCollection`` lets metrics share their states where names and, after the first batch, values agree.
+        Values agree by chance too: on a sure and right batch NLL, Brier score and entropy are all 0.
+        """
+        ignored = "nothing" if self.ignore_index is None else self.ignore_index
+        for name, shape in {**shapes, f"{kind}_ignoring_{ignored}": (0,)}.items():
             self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, probs: Tensor, labels: Tensor) -> None:
@@ -91,7 +96,7 @@ class StreamingMetric(Metric):
         return sample
 
     def add(self, sample: Sample) -> None:
-        """Add checked samples to the state."""
+        """Add checked samples to the state, not in place: it may have been reset in ``torch.inference_mode``."""
         raise NotImplementedError
 
 
@@ -112,11 +117,11 @@ def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 class _Mean(StreamingMetric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.add_sums(total=(), count=())
+        self.add_sums(type(self).__name__, total=(), count=())
 
     def add(self, sample: Sample) -> None:
-        self.total += self.of_rows(sample).sum()
-        self.count += len(sample)
+        self.total = self.total + self.of_rows(sample).sum()
+        self.count = self.count + len(sample)
 
     def of_rows(self, sample: Sample) -> Tensor:
         raise NotImplementedError
@@ -164,13 +169,13 @@ class _TopLabel(StreamingMetric):
     def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = check_bins(n_bins)
-        self.add_sums(**dict.fromkeys(("counts", "confidence", "correct"), (self.n_bins,)))
+        self.add_sums("TopLabel", **dict.fromkeys(("counts", "confidence", "correct"), (self.n_bins,)))
 
     def add(self, sample: Sample) -> None:
         counts, confidence, correct = calibration.top_label_sums(sample, self.n_bins)
-        self.counts += counts
-        self.confidence += confidence
-        self.correct += correct
+        self.counts = self.counts + counts
+        self.confidence = self.confidence + confidence
+        self.correct = self.correct + correct
 
 
 class ECE(_TopLabel):
@@ -227,7 +232,7 @@ class ClasswiseECE(StreamingMetric):
         self.num_classes = check_int("num_classes", num_classes, 2)
         self.n_bins = check_bins(n_bins)
         self.normalize = check_choice("normalize", normalize, get_args(classwise.Normalize))
-        self.add_sums(gaps=(self.num_classes, self.n_bins), class_counts=(self.num_classes,))
+        self.add_sums("Classwise", gaps=(self.num_classes, self.n_bins), class_counts=(self.num_classes,))
 
     def check(self, sample: Sample) -> Sample:
         """The sample, if it has ``num_classes`` classes."""
@@ -237,8 +242,8 @@ class ClasswiseECE(StreamingMetric):
 
     def add(self, sample: Sample) -> None:
         """Add checked samples to the state."""
-        self.gaps += classwise.width_gaps(sample, self.n_bins)
-        self.class_counts += classwise.class_counts(sample)
+        self.gaps = self.gaps + classwise.width_gaps(sample, self.n_bins)
+        self.class_counts = self.class_counts + classwise.class_counts(sample)
 
     def compute(self) -> Tensor:
         """The value on all batches so far, float64."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
-from calibkit.metrics.comparison import holm
+from calibkit.metrics.intervals import holm
 from calibkit.notebook import tables
 from calibkit.results.judging import LEVEL
 

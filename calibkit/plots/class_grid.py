@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit._checks import Array, check_int, check_real
+from calibkit._checks import Array, check_bins, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics._sample import Sample
 from calibkit.plots.classes import chance, class_bins, class_names, worst_classes
@@ -57,7 +57,7 @@ def class_reliability(
         ['dog  30.00 %', 'cat  20.00 %', 'fox  10.00 %']
     """
     sample = Sample.of(probs, labels)
-    n_bins, n_panels = check_int("n_bins", n_bins, 1), check_int("n_panels", n_panels, 1)
+    n_bins, n_panels = check_bins(n_bins), check_int("n_panels", n_panels, 1)
     names, level = class_names(names, sample.probs.shape[1]), check_real("level", level, 0.0, 0.999999)
     order, errors = worst_classes(sample, n_bins, n_panels)
     columns = min(check_int("columns", columns, 1), len(order))

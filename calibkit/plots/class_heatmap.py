@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit._checks import Array, check_int, check_real
+from calibkit._checks import Array, check_bins, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics._sample import Sample
 from calibkit.plots.classes import chance, class_bins, class_names, worst_classes
@@ -59,7 +59,7 @@ def class_gaps(
         [-30.0, 20.0]
     """
     sample = Sample.of(probs, labels)
-    n_bins, n_classes = check_int("n_bins", n_bins, 1), check_int("n_classes", n_classes, 1)
+    n_bins, n_classes = check_bins(n_bins), check_int("n_classes", n_classes, 1)
     names, level = class_names(names, sample.probs.shape[1]), check_real("level", level, 0.0, 0.999999)
     order, _ = worst_classes(sample, n_bins, n_classes)
     rows = [class_bins(sample, n_bins, k) for k in order]

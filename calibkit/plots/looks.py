@@ -9,8 +9,8 @@ grey     none: the network as it is
 black                                                    proper scores: cross-entropy, Brier
 blue     one temperature: TS, ETS, PTS                   ACLS
 red      a temperature a class: CTS                      logit margin: MbLS
-green    a vector: VS                                    smoothed labels
-orange   a matrix: MS, MS-ODIR, Dir-ODIR                 focal, FLSD
+green    a vector: VS, SVS                               smoothed labels
+orange   a matrix: MS, MS-ODIR, Dir-ODIR, SMS            focal, FLSD
 purple   bins and curves: isotonic, histogram, spline    entropy and its kind: ECP, CPC
 sky      Neural Clamping                                 calibration errors: MMCE, MDCA, CRL
 =======  ==============================================  ==========================================
@@ -26,14 +26,14 @@ from calibkit.keys import Key
 from calibkit.plots.style import BLACK, BLUE, COLORS, GREEN, GREY, ORANGE, PURPLE, RED, SKY, on_paper
 
 #: The members of a kind, in their order.
-DASHES, MARKERS = ("-", "--", ":"), ("o", "s", "^")
+DASHES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 
 _KINDS = (
     (GREY, ("identity",)),
     (BLUE, ("temperature_scaling", "ets", "pts")),
     (RED, ("class_temperature_scaling",)),
-    (GREEN, ("vector_scaling",)),
-    (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir")),
+    (GREEN, ("vector_scaling", "structured_vector_scaling")),
+    (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir", "structured_matrix_scaling")),
     (PURPLE, ("isotonic", "histogram_binning", "spline")),
     (SKY, ("neural_clamping",)),
     (BLACK, ("cross_entropy", "brier")),

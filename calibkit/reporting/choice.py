@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from calibkit.metrics.comparison import Estimate, holm
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import holm
 from calibkit.reporting.diagnosis import FEWEST, Diagnosed
 from calibkit.reporting.methods import Trial, Tried
 from calibkit.reporting.needs import BASE

@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from calibkit.keys import Key
-from calibkit.metrics.comparison import Estimate, holm
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator

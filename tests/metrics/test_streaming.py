@@ -68,6 +68,15 @@ class TestStreaming:
             metric.update(*tensors(mixed))
         assert size == sum(getattr(metric, state).numel() for state in metric._defaults) <= 6 * 15 + 6
 
+    def test_reset_in_inference_mode(self, name, mixed):
+        """As between Lightning's ``validate`` and its ``fit``: what is made in that mode cannot be written to later."""
+        metric = STREAMING[name]()
+        with torch.inference_mode():
+            metric.update(*tensors(mixed))
+            metric.reset()
+        metric.update(*tensors(mixed))
+        assert metric.compute().item() == pytest.approx(METRICS[name](*mixed), rel=1e-12)
+
     def test_states_of_two_processes_add_up(self, name, mixed):
         probs, labels = tensors(mixed)
         one, two = STREAMING[name](), STREAMING[name]()
@@ -147,23 +156,3 @@ def test_float32_pixels_of_many_classes():
         metric.update(probs, labels)
         want = METRICS[name](rows[kept], labels.flatten()[kept])
         assert metric.compute().item() == pytest.approx(want, rel=1e-12)
-
-
-def _process(rank: int, port: int, probs: torch.Tensor, labels: torch.Tensor) -> None:
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    part = slice(0, 100) if rank == 0 else slice(100, None)
-    metric = streaming.ClasswiseECE(6)
-    metric.update(probs[part], labels[part])
-    value = metric.compute().item()
-    torch.distributed.destroy_process_group()
-    assert abs(value - METRICS["classwise_ece"](probs, labels)) < 1e-12
-
-
-def test_two_gloo_processes(mixed):
-    """DDP: two processes see 100 and 200 rows, and both compute the value on all 300."""
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.start_processes(_process, (port, *tensors(mixed)), nprocs=2, start_method="fork")

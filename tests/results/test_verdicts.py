@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
-from calibkit.metrics.comparison import holm
+from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
 from calibkit.results import verdicts as verdicts_module

@@ -1,0 +1,240 @@
+"""The test of a change in calibration: by hand, and against slow and independent tests."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibkit.metrics import Monitor
+from calibkit.metrics.drift import ENOUGH, chi_square_tail
+
+
+def constant(monitor, period, confidence, n, right):
+    """n predictions of one confidence, of which some are right."""
+    monitor.update(np.tile([confidence, 1 - confidence], (n, 1)), np.repeat([0, 1], [right, n - right]), period)
+
+
+def test_one_confidence_is_the_test_of_two_proportions():
+    monitor = Monitor()
+    constant(monitor, "before", 0.9, 400, 350)
+    constant(monitor, "after", 0.9, 300, 240)
+    found = monitor.drift("after", "before")
+    want = stats.chi2_contingency([[350, 50], [240, 60]], correction=False)
+    assert (found.statistic, found.p, found.dof) == pytest.approx((want.statistic, want.pvalue, 1), rel=1e-9)
+    assert found.z == pytest.approx(math.sqrt(want.statistic), rel=1e-9)
+    assert found.change.value == pytest.approx(350 / 400 - 240 / 300, rel=1e-9)
+    error = math.sqrt(0.875 * 0.125 / 400 + 0.8 * 0.2 / 300)
+    assert found.change[1:] == pytest.approx((0.075 - 1.959964 * error, 0.075 + 1.959964 * error), rel=1e-9)
+
+
+def test_several_confidences_are_strata():
+    """Chi-square adds up, and z is Mantel's and Haenszel's, but for the n / (n - 1) of theirs."""
+    tables = {0.5: ([300, 160], [200, 90]), 0.7: ([500, 350], [300, 200]), 0.95: ([900, 850], [700, 640])}
+    monitor, chi_square, total, variance, weight = Monitor(), 0.0, 0.0, 0.0, 0.0
+    for confidence, (before, after) in tables.items():
+        constant(monitor, "before", confidence, *before)
+        constant(monitor, "after", confidence, *after)
+        table = [[right, n - right] for n, right in (before, after)]
+        chi_square += stats.chi2_contingency(table, correction=False).statistic
+        (n, right), (m, well) = before, after
+        total += well - m * (right + well) / (n + m)
+        variance += n * m * (right + well) * (n + m - right - well) / (n + m) ** 3
+        weight += n * m / (n + m)
+    found = monitor.drift(["after"], ["before"])
+    assert (found.statistic, found.dof) == pytest.approx((chi_square, 3), rel=1e-9)
+    assert found.z == pytest.approx(-total / math.sqrt(variance), rel=1e-9)
+    smaller = min(stats.chi2.sf(chi_square, 3), 2 * stats.norm.sf(abs(found.z)))
+    assert found.p == pytest.approx(2 * smaller, rel=1e-9)
+    assert found.change.value == pytest.approx(-total / weight, rel=1e-9)
+
+
+def slow(current, reference):
+    """Chi-square, degrees of freedom, z and the mean change: sample by sample as the definition says.
+
+    ``current`` and ``reference`` are lists of (confidence, right), the reference may be None.
+    """
+    edges = [k / 15 for k in range(16)]
+
+    def in_bin(samples, b):
+        return [(c, r) for c, r in samples if (edges[b] < c or b == 0 and c == 0) and c <= edges[b + 1]]
+
+    bins = [(in_bin(current, b), in_bin(reference or [], b)) for b in range(15)]
+
+    def factors(b):
+        ours, others = bins[b]
+        if reference is None:
+            return 1.0, 0.0
+        n = len(ours) + len(others)
+        return (len(others) / n, len(ours) / n) if n else (0.0, 0.0)
+
+    def add(b, f):
+        return sum(factor**2 * f(samples) for factor, samples in zip(factors(b), bins[b], strict=True))
+
+    groups, open_group = [], []
+    for b in range(15):
+        open_group.append(b)
+        if sum(add(i, lambda s: sum(c * (1 - c) for c, _ in s)) for i in open_group) >= ENOUGH:
+            groups.append(open_group)
+            open_group = []
+    groups[-1] += open_group
+    chi_square = total = variance = weight = 0.0
+    for group in groups:
+        everyone = [x for b in group for samples in bins[b] for x in samples]
+        gap = 0.0 if reference is None else sum(c - r for c, r in everyone) / len(everyone)
+
+        def spread(samples, gap=gap):
+            """The variance of the sum of gaps, from the confidences and the pooled gap."""
+            if not samples:
+                return 0.0
+            n, mean = len(samples), sum(c for c, _ in samples) / len(samples)
+            own = sum(c * (1 - c) for c, _ in samples)
+            q = min(max(mean - gap, 0.0), 1.0)
+            most = n * mean * (1 - mean)
+            return own if reference is None else max(own * n * q * (1 - q) / most, most - own)
+
+        t = sum(
+            sign * factor * (c - r)
+            for b in group
+            for sign, factor, samples in zip((1, -1), factors(b), bins[b], strict=True)
+            for c, r in samples
+        )
+        w = sum(add(b, spread) for b in group)
+        chi_square, total, variance = chi_square + t**2 / w, total + t, variance + w
+        weight += sum(factors(b)[0] * len(bins[b][0]) for b in group)
+    return chi_square, len(groups), total / math.sqrt(variance), total / weight
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("n", [150, 700])
+def test_slow_oracle(known, n):
+    rng = np.random.default_rng(n)
+    samples = {}
+    monitor = Monitor()
+    for period, size, sharpness in (("now", n, 1.3), ("then", 3 * n, 1.0)):
+        z = rng.normal(scale=2, size=(size, 5))
+        labels = (z + rng.gumbel(size=z.shape)).argmax(1)
+        probs = np.exp(sharpness * z)
+        probs /= probs.sum(1, keepdims=True)
+        monitor.update(probs, labels, period)
+        samples[period] = list(zip(probs.max(1).tolist(), (probs.argmax(1) == labels).tolist(), strict=True))
+    found = monitor.drift("now", None if known else "then")
+    want = slow(samples["now"], None if known else samples["then"])
+    assert (found.statistic, found.dof, found.z, found.change.value) == pytest.approx(want, rel=1e-9)
+
+
+def test_a_change_of_both_signs_is_seen_by_chi_square():
+    monitor = Monitor()
+    for confidence, right in ((0.6, 1200), (0.9, 1800)):
+        constant(monitor, "then", confidence, 2000, right)
+    constant(monitor, "now", 0.6, 2000, 1320)
+    constant(monitor, "now", 0.9, 2000, 1680)
+    found = monitor.drift("now", "then")
+    assert found.z == pytest.approx(0) and found.verdict == "drifted" and found.p < 1e-6
+    assert found.change.low < 0 < found.change.high
+
+
+def test_other_inputs_alone_are_no_drift():
+    """The accuracy falls by 25 points, and the gap changes, where many inputs are those on which the network errs."""
+    monitor = Monitor()
+    constant(monitor, "then", 0.6, 500, 250)
+    constant(monitor, "then", 0.95, 4500, 4275)
+    constant(monitor, "now", 0.6, 3000, 1500)
+    constant(monitor, "now", 0.95, 2000, 1900)
+    then, now = monitor.report()[::-1]
+    assert now["accuracy"] < then["accuracy"] - 0.2 and now["ece"] > then["ece"] + 0.04
+    found = monitor.drift("now", "then")
+    assert found.verdict == "no drift seen" and found.change.value == pytest.approx(0, abs=1e-12) and found.p > 0.99
+
+
+def test_too_few_samples_for_any_answer():
+    monitor = Monitor()
+    constant(monitor, "then", 0.6, 500, 300)
+    constant(monitor, "few", 0.6, 30, 0)
+    constant(monitor, "elsewhere", 0.95, 5000, 0)
+    few, elsewhere = (monitor.drift(period, "then") for period in ("few", "elsewhere"))
+    assert (few.verdict, few.p) == (elsewhere.verdict, elsewhere.p) == ("too few samples", 1.0)
+    assert few.change.value == pytest.approx(0.6) and math.isnan(elsewhere.change.value)
+    assert monitor.drift("few").verdict == "too few samples"
+    assert monitor.drift("elsewhere").verdict == "drifted"
+
+
+def test_networks_that_never_err_do_not_drift():
+    """No errors at all, and confidences that differ by chance: the variance is theirs."""
+    rng = np.random.default_rng(0)
+    monitor = Monitor()
+    for period in ("then", "now"):
+        c = rng.uniform(0.94, 0.99, 2000)
+        monitor.update(np.stack([c, 1 - c], 1), np.zeros(2000, int), period)
+    assert monitor.drift("now", "then").verdict == "no drift seen"
+    for period in ("x", "y"):
+        monitor.update(np.tile([1.0, 0.0], (2000, 1)), np.zeros(2000, int), period)
+    assert monitor.drift("x", "y").verdict == "too few samples"
+
+
+@pytest.mark.parametrize("dof", [1, 2, 9, 40])
+def test_chi_square_tail(dof):
+    for statistic in (0.0, 0.5, 3.0, 20.0, 90.0, 400.0):
+        assert chi_square_tail(statistic, dof) == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
+
+
+@pytest.fixture
+def week():
+    """Six days; on the fifth the network errs more, on the sixth there are few samples."""
+    monitor = Monitor()
+    for day, (n, right) in enumerate([(1000, 900), (1000, 905), (1000, 893), (1000, 888), (1000, 850), (20, 18)]):
+        constant(monitor, f"2026-11-{17 + day}", 0.9, n, right)
+    return monitor
+
+
+def test_several_periods_are_judged_together(week):
+    reference = ["2026-11-17", "2026-11-18"]
+    found = week.drift_by_period(reference=reference)
+    assert list(found) == week.periods[2:]
+    assert [drift.verdict for drift in found.values()] == 2 * ["no drift seen"] + ["drifted", "too few samples"]
+    alone = sorted(week.drift(day, reference).p for day in found)
+    want, worst = [], 0.0
+    for rank, p in enumerate(alone):
+        worst = max(worst, min(1.0, (len(alone) - rank) * p))
+        want.append(worst)
+    assert sorted(drift.p for drift in found.values()) == want
+    assert list(week.drift_by_period(["2026-11-21", "2026-11-20"])) == ["2026-11-21", "2026-11-20"]
+    level = (alone[0] + want[0]) / 2
+    assert week.drift("2026-11-21", reference, level).verdict == "drifted"
+    assert found["2026-11-21"].at(level).verdict == "no drift seen"
+
+
+def test_periods_are_taken_together(week):
+    one = Monitor()
+    constant(one, "then", 0.9, 2000, 1805)
+    constant(one, "now", 0.9, 2000, 1738)
+    found, want = week.drift(["2026-11-20", "2026-11-21", "2026-11-20"], week.periods[:2]), one.drift("now", "then")
+    assert (found.p, found.z, found.change.value) == pytest.approx((want.p, want.z, want.change.value), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("current", "reference", "message"),
+    [
+        ("2026-11-30", None, "`current` to be periods of 2026-11-17, .*, but got '2026-11-30'"),
+        ([], None, "`current` to be periods of .*, but got none"),
+        ("2026-11-17", [], "`reference` to be periods of .*, but got none"),
+        ("2026-11-17", "2026-11-17", "`current` to be periods of 2026-11-18, .*, but got '2026-11-17'"),
+        (3, None, "`period` to be a text or a date, but got 3"),
+        ([3], None, "`period` to be a text or a date, but got 3"),
+    ],
+)
+def test_bad_periods(week, current, reference, message):
+    for test in (week.drift, week.drift_by_period):
+        with pytest.raises(ValueError, match=f"^Expected {message}"):
+            test(current, reference)
+
+
+def test_bad_levels_and_nothing_to_test(week):
+    for level in (0.0, 1.0, "0.05", math.nan):
+        for test in (week.drift, week.drift_by_period):
+            with pytest.raises(ValueError, match="Expected `level` to be"):
+                test("2026-11-17", level=level)
+    with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got 'a'"):
+        Monitor().drift("a")
+    with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got none"):
+        Monitor().drift_by_period()

@@ -1,0 +1,102 @@
+"""The test of a change in calibration on simulated networks: how often it errs, what it sees, and what chance says."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibkit.metrics.drift import Bins, drift_of
+
+CALIBRATED, OVERCONFIDENT = 1.0, 1.8
+
+
+def simulated(rng, n_sets, n, *, sharpness=CALIBRATED, temperature=1.0, scale=3.0, n_bins=15):
+    """Bins of n_sets times n samples of 5 classes: labels from the softmax of z / temperature, what is served from
+    ``sharpness * z``.
+    """
+    z = rng.normal(scale=scale, size=(n_sets * n, 5)).astype(np.float32)
+    z -= z.max(1, keepdims=True)
+    confidence = 1.0 / np.exp(sharpness * z).sum(1, dtype=np.float64)
+    right = rng.random(len(z)) * np.exp(z / temperature).sum(1, dtype=np.float64) < 1.0
+    index = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1) + n_bins * (np.arange(len(z)) // n)
+    weights = (None, confidence, right, confidence * (1 - confidence))
+    sums = [np.bincount(index, w, n_sets * n_bins).astype(float).reshape(n_sets, n_bins) for w in weights]
+    return [Bins(*rows) for rows in zip(*sums, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("sharpness", "scale", "n", "n_bins"),
+    [
+        (CALIBRATED, 3.0, 1000, 15),
+        (OVERCONFIDENT, 3.0, 1000, 15),
+        (0.6, 3.0, 1000, 15),
+        (OVERCONFIDENT, 3.0, 1000, 2),
+        (CALIBRATED, 8.0, 2000, 15),
+        (CALIBRATED, 3.0, 250, 15),
+    ],
+)
+def test_no_drift_is_called_one_as_often_as_the_level_says(sharpness, scale, n, n_bins):
+    """500 pairs of days each, within 4 standard errors; and z has the spread of a normal number."""
+    rng = np.random.default_rng(0)
+    days = [simulated(rng, 500, n, sharpness=sharpness, scale=scale, n_bins=n_bins) for _ in range(2)]
+    against = [drift_of(now, then, 0.05) for now, then in zip(*days, strict=True)]
+    tests = [against] + [[drift_of(now, None, 0.05) for now in days[0]]] * (sharpness == CALIBRATED)
+    for found in tests:
+        p = np.array([drift.p for drift in found])
+        for level in (0.01, 0.05, 0.1):
+            assert (p <= level).mean() == pytest.approx(level, abs=4 * math.sqrt(level * (1 - level) / 500))
+        assert np.std([drift.z for drift in found]) == pytest.approx(1, abs=4 / math.sqrt(1000))
+
+
+def test_harder_inputs_are_no_drift_of_a_calibrated_network():
+    """The accuracy falls by 10 points, and so does the confidence."""
+    rng = np.random.default_rng(0)
+    then, now = (simulated(rng, 300, 2000, scale=scale) for scale in (3.0, 2.0))
+    accuracies = [sum(b.correct.sum() for b in days) / 600_000 for days in (then, now)]
+    assert accuracies[0] - accuracies[1] == pytest.approx(0.1, abs=0.005)
+    found = [drift_of(a, b, 0.05) for a, b in zip(now, then, strict=True)]
+    assert np.mean([drift.p <= 0.05 for drift in found]) == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 300))
+
+
+def test_a_drift_in_temperature_is_seen():
+    """From 1.0 to 1.3 with 5,000 samples a day at an accuracy of 84 %: in 19 of 20 days at 1 % and more."""
+    rng = np.random.default_rng(0)
+    then, now = simulated(rng, 100, 5000, scale=5.0), simulated(rng, 100, 5000, scale=5.0, temperature=1.3)
+    accuracy = sum(b.correct.sum() for b in then) / 500_000
+    assert accuracy == pytest.approx(0.84, abs=0.01)
+    truth = sum(b.gaps.sum() for b in now) / 500_000 - sum(b.gaps.sum() for b in then) / 500_000
+    found = [drift_of(a, b, 0.01) for a, b in zip(now, then, strict=True)]
+    assert np.mean([drift.verdict == "drifted" for drift in found]) >= 0.95
+    assert np.mean([drift.change.value for drift in found]) == pytest.approx(truth, rel=0.1)
+    centre = np.mean([drift.change.value for drift in found])
+    assert 0.88 <= np.mean([drift.change.low <= centre <= drift.change.high for drift in found])
+    perfect = [drift_of(a, None, 0.01) for a in now]
+    assert np.mean([drift.verdict == "drifted" for drift in perfect]) >= 0.95
+
+
+def test_a_permutation_test_agrees():
+    """Days are exchanged among 2,000 samples of an over-confident network: what p-values then come by chance?"""
+    rng = np.random.default_rng(0)
+    z = rng.normal(scale=2, size=(2000, 4))
+    served = np.exp(1.6 * z)
+    served /= served.sum(1, keepdims=True)
+    confidence = served.max(1)
+    today = np.arange(2000) < 800
+    right = rng.random(2000) < np.where(today, confidence - 0.12, confidence - 0.08)
+    index = np.ceil(confidence * 15).astype(int) - 1
+
+    def bins(rows):
+        c, r = confidence[rows], right[rows]
+        return Bins(*(np.bincount(index[rows], w, 15).astype(float) for w in (None, c, r, c * (1 - c))))
+
+    def p_values(today):
+        found = drift_of(bins(today), bins(~today), 0.01)
+        return stats.chi2.sf(found.statistic, found.dof), 2 * stats.norm.sf(abs(found.z)), found.p
+
+    found, drawn = p_values(today), np.array([p_values(rng.permutation(today)) for _ in range(1000)])
+    for ours, by_chance in zip(found[:2], drawn.T, strict=False):
+        assert ours < 0.2
+        for p in (ours, 0.01, 0.05, 0.2, 0.5):
+            assert (by_chance <= p).mean() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 1000))
+    assert (drawn[:, 2] <= found[2]).mean() <= found[2] + 4 * math.sqrt(found[2] / 1000)  # Bonferroni's may be less
