@@ -18,7 +18,7 @@ LEVELS = (
     ("objectives",),
     ("fitting", "training"),
     ("calibrators", "networks"),
-    ("plots", "results"),
+    ("deploy", "plots", "results"),
     ("notebook",),
     ("__main__",),
 )
