@@ -99,9 +99,9 @@ class CalibratedModel(nn.Module):
         size = sum(tensor.nbytes for tensor in self.state_dict().values())
         if size >= LARGEST_ONNX:
             raise expected("model", f"of fewer than {LARGEST_ONNX:,} bytes, as one ONNX file is", f"{size:,}")
-        program = export(self, *inputs).run_decompositions({torch.ops.aten.searchsorted.Tensor: searchsorted})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch warns of what it does itself
+            program = export(self, *inputs).run_decompositions({torch.ops.aten.searchsorted.Tensor: searchsorted})
             written = torch.onnx.export(
                 program,
                 input_names=[f"input_{i}" for i in range(len(inputs))],
@@ -174,10 +174,14 @@ class Calibration(nn.Module):
 
     def _apply(self, fn, *args, **kwargs):
         """Move the buffers, but round none to half precision, which would change a temperature in the third digit."""
-        return super()._apply(lambda x: x.float().to(moved.device) if (moved := fn(x)).dtype in HALF else moved)
+        return super()._apply(lambda x: x.to(moved.device) if (moved := fn(x)).dtype in HALF else moved)
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors) -> None:
         """Take what is loaded in its own shape: how many nodes isotonic regression has is up to the data."""
+        n_classes = int(state_dict.get(f"{prefix}{PREFIX}n_classes", self.n_classes))
+        if n_classes != self.n_classes:
+            errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", n_classes)))
+            return
         for name, value in self.named_buffers():
             if prefix + name in state_dict:
                 self.register_buffer(name, value.new_empty(state_dict[prefix + name].shape))

@@ -121,5 +121,5 @@ def with_confidence(probs: Tensor, index: Tensor, confidence: Tensor) -> Tensor:
     largest = others.amax(1, keepdim=True)
     limit = confidence * (1 - 1e-3 * SLACK) / (1 - confidence)
     share = torch.where(largest > limit, (largest - limit) / (largest - 1 / n_others), 0.0)
-    others = torch.lerp(others, torch.full_like(others, 1 / n_others), share)
+    others = torch.lerp(others, torch.full_like(others, 1 / n_others), share.expand_as(others))
     return ((1 - confidence) * others).scatter(1, index, confidence)
