@@ -52,14 +52,14 @@ def least(call, repeats, clock, device):
 
 
 @torch.inference_mode()
-def race(batch, repeats, clock, device):
+def race(batch, repeats, clock, device, calibrators):
     network = build("resnet50", N_CLASSES, stem="imagenet").eval().to(device)
     images = torch.randn(batch, *SHAPE, generator=torch.Generator().manual_seed(0)).to(device)
     whole = least(lambda: network(images), repeats, clock, device)
     logits = network(images)
     print(f"{f'{batch} images':24}{'least ms':>10}{'of the network':>16}")
     print(f"{'network':24}{1e3 * whole:10.2f}")
-    for name, calibrator in calibrators().items():
+    for name, calibrator in calibrators.items():
         calibration = CalibratedModel(network, calibrator).calibration
 
         def call(calibration=calibration):
@@ -84,7 +84,7 @@ def main():
     print(f"torch {torch.__version__}, {args.device}, {args.threads} threads, {args.clock} clock")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        race(args.batch, args.repeats, clock, args.device)
+        race(args.batch, args.repeats, clock, args.device, calibrators())
 
 
 if __name__ == "__main__":
