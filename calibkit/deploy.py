@@ -58,7 +58,7 @@ class CalibratedModel(nn.Module):
         >>> network = nn.Linear(1, 2, bias=False).eval()
         >>> _ = network.load_state_dict({"weight": torch.tensor([[2.0], [0.0]])})
         >>> calibrated = CalibratedModel(network, ts)
-        >>> calibrated(torch.ones(1, 1)).tolist()
+        >>> calibrated(torch.ones(1, 1)).detach().numpy().round(6).tolist()
         [[0.75, 0.25]]
         >>> list(calibrated.state_dict())
         ['model.weight', 'calibration.fitted_n_classes', 'calibration.fitted_temperature']

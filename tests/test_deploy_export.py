@@ -39,6 +39,8 @@ def test_compile_without_a_break(name):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a temporary folder of torch 2.5
 @pytest.mark.parametrize("name", [n for n in CALIBRATORS if n not in ("identity", "ms_odir", "matrix_scaling")])
 def test_onnx_takes_any_batch_size(name, tmp_path):
+    if name == "vector_scaling" and (2, 6) <= torch.__version__ < (2, 7):
+        pytest.skip("the exporter of torch 2.6 has no broadcast addcmul")
     runtime = pytest.importorskip("onnxruntime")
     calibrator, want = fitted(name)
     model = CalibratedModel(NET, calibrator)
