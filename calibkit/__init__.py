@@ -28,6 +28,7 @@ _NAMES = {
     ),
     "calibkit.conformal": "ConformalSets",
     "calibkit.data": "DATASETS",
+    "calibkit.deploy": "CalibratedModel",
     "calibkit.estimators": "CalibratedClassifier LogitCalibrator",
     "calibkit.logits": "Logits",
     "calibkit.losses": "LOSSES",

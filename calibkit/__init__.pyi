@@ -31,6 +31,7 @@ from calibkit.calibrators import calibrator as calibrator
 from calibkit.calibrators import load_calibrator as load_calibrator
 from calibkit.conformal import ConformalSets as ConformalSets
 from calibkit.data import DATASETS as DATASETS
+from calibkit.deploy import CalibratedModel as CalibratedModel
 from calibkit.estimators import CalibratedClassifier as CalibratedClassifier
 from calibkit.estimators import LogitCalibrator as LogitCalibrator
 from calibkit.logits import Logits as Logits

@@ -105,7 +105,9 @@ def test_every_import_of_an_extra_names_the_extra_that_has_it():
                 found.add((name, extra))
                 assert extra is not None, f"{path.name} imports {name} outside of needs(...)"
                 assert DISTRIBUTIONS.get(name, name) in {r.name for r in requirements(extra)}, (path.name, name, extra)
-    assert {extra for _, extra in found} == {"book", "plots", "report", "results", "sklearn", "streaming", "train"}
+    assert {extra for _, extra in found} == {
+        *("book", "deploy", "plots", "report", "results", "sklearn", "streaming", "train")
+    }
 
 
 #: Python where nothing but the core dependencies can be found.
@@ -122,8 +124,9 @@ class Without:
 sys.meta_path = [Without(finder) for finder in sys.meta_path]
 """
 BLOCKED = (
-    "pandas matplotlib sklearn scipy torchvision torchmetrics lightning_fabric tqdm PIL seaborn hypothesis".split()
-)
+    "pandas matplotlib sklearn scipy torchvision torchmetrics lightning_fabric tqdm PIL seaborn hypothesis "
+    "onnx onnxscript"
+).split()
 
 
 def in_core(code: str, *arguments: object) -> subprocess.CompletedProcess:
@@ -161,6 +164,7 @@ def test_core_install_calibrates_and_evaluates(logits):
         ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),
         ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "train"),
         ("from calibkit import models; models.build('resnet50', 10)", "torchvision", "train"),
+        ("from calibkit.deploy import CalibratedModel; CalibratedModel.save_onnx(None, 'm.onnx')", "onnx", "deploy"),
     ],
 )
 def test_missing_extra_is_named(code, module, extra):

@@ -18,7 +18,7 @@ LEVELS = (
     ("objectives",),
     ("fitting", "training"),
     ("calibrators", "networks"),
-    ("conformal", "estimators", "plots", "results"),
+    ("conformal", "deploy", "estimators", "plots", "results"),
     ("reporting",),
     ("notebook",),
     ("_shell", "__main__"),

@@ -79,7 +79,7 @@ class ClassTemperatureScaling(Calibrator):
         [5.1, 2.0, 1.1]
     """
 
-    state = ("temperatures", "history")
+    state, reported = ("temperatures", "history"), ("history",)
 
     def __init__(
         self,

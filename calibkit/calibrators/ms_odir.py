@@ -62,6 +62,7 @@ class MSODIR(AffineCalibrator):
     """
 
     state = ("weights", "bias", "chosen_lam", "chosen_mu", "fell_back", "cv_loss", "cv_loss_temperature")
+    reported = state[2:]
     penalties = ("lam", "mu")
 
     def __init__(

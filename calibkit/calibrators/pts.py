@@ -95,9 +95,12 @@ class PTS(Calibrator):
 
     def temperatures(self, logits: Tensor) -> Tensor:
         """(N,) float64 temperature of each row of a tensor of logits."""
-        x, z = as_vector(self.parameters, logits), logits.double()
-        exact = self.solver == "exact"
-        g = network(x, z.topk(self._sizes(z)[0], 1).values, self._sizes(z), torch.tanh if exact else torch.relu)
+        return self._temperatures(logits.double())
+
+    def _temperatures(self, z: Tensor) -> Tensor:
+        exact, sizes = self.solver == "exact", self._sizes(z)
+        inputs = z.topk(sizes[0], 1).values
+        g = network(as_vector(self.parameters, z), inputs, sizes, torch.tanh if exact else torch.relu)
         return self.temperature * (g.abs().clamp(min=FLOOR) if exact else g)
 
     def _sizes(self, logits: Tensor) -> list[int]:
@@ -115,7 +118,7 @@ class PTS(Calibrator):
         self.parameters = x.cpu().numpy()
 
     def _probs(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperatures(logits)[:, None]).softmax(1)
+        return (logits / self._temperatures(logits).unsqueeze(1)).softmax(1)
 
     def _train(self, objective: Objective, logits: Tensor, labels: Tensor, sizes: list[int]) -> Tensor:
         """Parameters of the network at a minimum of the objective."""
@@ -154,8 +157,9 @@ class PTS(Calibrator):
 
 def layers(x: Tensor, sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
     """Weights (out, in) and biases (out,) of each layer, as views of the parameters (P,)."""
-    parts = x.split([n for inputs, outputs in pairwise(sizes) for n in (inputs * outputs, outputs)])
-    return [(w.view(-1, inputs), b) for w, b, inputs in zip(parts[::2], parts[1::2], sizes, strict=False)]
+    shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+    parts = x.split([n for inputs, outputs in shapes for n in (inputs * outputs, outputs)])
+    return [(w.view(-1, inputs), b) for w, b, inputs in zip(parts[::2], parts[1::2], sizes[:-1], strict=True)]
 
 
 def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation) -> Tensor:
@@ -163,7 +167,7 @@ def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation) -> Tens
     *hidden, (weight, bias) = layers(x, sizes)
     for w, b in hidden:
         inputs = activation(inputs @ w.T + b)
-    return (inputs @ weight.T + bias)[:, 0]
+    return (inputs @ weight.T + bias).squeeze(1)
 
 
 def _start(sizes: Sequence[int], seed: int, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -58,7 +58,7 @@ class Spline(Calibrator):
         True
     """
 
-    state = ("knot_values", "scores", "calibrated")
+    state, reported, looks_up = ("knot_values", "scores", "calibrated"), ("knot_values",), True
     keeps_predictions = True
 
     def __init__(self, *, n_knots: int = 6) -> None:
@@ -115,13 +115,12 @@ def with_confidence(probs: Tensor, index: Tensor, confidence: Tensor) -> Tensor:
     equal shares, just as far as needed. The confidence is clipped to [1/K, 1].
     """
     n_others = probs.shape[1] - 1
-    confidence = confidence.clamp((1 + SLACK) / (n_others + 1), 1.0)[:, None]
-    others = probs.scatter(1, index[:, None], 0.0)
+    index, confidence = index.unsqueeze(1), confidence.clamp((1 + SLACK) / (n_others + 1), 1.0).unsqueeze(1)
+    others = probs.scatter(1, index, 0.0)
     total = others.sum(1, keepdim=True)
     others = torch.where(total > 0, others / total, 1 / n_others)
     largest = others.amax(1, keepdim=True)
     limit = confidence * (1 - 1e-3 * SLACK) / (1 - confidence)
     share = torch.where(largest > limit, (largest - limit) / (largest - 1 / n_others), 0.0)
-    return ((1 - confidence) * torch.lerp(others, others.new_tensor(1 / n_others), share)).scatter(
-        1, index[:, None], confidence
-    )
+    others = torch.lerp(others, torch.full_like(others, 1 / n_others), share.expand_as(others))
+    return ((1 - confidence) * others).scatter(1, index, confidence)

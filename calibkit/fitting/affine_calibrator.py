@@ -27,6 +27,7 @@ class AffineCalibrator(Calibrator):
     """
 
     state = ("weights", "bias", "chosen_lam", "fell_back", "cv_loss", "cv_loss_temperature")
+    reported = state[2:]
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
     diagonal: ClassVar[bool] = False
 

@@ -25,12 +25,20 @@ class Fitted:
     """What is fitted and kept: constructor arguments under their own names, and the attributes in ``state``.
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
-    Its file has the name by which ``save`` and the registry know it. ``keeps_predictions`` says whether the class with
-    the largest probability stays the one with the largest logit, whatever is fitted.
+    Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
+    ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest logit,
+    whatever is fitted.
+
+    It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
+    overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
+    what is deployed also runs them in float32, with fitted attributes that are tensors; ``as_vector`` reads either.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
+    reported: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
+    #: Whether probabilities are looked up among fitted ones, which float32 may not tell apart next to 1.
+    looks_up: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.n_classes: int | None = None
@@ -100,12 +108,15 @@ class Fitted:
         header = json.dumps({"calibrator": self.key(), "options": self.options()}, default=_objective_to_json)
         return write_npz(path, {"header": np.asarray(header), **self.state_dict()})
 
+    def _probs(self, logits: Tensor) -> Tensor:
+        """Calibrated probabilities (n, K) of logits (n, K), row by row."""
+        raise NotImplementedError
+
 
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
-    A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows in
-    float64.
+    A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows.
     """
 
     def fit(self, logits: Array, labels: Array) -> Self:
@@ -128,10 +139,6 @@ class Calibrator(Fitted):
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
-        raise NotImplementedError
-
-    def _probs(self, logits: Tensor) -> Tensor:
-        """Probabilities (n, K) of a block of rows (n, K) in float64, which is not to be overwritten."""
         raise NotImplementedError
 
 
@@ -171,5 +178,5 @@ def _objective_to_json(option: object) -> dict[str, object]:
 
 
 def as_vector(value: object, like_tensor: Tensor) -> Tensor:
-    """A fitted numpy attribute as a float64 tensor on the device of ``like_tensor``."""
-    return torch.as_tensor(value, dtype=torch.float64, device=like_tensor.device)
+    """A fitted attribute, numpy or tensor, in the dtype and on the device of ``like_tensor``."""
+    return torch.as_tensor(value, dtype=like_tensor.dtype, device=like_tensor.device)

@@ -38,8 +38,9 @@ def width_bins(values: Tensor, n_bins: int) -> Tensor:
         tensor([0, 0, 1, 4])
     """
     # In the bin (k / n, (k + 1) / n] the product rounds to at least k, and to k + 1 at most: one comparison decides.
-    index = (values * n_bins).long().clamp_(max=n_bins)
-    return index.sub_((values <= bin_edges(n_bins, values.dtype, values.device)[index]).long()).clamp_(0, n_bins - 1)
+    index = (values * n_bins).clamp_(max=n_bins).long()
+    below = (values <= bin_edges(n_bins, values.dtype, values.device)[index]).long()
+    return (index - below).clamp_(0, n_bins - 1)
 
 
 def sort_values(values: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ class NeuralClamping(Fitted):
     """
 
     state: ClassVar[tuple[str, ...]] = ("delta", "temperature", "loss_curve")
+    reported: ClassVar[tuple[str, ...]] = ("loss_curve",)
 
     def __init__(
         self,
@@ -175,10 +176,7 @@ class NeuralClamping(Fitted):
         """Logits (N, K) of ``images + delta``, not divided by T; in the container and on the device of ``images``."""
         self.check_fitted()
         x = check_images(model, images)
-        if x.shape[1:] != self.delta.shape:
-            raise expected("images", f"of shape (N, {', '.join(map(str, self.delta.shape))})", f"{tuple(x.shape)}")
-        delta = torch.as_tensor(self.delta).to(*place(model, x))
-        z = forward(model, x, delta, self.batch_size)
+        z = forward(model, x, self._delta(x, *place(model, x)), self.batch_size)
         if z.shape[1] != self.n_classes:
             raise expected("model", f"a classifier of {self.n_classes} classes as in fit()", z.shape[1])
         return like(z.to(x.device), images)
@@ -186,4 +184,13 @@ class NeuralClamping(Fitted):
     def __call__(self, model: nn.Module, images: Array) -> Array:
         """Calibrated probabilities (N, K) in float64, in the container and on the device of ``images``."""
         z = torch.as_tensor(self.logits(model, images))
-        return like(torch.softmax(z.double() / self.temperature, 1), images)
+        return like(self._probs(z.double()), images)
+
+    def _delta(self, images: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """What is added to ``images`` (N, ...), which must have its shape."""
+        if images.shape[1:] != self.delta.shape:
+            raise expected("images", f"of shape (N, {', '.join(map(str, self.delta.shape))})", f"{tuple(images.shape)}")
+        return torch.as_tensor(self.delta, dtype=dtype, device=device)
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        return (logits / self.temperature).softmax(1)

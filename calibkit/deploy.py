@@ -1,0 +1,238 @@
+"""A network and its calibrator as one module: run it, move it, save it, export it, write it as ONNX."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from calibkit._checks import check_choice, expected
+from calibkit._extras import needs
+from calibkit._files import write_atomic
+from calibkit.calibrators import Calibrator, NeuralClamping
+from calibkit.calibrators.neural_clamping.network import frozen
+from calibkit.fitting.contract import Fitted
+
+PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
+HALF = (torch.float16, torch.bfloat16)
+BATCH = torch.export.Dim("batch")
+LARGEST_ONNX = 1 << 31  # bytes that one file can hold
+
+
+class CalibratedModel(nn.Module):
+    r"""A network that gives calibrated probabilities: :math:`p = c(f(x))`, or :math:`p = c(f(x + \delta))`.
+
+    It is called as ``model`` is. What was fitted becomes buffers, float64 as it was: they move with ``.to(device)``,
+    are in ``state_dict()`` and load into a module that was built from the same network and kind of calibrator. The map
+    is that of the calibrator, no second one, and goes through ``torch.compile`` and ``torch.export``.
+
+    The network keeps its mode, here and in every call. Probabilities are for evaluation: call ``eval()`` first.
+
+    Args:
+        model: gives logits (N, K), or (N, K, ...) of N images with a class for each of their pixels; K as in ``fit``.
+        calibrator: fitted, of ``CALIBRATORS`` or a ``Calibrator`` of your own; copied, so a later ``fit`` of it changes
+            nothing here. Neural Clamping adds its perturbation to the first input.
+        dtype: to compute in and to give, float32 or float64. None (default) is that of the logits, with half precision
+            as float32. Histogram binning, isotonic regression and the spline then look up in float64, since next to 1
+            float32 cannot tell probabilities apart on which they differ.
+
+    Returns:
+        Probabilities in the shape of the logits, which sum to 1 over axis 1. They are those of the calibrator to 1e-6
+        in float32, where calibrated logits are below 10 or so: an error is at most the rounding of the largest one,
+        6e-8 of it, a few times over. With ``dtype=torch.float64`` they are the same.
+
+    Raises:
+        ValueError: no module, or no such calibrator; in a call, anything but such logits, or images of another shape.
+        RuntimeError: a calibrator that is not fitted.
+
+    Example:
+        >>> import numpy as np
+        >>> from calibkit import TemperatureScaling
+        >>> ts = TemperatureScaling().fit(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1]))
+        >>> network = nn.Linear(1, 2, bias=False).eval()
+        >>> _ = network.load_state_dict({"weight": torch.tensor([[2.0], [0.0]])})
+        >>> calibrated = CalibratedModel(network, ts)
+        >>> calibrated(torch.ones(1, 1)).detach().numpy().round(6).tolist()
+        [[0.75, 0.25]]
+        >>> list(calibrated.state_dict())
+        ['model.weight', 'calibration.fitted_n_classes', 'calibration.fitted_temperature']
+    """
+
+    def __init__(self, model: nn.Module, calibrator: Fitted, *, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        if not isinstance(model, nn.Module):
+            raise expected("model", "a torch.nn.Module", type(model).__name__)
+        self.model, self.calibration = model, Calibration(calibrator, dtype)
+        self.training = model.training
+        place = next((tensor.device for tensor in chain(model.parameters(), model.buffers())), None)
+        self.calibration.to(place)
+
+    def forward(self, *inputs: object, **options: object) -> Tensor:
+        """Probabilities for what ``model`` takes."""
+        return self.calibration(self.model(*self.calibration.perturb(inputs), **options))
+
+    def save_onnx(self, path: str | os.PathLike, *inputs: Tensor) -> Path:
+        """Write the module, in evaluation mode, as one ONNX file, whole or not at all; returns the path.
+
+        The file takes batches of any size, whatever that of the example. Its inputs are ``input_0``, ``input_1``, ...,
+        its output is ``probs``. Needs the extra ``deploy``, and torch 2.5 or later.
+
+        Args:
+            path: of the file.
+            inputs: example tensors, batch first, as the module is called with; their values do not matter.
+
+        Raises:
+            ValueError: other inputs, an older torch, or 2 GB of weights and more, which no ONNX file can hold.
+            ModuleNotFoundError: without onnx or onnxscript.
+        """
+        with needs("deploy"):
+            import onnx
+            import onnxscript  # noqa: F401 (what torch writes ONNX with)
+        if torch.__version__ < (2, 5):
+            raise expected("torch", "2.5 or later to write ONNX", torch.__version__)
+        size = sum(tensor.nbytes for tensor in self.state_dict().values())
+        if size >= LARGEST_ONNX:
+            raise expected("model", f"of fewer than {LARGEST_ONNX:,} bytes, as one ONNX file is", f"{size:,}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torch warns of what it does itself
+            program = export(self, *inputs).run_decompositions({torch.ops.aten.searchsorted.Tensor: searchsorted})
+            written = torch.onnx.export(
+                program,
+                input_names=[f"input_{i}" for i in range(len(inputs))],
+                output_names=["probs"],
+                dynamic_shapes=[{0: BATCH}, *[None] * (len(inputs) - 1)],  # its name, which all share
+                dynamo=True,
+                verbose=False,
+            )
+        return write_atomic(path, lambda stream: onnx.save_model(written.model_proto, stream))
+
+
+class Calibration(nn.Module):
+    """Logits to probabilities: the map of a calibrator that finds what was fitted in the buffers of this module."""
+
+    def __init__(self, calibrator: Fitted, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        if not isinstance(calibrator, Calibrator | NeuralClamping):
+            raise expected("calibrator", "one of CALIBRATORS or a Calibrator", type(calibrator).__name__)
+        for name, value in calibrator.state_dict().items():
+            if name not in calibrator.reported:
+                self.register_buffer(PREFIX + name, torch.from_numpy(value.copy()))
+        self.kind, self.n_classes = type(calibrator), calibrator.n_classes
+        self.given = {name: value for name, value in vars(calibrator).items() if name not in calibrator.state}
+        self.dtype = check_choice("dtype", dtype, (None, torch.float32, torch.float64))
+        self._view = view_of(self.kind)
+
+    def perturb(self, inputs: tuple) -> tuple:
+        """The inputs as the network is to see them."""
+        if not issubclass(self.kind, NeuralClamping):
+            return inputs
+        images, *others = inputs
+        if not images.is_floating_point():
+            raise expected("images", "floating point, normalised as the model takes them", f"dtype {images.dtype}")
+        return images + self._calibrator()._delta(images, images.device, images.dtype), *others
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Probabilities over axis 1 of logits (N, K, ...)."""
+        self._check(logits)
+        given = torch.float32 if logits.dtype in HALF else logits.dtype
+        rows = logits.movedim(1, -1).to(self.dtype or (torch.float64 if self.kind.looks_up else given))
+        with _without_autocast(logits.device.type):
+            probs = self._calibrator()._probs(rows.reshape(-1, self.n_classes))
+        return probs.view(rows.shape).movedim(-1, 1).to(self.dtype or given)
+
+    def _check(self, logits: object) -> None:
+        wanted = f"a network that gives logits of shape (N, {self.n_classes}) or (N, {self.n_classes}, ...)"
+        if not isinstance(logits, Tensor):
+            raise expected("model", wanted, f"{type(logits).__name__}; wrap it in a module that picks them out")
+        if logits.ndim < 2 or logits.shape[1] != self.n_classes:
+            raise expected("model", wanted, f"shape {tuple(logits.shape)}")
+        if not logits.is_floating_point():
+            raise expected("model", "a network that gives floating point logits", f"dtype {logits.dtype}")
+
+    def _calibrator(self) -> Fitted:
+        """The calibrator, with the buffers as its fitted attributes."""
+        fitted = {name: getattr(self, PREFIX + name) for name in self.kind.state if name not in self.kind.reported}
+        return self._view({**self.given, **fitted})
+
+    def extra_repr(self) -> str:
+        """The calibrator's class and options."""
+        return repr(self.kind(**{name: self.given[name] for name in inspect.signature(self.kind).parameters}))
+
+    def __getstate__(self) -> dict:
+        """Without the view, a class that only exists here."""
+        return {name: value for name, value in self.__dict__.items() if name != "_view"}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._view = view_of(self.kind)
+
+    def _apply(self, fn, *args, **kwargs):
+        """Move the buffers, but round none to half precision, which would change a temperature in the third digit."""
+        return super()._apply(lambda x: x.to(moved.device) if (moved := fn(x)).dtype in HALF else moved)
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors) -> None:
+        """Take what is loaded in its own shape: how many nodes isotonic regression has is up to the data."""
+        n_classes = int(state_dict.get(f"{prefix}{PREFIX}n_classes", self.n_classes))
+        if n_classes != self.n_classes:
+            errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", n_classes)))
+            return
+        for name, value in self.named_buffers():
+            if prefix + name in state_dict:
+                self.register_buffer(name, value.new_empty(state_dict[prefix + name].shape))
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+
+
+def _without_autocast(device: str) -> AbstractContextManager:
+    """No autocast, which multiplies matrices in half precision; not even its end is in an export that had none."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def view_of(kind: type[Fitted]) -> type[Fitted]:
+    """``kind`` that is made of its attributes as they are, in a way that every torch.compile follows."""
+
+    def init(self, attributes: dict) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    return type(kind.__name__, (kind,), {"__init__": init})
+
+
+def export(module: nn.Module, *inputs: Tensor) -> torch.export.ExportedProgram:
+    """``torch.export`` of a module in evaluation mode, which is left as it was, for batches of any size."""
+    if not inputs or not all(isinstance(x, Tensor) and x.ndim and len(x) for x in inputs):
+        raise expected("inputs", "tensors, batch first", [type(x).__name__ for x in inputs])
+    two = tuple(torch.cat([x[:1], x[:1]]) for x in inputs)  # a batch of one would be taken for a constant
+    with frozen(module):
+        return torch.export.export(module, two, dynamic_shapes=(tuple({0: BATCH} for _ in two),), strict=False)
+
+
+def searchsorted(
+    nodes: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """``torch.searchsorted`` by halving steps, for ONNX, which has no such operator.
+
+    Example:
+        >>> searchsorted(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([0.0, 1.0, 2.0, 3.0])).tolist()
+        [0, 0, 1, 3]
+    """
+    nodes = nodes if sorter is None else nodes.gather(-1, sorter)
+    n_nodes, count = nodes.shape[-1], torch.zeros_like(x, dtype=torch.int32 if out_int32 else torch.int64)
+    for bit in reversed(range(n_nodes.bit_length())):
+        more = count + (1 << bit)
+        last = more.long().clamp(max=n_nodes) - 1
+        node = nodes[last] if nodes.ndim == 1 else nodes.gather(-1, last)
+        passed = node <= x if right or side == "right" else node < x
+        count = torch.where(passed & (more <= n_nodes), more, count)
+    return count
