@@ -60,7 +60,7 @@ lint: install  ## Check style, and that every notebook is the executed twin of i
 unit: install  ## Run the unit tests and the doctests
 	$(BIN)/python -m pytest tests calibkit --doctest-modules -n $(JOBS)
 
-nbval: install  ## Run every notebook and compare the outputs marked NBVAL_CHECK_OUTPUT with the stored ones
+nbval: install  ## Run every notebook and compare the outputs tagged nbval-check-output with the stored ones
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
 		tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope $(NOTEBOOKS))
 

@@ -327,8 +327,7 @@ for method, where, term, printed in TABLE_2:
     lines.append(line)
 checked = pd.DataFrame(lines)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 checked.set_index("method")
 
 # %% [markdown]
@@ -339,8 +338,7 @@ checked.set_index("method")
 #
 # The sum over classes is the other test, {eq}`eq-acls-balance`, and needs no formula:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("sum over the classes of the regulariser's gradient, largest of 64 samples")
 sums = {method: float(slope.sum(1).abs().max()) for method, slope in computed.items()}
 for method, largest in sums.items():
@@ -355,8 +353,7 @@ for method, largest in sums.items():
 # Table 2 splits by the predicted class $\hat y$, but LS, FLSD and CPC know the true class only. The same two terms for
 # samples whose prediction is wrong, averaged over them: $f$ of the predicted class, and of the true one.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 kinds = {
     "LS": LabelSmoothing(),
     "FLSD": FLSD(),
@@ -474,8 +471,7 @@ def jacobian(loss, z, i, j, step=1e-5):
     return float(ahead - behind) / (2 * step)
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 z, y = torch.tensor([[12.0, 9.0, 3.0, 1.0, -2.0]]), torch.tensor([0])
 forms = {
     "eq. (13), literal": Equation13(6.0),
@@ -514,8 +510,7 @@ pd.DataFrame(
 # Without the minimum the loss sees a constant added to all logits, which the probabilities do not. The columns below
 # are that constant:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 sample, labels = test_z[:2000], test_y[:2000]
 print(f"penalty on 2,000 test images of the network above, m = {margin:g}")
 shifted = {}
@@ -553,8 +548,7 @@ axes[1].set(xlabel="step", ylabel="mean of the logits")
 axes[1].legend(loc="lower left")
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"after {len(paths['MbLS'])} steps, m = {margin:g}")
 ends = {}
 for name, path in paths.items():
@@ -571,8 +565,7 @@ pd.DataFrame.from_dict(ends, orient="index", columns=columns)
 # the loss pulls, and hardly where to. And the margin means something only together with $K$: at a distance $m$ from
 # all others the confidence is $1 / (1 + (K - 1) e^{-m})$.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("confidence in percent where all other logits are m below the top")
 classes = (10, 100, 200, 1000)
 rest_at = {m: [100 / (1 + (k - 1) * np.exp(-m)) for k in classes] for m in (6, 10)}
@@ -646,8 +639,7 @@ for loss, network in networks.items():
     conditions[loss]["mean of max"] = f"{float(high.mean()):.1f}"
     conditions[loss]["mean of min"] = f"{float(low.mean()):.1f}"
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"{comparison}: test images in which the first term of ACLS is zero, in percent;")
 print("paper: z_top - min z, code: z_top")
 display(pd.DataFrame(conditions).T)
@@ -702,8 +694,7 @@ print("network trained with ACLS, test images with a value of exactly zero:", sh
 # The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet. It also chooses $\gamma$ by
 # the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 others = ("cifar10/resnet20-cross_entropy-s0", "cifar100/resnet20-cross_entropy-s0")
 threes = {}
 for name, network in {logits: data, **{name: notebook.logits_of(name) for name in others}}.items():
@@ -726,8 +717,7 @@ pd.DataFrame.from_dict(threes, orient="index", columns=columns)
 # of samples during the last epoch on Tiny-ImageNet. How often depends on the size of the step. Below, the logits of the
 # network above take one gradient step of length $\eta$; counted are the right predictions that turn wrong.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 hits = test_z.argmax(1) == test_y
 steps = {
     "cross-entropy": CrossEntropy(),
@@ -765,8 +755,7 @@ resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 measured, fits = notebook.side_by_side(networks, METHODS, METRICS, **resampling)
 raw = {loss: fits[loss](network.test_logits) for loss, network in networks.items()}
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "AECE": ("", "adaptive_ece")}
 before = tables.estimates(measured, networks, heads)
 before.insert(0, "epochs", [network.meta.get("epochs", "?") for network in networks.values()])
@@ -801,8 +790,7 @@ versus = {
     for text, (metric, stage, judge) in CLAIMS.items()
 }
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 if "acls" in networks:
     print("ACLS minus the other loss, in points [paired 95 % interval]:")
     print("is the claim in the head of the column true?")
@@ -968,8 +956,7 @@ for (name, network), part in table_3.groupby(["dataset", "model"], sort=False):
 # on all benchmarks"; here is ACLS beside the best other loss of each column, and the half-width that an ECE on 10,000
 # images has in our own comparison. And it says that it took some rows over from the MbLS paper:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 paper = results.load("paper")
 printed = tables.select(paper, paper="acls", table="3", source="printed")
 scores = printed[printed["metric"] != "accuracy"]
@@ -988,8 +975,7 @@ halves = [
 low, high = 100 * min(halves), 100 * max(halves)
 print(f"half-width of an ECE in our comparison: {low:.2f} to {high:.2f} points")
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 cell = ["dataset", "model", "loss", "method", "metric", "n_bins"]
 theirs = tables.select(paper, paper="mbls", source="printed")
 theirs = theirs[theirs["table"].isin(["1", "2"])].drop_duplicates(cell).set_index(cell)["value"]
@@ -1042,8 +1028,7 @@ paper_table("1", None)
 paper_table("4")
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def acls_beside(cell, *others):
     """The ECE of losses, less that of cross-entropy, and how far ACLS is below it."""
     losses = ("acls", "cross_entropy", *others)
@@ -1080,8 +1065,7 @@ acls_beside("camvid/deeplabv3_resnet34", "ecp", "label_smoothing", "focal", "mbl
 # %%
 paper_table("5")
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 both_parts = ("acls part=adaptive", "acls part=conditional")
 acls_beside("tiny_imagenet_20/resnet20", "label_smoothing", "focal", "mbls", *both_parts)
 

@@ -81,8 +81,7 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 #
 # Nine held-out samples by hand, each with the probability of its label:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 label_probs = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
 held_out, labels = np.stack([label_probs, 1 - label_probs], axis=1), np.zeros(9, dtype=int)
 for miss in (0.3, 0.1, 0.05):
@@ -108,8 +107,7 @@ for miss in (0.3, 0.1, 0.05):
 # The temperature is fitted on validation images. The test images are cut into random halves: one for $\hat q$, one to
 # count. They must be different: images to which anything was fitted are not drawn like new ones.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 fits = {
     name: {"before": Identity().fit(*data.val), "after": TemperatureScaling().fit(*data.val)}
     for name, data in stored.items()
@@ -155,8 +153,7 @@ show(means.swaplevel(axis=1).sort_index(axis=1, ascending=False, sort_remaining=
 # **The coverage is the same before and after.** It has to be: the promise never looked at the probabilities. What a
 # temperature can change is the size of the sets that keep it. How much it does, half by half:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 sizes = runs.pivot(index=["network", "score", "split"], columns="T", values="size")
 growth = (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split").loc[list(stored)]
 growth = growth.reindex(list(SCORES), level="score")
@@ -217,8 +214,7 @@ for ax in axes:
     ax.legend(fontsize=8)
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 found = {}
 for name, data in stored.items():
     for when, p in probs[name].items():
@@ -241,8 +237,7 @@ show(pd.DataFrame(found).T)
 # The promise is kept on average over all images. Nobody promised it to the cats. The coverage of the class that is
 # covered least:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"coverage of the worst class, percent; each a mean over {n_splits} halves")
 of_class = runs.groupby(names, sort=False)["by class"].agg(
     lambda arrays: np.mean([*arrays], axis=0)
@@ -267,8 +262,7 @@ show(of_class.map(np.min).unstack("T"), 1)
 #
 # Only the order of the images counts. With two classes no temperature changes it. With more it can:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 two = np.array([[2.0, 0.0, -9.0], [2.3, 0.0, 0.0]])
 for t in (0.3, 1.0, 3.0):
     first, second = softmax(two / t, axis=1).max(1)
@@ -290,8 +284,7 @@ for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     ax.legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 for name, both in probs.items():
     y = stored[name].test_labels
     tau = kendalltau(*(p.max(1) for p in both.values())).statistic
@@ -310,8 +303,7 @@ for name, both in probs.items():
 # for better abstention.** What it gives is a risk that can be read off. Who answers where the confidence is at least 0.9
 # expects that one less the mean confidence of these answers is wrong:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 found = {}
 for name, both in probs.items():
     for when, p in both.items():

@@ -210,8 +210,7 @@ for ax, column in zip(axes, ("total loss", "std of class losses"), strict=True):
 axes[0].set_ylabel("ECE (%)")
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("correlation with ECE        total loss  std of class losses")
 for name, path in paths.items():
     total, spread, _ = path.corr()["ECE (%)"]
@@ -260,8 +259,7 @@ print(
 print(inspect.getsource(ClassLossScaling.scales))
 print(inspect.getsource(ClassLossScaling.weights))
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 by_hand = torch.tensor([0.2, 0.5, 1.1, 0.4], dtype=torch.float64)
 z_score = (by_hand - by_hand.mean()) / by_hand.std()
 w = 1.5 / (1 + torch.exp(-z_score / 1.0)) - 0.75
@@ -294,8 +292,7 @@ print(f"gradient of (8) at its own weights, T = {fixed:.4f}, below 1e-6: {vanish
 # Their ranges differ, and with them the weights: MM gives no class a negative weight, and both reach at most a part of
 # the sigmoid that ND reaches. So a comparison of the three at one $\alpha$ compares strengths more than shapes.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("weights w_k on this network after TS, from the class of smallest loss to that of largest")
 for norm in ("nd", "cm", "mm"):
     scales = ClassLossScaling(normalization=norm).scales(after).sort().values
@@ -332,8 +329,7 @@ shape = ClassLossScaling().fit_shape(first, second)
 bound = np.log(K) / 2
 box = {corner: misfit(*corner) for corner in product((0.1, 1.0, bound), (1.5, 2.0))}
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"first step of the fit: T from {traces['CLS'][0]:.2f} to {traces['CLS'][1]:.2f}")
 print(f"SLSQP returns alpha = {shape.alpha:.4f} (upper bound {bound:.4f}),", end=" ")
 print(f"beta = {shape.beta:.2f} (lower bound 1.50)")
@@ -368,8 +364,7 @@ print(f"from the start (1, 1.5) to the end it falls by {fall:.2f} %")
 # Equation (16) makes the profile, $N_k = N_0 \, \rho^{k / (K - 1)}$. The ratio $\rho$ is not printed. With
 # $\rho = 0.1$ it gives exactly the printed sizes:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 for name, largest, n_classes, printed in (
     ("CIFAR10-LT", 5000, 10, 20431),
     ("CIFAR100-LT", 500, 100, 19573),
@@ -408,8 +403,7 @@ for draw in range(n_draws):
         draws.append({"draw": draw, "model": model, "objective": name} | measured)
 tailed = 100 * pd.DataFrame(draws).pivot(index="draw", columns=["model", "objective"])
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"validation set of {len(subset)} samples, long-tailed, {n_draws} draws;")
 print("on the balanced test set, percent, mean (std)")
 for model, name in product(models, objectives):
@@ -448,8 +442,7 @@ for model, (name, base) in product(models, (("CLS", "class-balanced"), ("class-b
 # $v$ on the simplex. Equation (13) mixes *logits*. Its third term is the same number in every logit, and softmax does
 # not see it. The first two are $\z \, (v_1 / T + v_2)$. So it is temperature scaling, with three numbers for one.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 logit_ets = ETS(solver="sctl").fit(val_logits, val_labels)
 w1, w2, w3 = logit_ets.weights
 merged = 1 / (w1 / logit_ets.temperature + w2)
@@ -471,8 +464,7 @@ dead = stops.dead_at_start(val_logits, range(200))
 temperatures = PTS(solver="sctl").fit(val_logits, val_labels).temperatures(test_logits)
 varied = PTS().fit(val_logits, val_labels).temperatures(test_logits)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"of 200 seeds, dead before training: {100 * dead:.0f} %")
 print("after training from seed 1: temperatures of the test samples", end=" ")
 print(f"from {temperatures.min():.3f} to {temperatures.max():.3f}")
@@ -519,8 +511,7 @@ for ax, title in zip(axes, titles, strict=True):
 axes[0].legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("temperature scaling on this network; T, and test ECE in percent;", end=" ")
 print("at the optimum: T within 0.02")
 print("      authors' steps       optimum of the loss")
@@ -591,8 +582,7 @@ NETWORKS = {
 }
 cells = stops.printed_replayed_exact(CALIBRATORS, OBJECTIVES, NETWORKS)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 four = cells[cells["loss"].isin(["CE", "LS", "FL", "CLS"])]
 for network in NETWORKS:
     part = four[four["network"] == network].set_index(["calibrator", "loss"])
@@ -605,8 +595,7 @@ for network in NETWORKS:
 # and FL rows of TS and CTS printed and replay agree, and exact lies elsewhere, with LS on CIFAR-10 by eight points. The
 # PTS rows show the optimum of a single temperature, with FL within half a point.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 logged = cells.dropna(subset=["log"])
 near = (logged["replay"] - logged["log"]).abs() <= 0.05
 print(f"rows in the logs of these three networks: {len(logged)};", end=" ")
@@ -629,8 +618,7 @@ print("{1:.2f} and {2:.2f} on the long-tailed sets".format(*of_ls))
 # precision; and the authors ran on a GPU, we on a CPU. The next cell multiplies the logits by $1 \pm 10^{-7}$, which is no
 # difference to any method, and replays one of the rows.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 first_network, first_logits = next(iter(NETWORKS.items()))
 cts = partial(notebook.method_key, "class_temperature_scaling", solver="sctl")
 NORMS = {"CTS+CLS-ND": cts(OBJECTIVES["CLS"]), "CTS+CLS-MM": cts(OBJECTIVES["CLS-MM"])}
@@ -647,8 +635,7 @@ for name, row in ends.iterrows():
 # An optimiser that stops early is no speciality of this code. The public code of {cite:t}`guo2017calibration` takes L-BFGS
 # with steps of 0.01 from $T = 1.5$, at most 200 of them:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 all_here = set(NETWORKS.values()) <= set(published())
 stopped = recorded(
     "class_loss_scaling/guo", partial(stops.guo_stops, NETWORKS), available=all_here, tolerance=0.02
@@ -668,8 +655,7 @@ for network, row in stopped.iterrows():
 #
 # The long-tailed table again, with the control that was missing. Each cell is exact, so that no optimiser speaks.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 THREE = ("CE", "balanced", "CLS")
 METHODS = {
     cal: {obj: notebook.method_key(cal_key, OBJECTIVES[obj]) for obj in THREE}
@@ -697,8 +683,7 @@ pd.DataFrame(table).T
 # lie in `$CALIBKIT_DATA/logits`.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def steps(network, cal, **options):
     """Paired differences of test ECE, in points: balanced less CE, and CLS less balanced."""
     methods, _ = notebook.side_by_side({"": network}, METHODS[cal], ["ece"], **options)
@@ -725,8 +710,7 @@ for name, change in changes.iterrows():
 # The same question on the network of this chapter, whose classes are balanced, so that the control is the NLL but for
 # the last digit:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 for name, change in steps(data, "TS", **bootstrap).items():
     print(f"TS {name:18} {change:+.2f}")
@@ -736,8 +720,7 @@ for name, change in steps(data, "TS", **bootstrap).items():
 # calibrated on the other half, as in the paper. First every calibrator, as `make results` recorded it; then, for TS, the
 # paired differences.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 OWN = {
     dataset: {"dataset": dataset, "model": "resnet20", "source": "ours"}
     for dataset in ("cifar10_lt", "cifar100_lt")

@@ -294,13 +294,11 @@ for name, method in fits.items():
     }
 outcome = pd.DataFrame(rows).T
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("ECE and accuracy in percent, with the 95 % interval of the test ECE; NLL in nats")
 outcome.round(2)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 steps = [
     ("TS by NLL", "TS by ECE"),
     ("TS by ECE", "CTS"),
@@ -408,8 +406,7 @@ ax.minorticks_off()
 ax.legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 held_out = errors_by_size.xs(("held out", sizes[-1]), level=["part", "n"])
 gain = held_out.loc["CTS"] - held_out.loc["TS by ECE"]
 print(f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:")
@@ -444,8 +441,7 @@ for name, (x, y) in alike.items():
 # a check from outside: no training of ours is involved. The recorded rows below were measured on them; where the file
 # lies in `$CALIBKIT_DATA/logits`, the cell after next measures two of them again.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 ours, paper = results.load("ours"), results.load("paper")
 network = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy"}
 theirs = {
@@ -484,8 +480,7 @@ print(pd.DataFrame(rows).T.to_string())
 # loss scaling shows objectives for which it is not.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 name = "sctl-cifar10-densenet40"
 methods = {
     "optimum": "temperature_scaling",
@@ -511,8 +506,7 @@ for shown, row in fitted.iterrows():
 # lower than those of the last one it took*. So a cold temperature with one more hit closes the way to better ones.
 # Here this is `accuracy_constraint="running"`. Without the constraint there is no difference.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 AUTHORS = {
     "CIFAR-10 ResNet-50 CE": "cts-cifar10-resnet50-cross_entropy",
     "CIFAR-10 ResNet-50 Brier": "cts-cifar10-resnet50-brier",
@@ -559,8 +553,7 @@ print(
 )
 pd.DataFrame(rows).T
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 off = pd.DataFrame(
     {
         name: [
@@ -586,8 +579,7 @@ for name in off:
 # cards; and the classes are numbered in another order, so that the search visits them in that order.
 # {numref}`fig-cts-ends` shows where it ends. These fits take long, so they are measured again at a higher `budget` only.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 N_DRAWS = 20
 followed = {name: CTS[name] for name in ("CTS, code", "U-CTS")}
 ends = recorded(
@@ -639,8 +631,7 @@ plt.show()
 # The paired differences of CTS and TS on the test images: on the authors' six networks, then on the thirteen ResNet-20s of
 # this book on CIFAR-10, which differ in the training loss.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 near = {network: 0.5 if "CIFAR-100" in network else 0.02 for network in AUTHORS}
 text, code = (partial(searches.gains, AUTHORS, CTS[f"CTS, {how}"], TS) for how in ("text", "code"))
 of_authors = {
@@ -665,8 +656,7 @@ for network, row in changes["CTS, code"].iterrows():
     error, likelihood = (Estimate(*row[[m, f"{m} low", f"{m} high"]]) for m in ("ece", "nll"))
     print(f"{network:36}{f'{error:+.2f}':27}{likelihood:+.4f}")
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 for name, change in changes.items():
     print(f"{name}, {len(change)} networks:")
     for metric, unit, digits in (("ece", "points", 2), ("nll", "nats", 4)):
@@ -691,8 +681,7 @@ for name, change in changes.items():
 # to fit on and 1,000 others to test: fifty a class each, as many as the paper has. Each method is fitted twice, on the
 # validation images, and on the very images that it is tested on.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("twenty classes of Tiny-ImageNet, test ECE in percent [95 % interval]")
 print(f"{'':16}{'fitted on validation':44}fitted on test")
 print(f"{'':16}{'TS':8}{'CTS':8}{'CTS less TS':28}{'TS':8}CTS")

@@ -125,8 +125,7 @@ def text(estimate, metric):
     )
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 short = {k: v for k, v in CALIBRATORS.items() if k != TS}
 print(f"{len(complete)} networks with every calibrator; difference to TS, mean [95 % interval]")
 for key, name in short.items():
@@ -337,8 +336,7 @@ pd.DataFrame(cts).fillna("")
 # calibration error the NLL rises on most networks, whatever the ECE does. What the search gains on the validation images
 # is partly their noise.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 by_ece, by_nll = (
     against[base][against[base]["metric"] == metric]
     for base, metric in ((TS_ECE, "ece"), (TS, "nll"))
@@ -535,8 +533,7 @@ plt.show()
 # Which ranks would survive another seed? Two losses keep their order if they are further apart than the spread of the seeds
 # explains:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 survive = {}
 for method, how in (("identity", RAW), (TS, AFTER)):
     of = ours[(ours["method"] == method) & (ours["metric"] == "ece") & (ours["source"] == "ours")]
@@ -587,8 +584,7 @@ for how, method in ((RAW, "identity"), (AFTER, TS)):
 # %% [markdown]
 # The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 margin = effects[
     (effects["loss"] == "mbls")
     & (effects["base_loss"] == "mbls margin=0 weight=0.05")
@@ -779,8 +775,7 @@ pd.DataFrame.from_dict(twice, orient="index").rename_axis(["network", "ours / Ca
 # **Which method for 1,000 classes and 5,000 images?** Nothing here measures that. The largest $K$ of this book is 100, and CalArena's
 # ImageNet has 25,000 validation images. The law $d / 2n$ is what is left:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 nats = {
     CALIBRATORS[key]: COUNTS[key](1000)
     for key in (TS, "ets", "pts", f"{CTS}:nll", "vector_scaling")
@@ -843,8 +838,7 @@ for how, (n_apart, n_pairs, sigma) in survive.items():
 # (sec-comparison-summary)=
 # ## Summary
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 n_sets = results.effects.images_of(main["dataset"]).nunique()
 print(
     f"1. {len(complete)} networks with all calibrators, {n_sets} test sets. Less TS, ECE in points and NLL in nats:"

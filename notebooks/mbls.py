@@ -170,8 +170,7 @@ axes[1, 0].set_ylabel("derivative")
 axes[0, 2].legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"derivative of the penalty in d (K = {K})      at d = 2   at d = 8  at d = 16")
 for group in panels.values():
     for name, penalty in group.items():
@@ -218,8 +217,7 @@ for group in panels.values():
 # The left side is reached when one class is far ahead of all others, the right side when all logits are equal. Note
 # the *mean* over the classes: with a sum the left inequality fails, whatever constant is put in place of $\log K$.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 generator = torch.Generator().manual_seed(seed)
 normal = {"generator": generator, "dtype": torch.float64}
 cases = {
@@ -268,8 +266,7 @@ print(f"equation (4), both sides: {smoothing(z, y):.10f} {split:.10f}")
 # fits its training data has few of these. The paper shows by experiment that LS and $m = 0$ behave alike (Table 4);
 # this is the reason.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 linear = LOSSES["mbls"](margin=0.0, weight=0.05)
 z = 5 * torch.randn(2000, K, generator=generator, dtype=torch.float64)
 right = z.argmax(1)
@@ -310,8 +307,7 @@ print(f"wrong predictions: (m = 0 - LS) / 0.05 = {gap:.10f}, mean of d_y = "
 # because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. It is an upper
 # bound and no more. FL itself is smallest, zero, at $p_y = 1$: its minimum is the most confident prediction there is.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 fl_holds = True
 for gamma in (1.0, 2.0, 3.0, 5.0):
     loss, slack = LOSSES["focal"](gamma=gamma), []
@@ -378,8 +374,7 @@ def confidence_at(d, K):
     return 1 / (1 + (K - 1) * np.exp(-d))
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 reached = {}
 print(f"K = {K}, weight {weight}: distance of the true class to each other one, at the minimum")
 for m in (0.0, 2.0, 4.0, 6.0, 10.0):
@@ -392,8 +387,7 @@ for m in (0.0, 2.0, 4.0, 6.0, 10.0):
 # %% [markdown]
 # The same question to the other losses, answered by the sign of their derivative along $d$:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 candidates = {
     "CE": cross_entropy,
     "FL": focal,
@@ -458,8 +452,7 @@ plt.show()
 # (15) that MbLS gives the winner no gradient. That would be so if the maximum were detached from the graph, and
 # neither the paper nor the public code detaches it.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(inspect.getsource(LOSSES["mbls"]._penalty))
 z = torch.tensor([[9.0, 5.0, 1.0, -1.0, -4.0]], dtype=torch.float64, requires_grad=True)
 penalty = LOSSES["mbls"](margin=6.0).penalty
@@ -478,8 +471,7 @@ print(f"penalty {penalty(z, torch.tensor([0])):.4f}, with 100 added to all logit
 # \ge 1 / K$, the penalty wins everywhere, and for $m = 0$ the minimum of every sample is the uniform distribution:
 # nothing is learned.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("confidence of a fitted sample            mean over classes     sum over classes")
 for name, classes, m, lam in (
     ("CIFAR-10, m = 0, weight 0.05", 10, 0.0, 0.05),
@@ -654,8 +646,7 @@ comparison, fits = None, {}
 if trained:
     comparison, fits = notebook.side_by_side(trained, METHODS, METRICS, **resampling)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 names = [SHORT.get(key, key) for key in keys]
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "AECE": ("", "adaptive_ece")}
 shown = tables.estimates(comparison, trained, heads).reindex(names, fill_value=claims.NOT_RUN)
@@ -688,8 +679,7 @@ plt.show()
 # the training is not in it.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 heads = {"ECE": ("", "ece"), "accuracy": ("", "accuracy"), "ECE, both after TS": (" + TS", "ece")}
 print("percentage points [95 % interval of the paired bootstrap]")
 for base in ("CE", "LS"):
@@ -735,8 +725,7 @@ ax.axvline(margin, color=plots.GREY, linewidth=0.8, linestyle="--")
 ax.set(xlabel="largest distance d", ylabel="share of samples below", ylim=(0, 1), xlim=(0, None))
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("largest logit distance of a test sample; share of all distances beyond the margin")
 print(f"{'':10} {'median':>8} {'95th percentile':>16} {f'beyond {margin:g}':>12}")
 for name, d in apart.items():
@@ -806,8 +795,7 @@ for loss in ("mbls margin=8", "mbls margin=10 weight=0.05"):
 # images of 64 by 64 pixels, for the same network, by the same recipe but for batches of 64. The margin is the paper's for
 # Tiny-ImageNet, 10. With a tenth of the test images the intervals are three to four times as wide as above.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 LESS_CE = {"less that of CE": ("", "ece"), "both after TS": (" + TS", "ece")}
 five = ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
 tiny = notebook.by_loss("tiny_imagenet_20/resnet20", five)
@@ -952,8 +940,7 @@ paper_table("2")
 # %% [markdown]
 # Two columns of the printed table are differences to LS. They can be checked.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 accuracies = tables.select(printed, table="2").pivot_table(
     index=["dataset", "model"], columns="loss", values="value", sort=False
 )
@@ -1014,8 +1001,7 @@ paper_table("5")
 # The ECE can also be taken of each batch of eight images and averaged, as the public code does; the order stays. How far that
 # order carries, the validation images tell. Temperatures, and differences on common resamples, are of a hundred pixels an image.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 six = ("cross_entropy", "ecp", "label_smoothing", "focal", "mbls", "acls")
 dense = notebook.by_loss("camvid/deeplabv3_resnet34", six)
 dense = {SHORT[loss]: data for loss, data in dense.items()}
@@ -1065,8 +1051,7 @@ shown.set_axis(["ECE, printed / ours"])
 # %% [markdown]
 # After temperature scaling the order of CE and MbLS depends on what the temperature minimises:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 ways = dict(zip(("as trained", "TS by ECE", "TS by NLL"), METHODS.values(), strict=True))
 print("20 Newsgroups, test ECE in percent [95 % interval]")
 for how, method in ways.items():
@@ -1086,8 +1071,7 @@ paper_table("7")
 # it does not. The scaled ECE of CE is in doubt: with a ResNet-50 on CIFAR-10 it is 2.34 % in this paper and 3.68 % in
 # {cite:t}`park2023acls`, who print the same 5.85 % before scaling.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 seventh = tables.select(printed, table="7", method="temperature_scaling:ece")
 notes = seventh.assign(T=seventh["note"].str.removeprefix("optimal T "))
 index = ["dataset", "model"]
@@ -1143,8 +1127,7 @@ plt.show()
 # All but FL are sure of road and sky, and all doubt along the borders of classes. On a sample of pixels whose class is
 # known:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("mean confidence on a sample of test pixels, percent")
 print("        right   wrong")
 for name, (probs, labels) in of_pixels.items():

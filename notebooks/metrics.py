@@ -120,8 +120,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 #
 # This is her *expected calibration error* (ECE). The package agrees:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 confidence = np.repeat([0.9, 0.6], 5)
 right = np.array([1, 1, 1, 0, 0, 1, 1, 1, 0, 0])
 forecasts, labels = two_classes(confidence, right)  # class 0 is what she predicts
@@ -155,8 +154,7 @@ print(f"accuracy {accuracy(forecasts, labels):.2f}, ECE {ece(forecasts, labels, 
 # The last column below compares the frequencies with the whole vector, which is possible here because each vector
 # occurs ten times.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 EVEN, ODD = [(0, 1, 2), (1, 2, 0), (2, 0, 1)], [(0, 2, 1), (2, 1, 0), (1, 0, 2)]
 vectors = np.array([0.6, 0.3, 0.1])[EVEN + ODD]
 shift = np.repeat([[0.1, -0.1, 0.0], [-0.1, 0.1, 0.0]], 3, axis=0)
@@ -244,8 +242,7 @@ def draw(name, n, rng, scale=SCALE):
     return z, truth, draw_labels(truth, rng)
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 n = 400_000
 z = SCALE * np.random.default_rng([seed, 2]).standard_normal((n, K))
 p = softmax(z, axis=1)
@@ -290,8 +287,7 @@ plt.show()
 # %% [markdown]
 # The numbers behind the middle diagram, and the sum that gives its ECE:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 bins = reliability_bins(*sample["over-confident"], n_bins=n_bins)
 frame = pd.DataFrame(
     {"confidence": bins.confidence, "accuracy": bins.accuracy, "samples": bins.counts}
@@ -382,8 +378,7 @@ print(f"sum of share x gap {frame['share x gap'].sum():.4f}, ece() {value:.4f}")
 # | B | see above | class-wise calibrated |
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def opposite(z):
     p = softmax(z, axis=1)
     c, sign = p.max(1), np.where(p.argmax(1) < 5, -1, 1)
@@ -435,8 +430,7 @@ show(100 * pd.DataFrame(verdicts))
 # The decomposition of the NLL, with each term computed from the known truth:
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 terms = {}
 for name, (says, truth) in suspects.items():
     given_p = prior if name == "class prior" else truth  # every other p occurs once
@@ -473,8 +467,7 @@ show(pd.DataFrame(terms).T, 3)
 # against formula:
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def test_sets(name, n, repeats, key, scale=SCALE):
     """Independent test sets of one classifier: (probs, labels) of n samples each."""
     rng = np.random.default_rng([seed, *key, n])
@@ -567,8 +560,7 @@ axes[0].set_ylabel("bias, percentage points")
 axes[0].legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"N = {n_samples}, percent: limit, bias, standard deviation, and root mean square error")
 rows = {}
 for name in TRUTH:
@@ -605,8 +597,7 @@ show(100 * pd.DataFrame(rows).T)
 # The *easy* one has larger logits and an accuracy of 94 %, as networks have on CIFAR-10. The *hard* one is the
 # calibrated classifier of the sections above, as accurate as networks are on CIFAR-100.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 SCALES = {"easy": 20.0, "hard": SCALE}
 
 
@@ -656,8 +647,7 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["classifier", "bins"]))
 #
 # One call gives the interval of any metric:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 probs, labels = sample["wavy"]
 chosen = ["accuracy", "nll", "brier", "ece", "ks_error", "debiased_ece"]
 values = evaluate(probs, labels, chosen, n_bins=n_bins)
@@ -670,8 +660,7 @@ show(pd.DataFrame(rows, index=["value", "low", "high"]).T, 4)
 # small test sets:
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def three(found, in_use):
     """Percentile and reflected interval of a resampled metric, beside the one in use."""
     low, high = np.quantile(found.draws, [0.025, 0.975])
@@ -761,8 +750,7 @@ def single():
     return pd.DataFrame(rows).T
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 anew = budget == "paper"
 coverage = recorded("metrics/single", single, available=anew, tolerance=0.7)  # two sets of 300
 coverage.index = pd.MultiIndex.from_tuples(
@@ -799,8 +787,7 @@ plt.show()
 # samples each, where $\Delta$ is the difference of their true errors.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 spread = {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("over-confident", 200_000, 1, (6, 3), scale))
@@ -825,8 +812,7 @@ print(pd.DataFrame(needed, index=deltas).map("{:,.0f}".format).to_string())
 # independent test sets of 10,000 rank them the wrong way round.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def true_error(a, scale):
     """True ECE of the over-confident classifier with its logits times a: all gaps have one sign."""
     z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
@@ -855,8 +841,7 @@ print(f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {
 # and compute both numbers on them, a *paired* bootstrap.
 # `bootstrap_difference` does that.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 rows = {}
 for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55)):
     rng = np.random.default_rng([seed, 6, 7])
@@ -941,8 +926,7 @@ def paired():
     return pd.DataFrame(found).groupby("pair", sort=False).mean().T
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 SHARES = ["percentile", "reflected", "in use", "NLL", "hull holds", "in use holds"]
 near = {"true": 0.001, "measured": 0.01} | dict.fromkeys(SHARES, 1.0)
 pairs = recorded("metrics/paired", paired, available=anew, tolerance=near).T
@@ -988,8 +972,7 @@ show(pairs[SHARES[4:]].rename(columns=lambda name: name.removesuffix(" holds")),
 # `ece(..., like="torchmetrics")` and its siblings reproduce the binning of other packages. All rows use 10 bins.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 rng = np.random.default_rng([seed, 7])
 on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
 votes = rng.integers(11, 21, 500) / 20
@@ -1025,8 +1008,7 @@ show(100 * pd.DataFrame(table).T)
 # share, drops the smallest confidence and all that equal it. torch-uncertainty cuts through ties in the order of the
 # rows, so shuffling the data changes the value.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 equal = two_classes(np.full(90, 0.7), np.repeat([1, 0], [60, 30]))
 order = rng.permutation(90)
 inputs = {
@@ -1049,8 +1031,7 @@ show(100 * pd.DataFrame(table).T)
 # {cite:p}`nixon2019measuring`; torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
 # top-label ECE; netcal for the plain mean of the gaps over the bins, however few samples they hold.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
 three = {
     "class-wise, equal mass (ace)": ace(*sample["wavy"], n_bins=n_bins),
@@ -1070,8 +1051,7 @@ show(100 * pd.Series(three).to_frame("wavy"))
 # classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples, and report the ECE of the winner twice: on
 # the 500 samples that chose it, and on 500 new ones. The third column is its true error.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 temperatures = np.linspace(1.0, 2.0, 41)
 true = {t: true_error(1 / t, SCALE) for t in temperatures}
 rng = np.random.default_rng([seed, 8])
@@ -1103,8 +1083,7 @@ real = {"before": softmax(test_logits.astype(float), axis=1), "after": scaling(t
 n_val, n_test = len(data.val_labels), len(test_labels)
 print(f"{logits}: {n_val:,} val, {n_test:,} test, T = {scaling.temperature:.3f}")
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 chosen = ["accuracy", "nll", "brier", "ece", "debiased_ece", "ks_error", "classwise_ece"]
 options = {"n_bins": n_bins, "seed": seed}
 
@@ -1132,8 +1111,7 @@ def report(n):
 
 all_images = report(n_test)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 few_images = report(min(500, n_test))
 
 # %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}}

@@ -226,8 +226,7 @@ print(f"  equal-mass ECE of the top class  {adaptive_ece(raw, test_y, n_bins=n_b
 # **minimises the NLL** for this $\boldsymbol\delta$. Let a solver that knows nothing of this find the $\mathbf{q}_i$.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def max_entropy(z, y):
     """Solve programme (7) by scipy's interior-point method: q (n, K), and the last multiplier."""
     n, k = z.shape
@@ -265,8 +264,7 @@ print(f"largest |q - softmax(z / T)| below 1e-4: {np.abs(q - softmax(z / T, axis
 # *Nothing in it makes $T$ positive.* $\lambda_0$ is whatever the constraint asks for. If the true classes have smaller
 # logits than the average class, it is negative.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 scaled = {
     "NLL": TemperatureScaling().fit(val_z, val_y),
     "focal loss, gamma = 1": TemperatureScaling(objective=Focal(gamma=1.0)).fit(val_z, val_y),
@@ -300,8 +298,7 @@ print(f"labels with the third smallest logits: 1 / multiplier {lowest:.2f}")
 # Bernoulli's inequality needs $\gamma \ge 1$; for $0 < \gamma < 1$ it points the other way. The paper's Figure 2 uses
 # $\gamma$ between 0 and 1. Does the bound hold there all the same?
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 p = np.linspace(1e-4, 1 - 1e-4, 9999)  # two classes: the entropy is the smallest that p_y allows
 entropy_of_two = -p * np.log(p) - (1 - p) * np.log1p(-p)
 for gamma in (0.25, 0.5, 0.75, 1.0, 2.0, 3.0):
@@ -333,8 +330,7 @@ print(inspect.getsource(NeuralClamping._descend))
 # replaced by it at the end (`exact_temperature=True`). Then "Neural Clamping with $\boldsymbol\delta = 0$" and "TS with
 # the focal loss" are the same thing to the last digit, and a comparison of the two is about $\boldsymbol\delta$ alone.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 alone = NeuralClamping(init="zero", epochs=0).fit(model, val_x, val_y)
 off = abs(alone.temperature - scaled["focal loss, gamma = 1"].temperature)
 print(f"delta = 0 equals focal temperature scaling to 1e-6: {off < 1e-6}")
@@ -368,8 +364,7 @@ for exact in (False, True):
 # This $\tilde{\boldsymbol\delta}$ is the paper's *data-driven initialisation*. First the theorem: the smaller the
 # perturbation, the closer the gain to $\boldsymbol\delta^\top \mathbf{g}$.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 g = entropy_gradient(model, val_x)
 start = theorem_delta(g, val_x, net.input_range)
 full = np.sign(g.numpy()) * np.subtract(high, low)[:, None, None]  # the whole range, in each input
@@ -393,14 +388,12 @@ if budget == "smoke":
 # Then the initialisation. It can move an input only if all calibration images leave room for it. A single image in which
 # pixel $j$ is black makes $\ell_j = \alpha_j$.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 free = 100 * (start.abs() > 1e-5).double().mean()
 print(f"{network}, {len(val_y)} images: eta is not 0 for {free:.2f} % of the inputs")
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def room():
     """The inputs, in percent, that all calibration images together leave any room."""
     found = {}
@@ -457,8 +450,7 @@ plt.show()
 # on a detour. TS (grid) in the table below takes the direct way: it chooses $T$ by calibration ECE. Whether there is a best
 # $\gamma$ cannot be said from these 300 images: the curve of the calibration images has more than one minimum.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"chosen by calibration ECE: gamma = {gamma}, lambda = {weight}")
 print("gamma  T of Neural Clamping  T of focal temperature scaling")
 for g_, clamping in sweep.items():
@@ -508,8 +500,7 @@ table["TS (focal)"] = [focal_ts(test_z)]
 table["Neural Clamping (CE)"] = probs["neural_clamping:nll"]
 table["Neural Clamping (FL)"] = probs["neural_clamping"]
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 main = repeated.mean_and_spread(repeated.measured(table, test_y, FIVE, n_bins=n_bins))
 main.reindex(list(table), fill_value="–").rename(columns={"accuracy": "accuracy (%)"})
 
@@ -523,8 +514,7 @@ main.reindex(list(table), fill_value="–").rename(columns={"accuracy": "accurac
 # alone. The fair control has a temperature of its own, the best one for $\boldsymbol\delta = 0$ under the same loss. It
 # is the last row.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 fits = runs["neural_clamping"]
 parts = {
     "No calibration": [raw],
@@ -543,8 +533,7 @@ repeated.mean_and_spread(repeated.measured(parts, test_y, FIVE, n_bins=n_bins))
 # nearer to zero than the difference itself; the {ref}`interval <sec-intervals>` takes that into account.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 CONTROLS = {"joint": "T* alone (paper's ablation)", "own": "T of its own (fair control)"}
 resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 print("ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval")
@@ -572,8 +561,7 @@ for ax, metric, title in zip(axes, FIVE[1:], titles, strict=True):
     ax.set_title(title)
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 repeated.mean_and_spread(of_both)
 
 # %%
@@ -709,8 +697,7 @@ tables.paper_table("neural_clamping", "2", **shape)
 # \ece \;\le\; (1 - a) + \frac{\bar H}{2 \ln 2} .
 # $$ (eq-nc-impossible)
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 rng = np.random.default_rng(0)
 kinds = [(k, c) for k in (2, 3, 50) for c in (0.05, 0.3, 1)]  # classes, and how far from certain
 drawn = np.vstack([rng.dirichlet(np.full(k, c), 2000) @ np.eye(k, 50) for k, c in kinds])
@@ -754,8 +741,7 @@ above[wide["ece"] > bound].drop_duplicates().round(4)
 # fades as $\boldsymbol\delta$ shrinks; that of $\lambda \lVert\boldsymbol\delta\rVert$ keeps its length $\lambda$. So
 # the norm shortens a small $\boldsymbol\delta$ more, and a large one less. How different the two are:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print("lambda   |delta|, square (paper)   |delta|, norm (code)")
 for w in (0.01, 1.0) if budget == "smoke" else ():
     fits = [fit(**CHOSEN | {"weight": w, "variant": v}) for v in ("paper", "code")]

@@ -101,8 +101,7 @@ samples = {title: (fit(data.test_logits), data.test_labels) for title, fit in sh
 pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 both = Comparison.on(
     data.test, {"before": raw, "after": ts}, ["accuracy", "ece", "nll"], **bootstrap
@@ -140,8 +139,7 @@ for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
 # the network expects.** That is the whole fit: one equation, one unknown.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def derivatives(z, y, b):
     """Of each sample: NLL, its slope and its curvature in b."""
     p = softmax(b * z, axis=1)
@@ -175,8 +173,7 @@ print(f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {
 # knows nothing of softmax finds it. The cell below takes rivals that obey the same constraint, mixtures of a sharper
 # softmax with uniform probabilities, and shows that they have less entropy.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 p = ts(z)
 print(f"validation: entropy {entropy(p, y):.6f}, NLL {nll(p, y):.6f}")
 test_p, test_y = ts(data.test_logits), data.test_labels
@@ -206,8 +203,7 @@ for t in (1.5, 1.2, 1.0):
 # Between the two there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
 # spread of the logits in a row.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
 for name, answers in {
     "right": [0, 1, 0, 1],
@@ -238,8 +234,7 @@ for name, answers in {
 # be that of the Fisher information, $1 / \sqrt{n I}$. The bootstrap needs neither: draw the validation set again, fit
 # again.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 _, score, curvature = derivatives(z, y, b)
 information, noise = curvature.mean(), score.var()  # I and J
 sandwich = ts.temperature**2 * np.sqrt(noise / len(y)) / information
@@ -290,8 +285,7 @@ plt.show()
 # can move, if only by tenths of a point near the fitted temperature.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def auroc(p, labels):
     """Probability that a right prediction has more confidence than a wrong one."""
     right, rank = p.argmax(1) == labels, rankdata(p.max(1))
@@ -324,8 +318,7 @@ for network in (data, large):
 # top label only, it is a step function of $T$, and it has many local minima, some of them made by chance. But it is what
 # is reported. Does fitting what is reported win? Twelve networks, the same CIFAR-10, each trained with another loss:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 losses = "cross_entropy label_smoothing focal flsd brier mmce ecp cpc mdca crl mbls acls".split()
 networks = notebook.by_loss("cifar10/resnet20", losses)
 methods = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
@@ -420,8 +413,7 @@ only_ts = {
 }
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def from_which(values, sizes=SIZES):
     """First size from which on at least 97.5 % of the draws are below zero."""
     good = [np.mean(values.loc[size] < 0) >= 0.975 for size in sizes]
@@ -526,8 +518,7 @@ axes[0].set_ylabel("NLL less that of none")
 axes[0].legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"images from which on all of {n_few} draws are better than no calibration")
 for title, found in compared.items():
     for m in MEASURED:
@@ -561,8 +552,7 @@ for title, found in compared.items():
 # balanced, is to weigh each validation image by one over the size of its class: the objective `class_balanced`.
 
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 def reshared(labels, class_accuracy, ratio, size, rng):
     """Rows such that the shares fall by ``ratio`` from the easiest class to the hardest."""
     rank = rankdata(-class_accuracy, method="ordinal") - 1
@@ -676,8 +666,7 @@ axes[1, 0].set_ylabel("best T")
 axes[0, 0].legend()
 plt.show()
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"T of clean digits {clean.temperature:.2f}")
 for (name, strength), row in corrupted.groupby(level=0, sort=False).tail(1).iterrows():
     print(f"{name} {strength}: accuracy {row['accuracy']:.1f} %,", end=" ")
@@ -742,8 +731,7 @@ of_sample = {
     "by prediction": by_prediction,
 }
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 rng, rows = np.random.default_rng([seed, 5]), {}
 for name, truth in TRUTHS.items():
     z_fit, z_new = 5 * rng.standard_normal((2, 20_000, 10))
@@ -777,8 +765,7 @@ show(signs)
 # the wrong lesson. Ten small networks on 100 digits each, stopped after ever more steps, with $T$ from their training
 # images or from held-out ones:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 rows = {}
 for steps in (10, 50, 200):
     how = {"n_draws": 10, "n_train": 100, "steps": steps, "seed": seed}
@@ -820,8 +807,7 @@ for steps, row in own.iterrows():
 #
 # ## What to do
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 own_errors = own.iloc[-1]
 gains = dict(zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True))
 vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
@@ -845,8 +831,7 @@ print(f"the best one {turn['best T']:.1f} %.")
 # one temperature is not enough. In code, on the long-tailed CIFAR-10; `data.val` and `data.test` are pairs of logits
 # (N, K) and labels (N,), so your own arrays can take their place:
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 data = tails[long_tails[0]]
 fit = TemperatureScaling().fit(*data.val)  # a warning here: T is at a bound, do not use it
 balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for a balanced test set

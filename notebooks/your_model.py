@@ -96,8 +96,7 @@ pd.DataFrame(
 # samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. What has one
 # cure is cured, and said.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(found.first_paragraph)
 for finding in found.findings:
     print(f"{finding.weight:6} {finding.kind}: {finding.text}")
@@ -136,8 +135,7 @@ pd.DataFrame(rows).T
 # a nat or more, beyond chance after a correction for how many were tried, and does not raise the ECE.
 # {doc}`../book/which_method` says where it comes from.
 
-# %%
-# NBVAL_CHECK_OUTPUT
+# %% tags=["nbval-check-output"]
 print(f"{full.choice.key} (sure: {full.choice.sure})")
 print(*full.choice.reasons, sep="\n")
 print(full.calibrator)

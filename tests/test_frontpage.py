@@ -1,0 +1,76 @@
+"""What the front page draws and says follows from the results."""
+
+import importlib.util
+import re
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from calibkit import results
+
+pytest.importorskip("sphinx")
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def frontpage():
+    """The extension, which imports its neighbour as the book's build does."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        spec = importlib.util.spec_from_file_location("frontpage", ROOT / "tools" / "frontpage.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return module
+
+
+def test_every_answer_is_in_one_part_of_a_bar(frontpage):
+    for answer in results.ANSWERS:
+        assert sum(share.answers(answer) for share in frontpage.SHARES) == 1, answer
+
+
+def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
+    counts = results.summary(by=("paper",))
+    for paper in counts.index:
+        html = frontpage.bar(counts.loc[paper])
+        assert sum(map(int, re.findall(r"flex-grow:(\d+)", html))) == counts.loc[paper, "printed"]
+        answered = counts.loc[paper, "printed"] - counts.loc[paper, "not run"]
+        assert f"{answered} of {counts.loc[paper, 'printed']} printed numbers answered" in html
+
+
+def test_each_paper_has_a_picture_with_words(frontpage):
+    page = (ROOT / "book" / "index.md").read_text()
+    for paper in results.summary(by=("paper",)).index:
+        picture = ET.fromstring(frontpage.thumbnail(paper))
+        assert picture.get("role") == "img" and picture.get("aria-label")
+        assert f"{{thumbnail}} {paper}" in page and f"{{verdictbar}} {paper}" in page
+
+
+def test_the_differences_are_means_over_networks(frontpage):
+    effects = results.load_effects()
+    rows = effects[(effects["method"] == "class_temperature_scaling") & (effects["metric"] == "ece")]
+    rows = rows[(rows["base_method"] == "temperature_scaling") & (rows["loss"] == rows["base_loss"])]
+    found = frontpage.beside_one_temperature("ece")
+    assert found[f"CTS, {len(rows)} networks"].value == pytest.approx(rows["value"].mean())
+    assert len(found) == 5
+
+
+def test_what_the_page_says_of_them_holds(frontpage):
+    """None is lower in both; and what is trained with MbLS has the higher error, over its data sets."""
+    ece, nll = (list(frontpage.beside_one_temperature(metric).values()) for metric in ("ece", "nll"))
+    assert not any(a.below() == b.below() == "holds" for a, b in zip(ece, nll, strict=True))
+    mbls = next(name for name in frontpage.beside_one_temperature("ece") if name.startswith("MbLS"))
+    assert frontpage.beside_one_temperature("ece")[mbls].above() == "holds"
+    page = (ROOT / "book" / "index.md").read_text()
+    assert "None is lower in both" in page and "over four data sets a lower error" in page and "4 networks" in mbls
+
+
+def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
+    html = frontpage.Opening.html(None)
+    assert html.count("<svg ") == html.count("aria-label=") == 2
+    assert 'class="only-light"' in html and 'class="only-dark"' in html
+    ids = re.findall(r'id="([^"]+)"', html)
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"|"http://www.w3.org/[^"]+"', "", html) and ids
