@@ -14,7 +14,8 @@ from torch import Tensor
 
 from calibkit.fitting.affine import Ridge, Sample, own_weights, value_and_grad
 from calibkit.fitting.affine_metric import Metric, coordinates, curvature_at, ray
-from calibkit.fitting.smooth import Minimum, fixed_point, minimize
+from calibkit.fitting.lbfgs import Minimum, minimize
+from calibkit.fitting.smooth import fixed_point
 from calibkit.objectives import Objective
 
 STEPS = 20  # of L-BFGS between two looks at the curvature
