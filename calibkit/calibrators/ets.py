@@ -109,7 +109,7 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
 def _fit_all_classes(
     objective: Objective, logits: Tensor, labels: Tensor, temperature: float, start: Tensor, scaled: Tensor
 ) -> Tensor:
-    """x of ``fit_weights``, by passes over the log-probabilities of all classes.
+    """The x of ``fit_weights``, by passes over the log-probabilities of all classes.
 
     Those of the mixture stand for calibrated logits: their softmax is the mixture itself.
     """

@@ -1,4 +1,4 @@
-"""Smooth objectives, fitted in float64: a descent for fixed weights, and the outer loop to an adaptive one's fixed point."""
+"""Smooth objectives, fitted: a descent for fixed weights, and the outer loop to the fixed point of adaptive ones."""
 
 from __future__ import annotations
 

@@ -66,8 +66,9 @@ def moments(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropy of ``b * logits`` for each sample, and its first and second derivative by b: three (N,) float64.
 
-    The inverse temperature b is one number, or (N,) float64, one a sample. With s the logits less their row maximum and p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and
-    ``Var_p[s]``. Two buffers of a block each, reused, are all the memory it takes.
+    The inverse temperature b is one number, or (N,) float64, one a sample. With s the logits less their row maximum and
+    p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and ``Var_p[s]``. Two buffers of a block each,
+    reused, are all the memory it takes.
     """
     ce, first, second = torch.empty(3, len(logits), dtype=torch.float64, device=logits.device)
     slices = row_blocks(logits, dtype.itemsize)
