@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from calibkit._progress import show
+
 ARMIJO, WOLFE = 1e-4, 0.9
 MEMORY = 20  # pairs kept
 
@@ -61,7 +63,7 @@ def minimize(
     scale = torch.ones_like(x) if curvature is None else curvature.reciprocal()
     first = min(1.0, 1.0 / float(grad.norm().clamp(min=1e-300))) if curvature is None else 1.0
     pairs = deque(maxlen=MEMORY) if pairs is None else pairs
-    for _ in range(max_iter):
+    for n_steps in range(max_iter):
         direction = -_inverse_hessian(grad, pairs, scale)
         slope = float((grad * direction).sum())
         threshold = tolerance * (abs(value) + 1e-3)
@@ -73,6 +75,7 @@ def minimize(
             trial = x + step * direction
             trial_value, trial_grad = function(trial)
             n_evaluations += 1
+            show(f"step {n_steps}, objective {value:.6g}")
             trial_slope = float((trial_grad * direction).sum())
             # Where the decrease drowns in rounding, the slope alone tells (Hager & Zhang's approximate condition).
             flat = abs(trial_value - value) <= 1e-14 * abs(value) and abs(trial_slope) <= -slope
