@@ -2,7 +2,7 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
 
 - ``contract``: what every calibrator has; ``safeguard``: none ends worse than the network as it is,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
-- ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``own_temperatures``:
+- ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``row_losses``:
   the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
