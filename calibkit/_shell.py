@@ -72,12 +72,8 @@ def _compare(args: argparse.Namespace) -> None:
 def _found(args: argparse.Namespace):
     from calibkit.reporting import report
 
-    progress = Progress()
-    options = {"keep_predictions": args.keep_predictions, "everything": args.all, "tell": progress}
-    try:
-        return report(_read(args, args.labels), methods=args.calibrators, **options)
-    finally:
-        progress.end()
+    options = {"keep_predictions": args.keep_predictions, "everything": args.all}
+    return report(_read(args, args.labels), methods=args.calibrators, **options)
 
 
 def _apply(args: argparse.Namespace) -> None:
@@ -146,24 +142,6 @@ def _is_name(source: str) -> bool:
     from calibkit.networks import published, zoo
 
     return source in zoo() or source in published()
-
-
-class Progress:
-    """One line that is written over, where a person watches."""
-
-    def __init__(self) -> None:
-        self.width = 0
-
-    def __call__(self, line: str) -> None:
-        """Show a line in place of the last one."""
-        if sys.stderr.isatty():
-            print(f"\r{line:{self.width}}", end="", file=sys.stderr, flush=True)
-            self.width = len(line)
-
-    def end(self) -> None:
-        """Wipe it."""
-        if self.width:
-            print(f"\r{'':{self.width}}\r", end="", file=sys.stderr, flush=True)
 
 
 def tell(text: str) -> None:

@@ -10,10 +10,10 @@ from torch import Tensor
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.replay import Solver
-from calibkit.fitting.safeguard import no_worse
-from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.safeguard import lower, no_worse
+from calibkit.fitting.smooth import fit_losses, fit_smooth
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import Objective, SmoothName, get
+from calibkit.objectives import Objective, SmoothName, get, losses
 
 
 class ETS(Calibrator):
@@ -85,8 +85,34 @@ class ETS(Calibrator):
 def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """(3,) weights on the simplex at the minimum of the objective.
 
-    ``w = x**2 / sum(x**2)`` leaves x free and lets a weight reach 0 at a finite x. The log-probabilities of the mixture
-    stand for calibrated logits: their softmax is the mixture itself.
+    ``w = x**2 / sum(x**2)`` leaves x free and lets a weight reach 0 at a finite x. Of the three terms the losses need
+    the labels' log-probabilities only, which one pass gives; a target spread over all classes needs them all.
+    """
+    scaled, raw = torch.eye(3, dtype=torch.float64, device=logits.device)[:2]
+    start = scaled.new_tensor([0.98, 0.01, 0.01]).sqrt()
+    if objective.smoothing:
+        return _simplex(_fit_all_classes(objective, logits, labels, temperature, start, scaled))
+    terms = torch.stack([-losses(logits, labels, 1 / t, torch.mul) for t in (temperature, 1.0)])
+    terms = torch.cat([terms, torch.full_like(terms[:1], -math.log(logits.shape[1]))])
+
+    def ce(x: Tensor | None) -> Tensor:
+        return -torch.logsumexp(terms + _simplex(raw if x is None else x).log()[:, None], 0)
+
+    def gradient(x: Tensor, weights: Tensor) -> tuple[float, Tensor]:
+        loss = ce(x)
+        phi, slope, _ = objective.transform(loss)
+        return float(weights @ phi), _by_root(x, -((terms + loss).exp_() @ (weights * slope)))
+
+    x = fit_losses(objective, labels, logits.shape[1], start, ce, gradient)
+    return _simplex(lower(objective, labels, logits.shape[1], x, scaled, ce))
+
+
+def _fit_all_classes(
+    objective: Objective, logits: Tensor, labels: Tensor, temperature: float, start: Tensor, scaled: Tensor
+) -> Tensor:
+    """The x of ``fit_weights``, by passes over the log-probabilities of all classes.
+
+    Those of the mixture stand for calibrated logits: their softmax is the mixture itself.
     """
 
     def terms(z: Tensor) -> Tensor:
@@ -99,13 +125,15 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
     def backward(x: Tensor, z: Tensor, g: Tensor, grad: Tensor) -> None:
         components = terms(z)
         mixture = torch.logsumexp(components + _simplex(x).log()[:, None, None], 0)
-        by_weight = ((components - mixture).exp_() * g).sum((1, 2))
-        grad += 2 * x / (x @ x) * (by_weight - _simplex(x) @ by_weight)
+        grad += _by_root(x, ((components - mixture).exp_() * g).sum((1, 2)))
 
-    x = logits.new_tensor([0.98, 0.01, 0.01], dtype=torch.float64).sqrt()
-    x = fit_smooth(objective, logits, labels, x, forward, backward)
-    scaled = x.new_tensor([1.0, 0.0, 0.0])
-    return _simplex(no_worse(objective, logits, labels, x, scaled, forward))
+    x = fit_smooth(objective, logits, labels, start, forward, backward)
+    return no_worse(objective, logits, labels, x, scaled, forward)
+
+
+def _by_root(x: Tensor, by_weight: Tensor) -> Tensor:
+    """The gradient by x, from that by the weights."""
+    return 2 * x / (x @ x) * (by_weight - _simplex(x) @ by_weight)
 
 
 def _simplex(x: Tensor) -> Tensor:

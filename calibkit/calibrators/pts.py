@@ -8,12 +8,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from calibkit._blocks import blocks
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.replay import Solver
+from calibkit.fitting.row_losses import RowLosses
 from calibkit.fitting.safeguard import no_worse
-from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.smooth import fit_losses
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
@@ -99,7 +101,7 @@ class PTS(Calibrator):
 
     def _temperatures(self, z: Tensor) -> Tensor:
         exact, sizes = self.solver == "exact", self._sizes(z)
-        inputs = z.topk(sizes[0], 1).values
+        inputs = z.topk(sizes[0], 1).values.T
         g = network(as_vector(self.parameters, z), inputs, sizes, torch.tanh if exact else torch.relu)
         return self.temperature * (g.abs().clamp(min=FLOOR) if exact else g)
 
@@ -122,32 +124,41 @@ class PTS(Calibrator):
 
     def _train(self, objective: Objective, logits: Tensor, labels: Tensor, sizes: list[int]) -> Tensor:
         """Parameters of the network at a minimum of the objective."""
-        top = logits.topk(sizes[0], 1).values.double()
-        mean, std = top.mean(0), top.std(0, correction=0)
+        top = logits.topk(sizes[0], 1).values.T.double().contiguous()
+        mean, std = top.mean(1), top.std(1, correction=0)
         std = torch.where(std > 0, std, 1.0)
+        inputs = top.sub_(mean[:, None]).div_(std[:, None])
         x, decay = _start(sizes, self.seed, top)
         decay *= self.weight_decay / len(logits)
+        table, slices = RowLosses(logits, labels, objective.smoothing), blocks(len(logits), sizes[0], 8)
 
-        def temperatures(x: Tensor, z: Tensor) -> Tensor:
-            inputs = (z.topk(sizes[0], 1).values - mean) / std
+        def temperatures(x: Tensor, inputs: Tensor) -> Tensor:
             return self.temperature * network(x, inputs, sizes, torch.tanh).abs().clamp(min=FLOOR)
 
-        def forward(x: Tensor, z: Tensor) -> Tensor:
-            return z / temperatures(x, z)[:, None]
+        def losses(x: Tensor) -> Tensor:
+            return torch.cat([table(-temperatures(x, inputs[:, rows]).log(), rows)[0] for rows in slices])
 
-        def backward(x: Tensor, z: Tensor, g: Tensor, grad: Tensor) -> None:
-            with torch.enable_grad():
-                x = x.detach().requires_grad_()
-                t = temperatures(x, z)
-                slope = -(g * z).sum(1) / t.detach().square()
-                grad += torch.autograd.grad(t, x, slope)[0]
+        def gradient(x: Tensor, weights: Tensor) -> tuple[float, Tensor]:
+            value, grad = 0.0, torch.zeros_like(x)
+            x = x.detach().requires_grad_()
+            for rows in slices:
+                with torch.enable_grad():
+                    log_b = -temperatures(x, inputs[:, rows]).log()
+                ce, by_log_b = table(log_b.detach(), rows)
+                phi, slope, _ = objective.transform(ce)
+                value += float(weights[rows] @ phi)
+                grad += torch.autograd.grad(log_b, x, weights[rows] * slope * by_log_b)[0]
+            return value, grad
 
         def penalty(x: Tensor) -> tuple[float, Tensor]:
             return float((decay * x) @ x), 2 * decay * x
 
-        best = fit_smooth(
-            objective, logits, labels, x, forward, backward, penalty=penalty, tolerance=1e-10, max_iter=3000
-        )
+        def forward(x: Tensor, z: Tensor) -> Tensor:
+            top = (z.topk(sizes[0], 1).values - mean) / std
+            return z / temperatures(x, top.T)[:, None]
+
+        options = {"penalty": penalty, "tolerance": 1e-10, "max_iter": 3000}
+        best = fit_losses(objective, labels, logits.shape[1], x, losses, gradient, **options)
         best = no_worse(objective, logits, labels, best, x, forward)
         weight, bias = layers(best, sizes)[0]  # views: the inputs' scale goes into the first layer
         weight /= std
@@ -163,11 +174,11 @@ def layers(x: Tensor, sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
 
 
 def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation) -> Tensor:
-    """(n,) output of the fully connected network with parameters x (P,) on inputs (n, s)."""
+    """(n,) output of the fully connected network with parameters x (P,) on inputs (s, n)."""
     *hidden, (weight, bias) = layers(x, sizes)
     for w, b in hidden:
-        inputs = activation(inputs @ w.T + b)
-    return (inputs @ weight.T + bias).squeeze(1)
+        inputs = activation(w @ inputs + b[:, None])
+    return (weight @ inputs + bias[:, None])[0]
 
 
 def _start(sizes: Sequence[int], seed: int, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,8 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
 
 - ``contract``: what every calibrator has; ``safeguard``: none ends worse than the network as it is,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
-- ``smooth``: any parameters by L-BFGS, and the fixed point of an adaptive objective,
+- ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``row_losses``:
+  the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
 - ``structured``: affine maps of log-probabilities under a penalty set by N and K,
@@ -27,7 +28,8 @@ True
 """
 
 from calibkit.fitting.contract import Calibrator, Fitted
-from calibkit.fitting.smooth import Minimum, fit_smooth, fixed_point, minimize, value_and_grad
+from calibkit.fitting.lbfgs import Minimum, minimize
+from calibkit.fitting.smooth import fit_smooth, fixed_point, value_and_grad
 from calibkit.fitting.temperature import fit_temperature
 
 __all__ = [

@@ -30,7 +30,7 @@ class Sample:
         if self.logits.device.type != "cpu":
             block_bytes = 64 * BLOCK_BYTES
         for rows in blocks(len(self.labels), self.logits.shape[1], dtype.itemsize, block_bytes):
-            z = self.logits[rows] if self.index is None else self.logits[self.index[rows]]
+            z = self.logits[rows] if self.index is None else self.logits.index_select(0, self.index[rows])
             yield rows, z.to(dtype), self.labels[rows]
 
 
@@ -72,23 +72,59 @@ def value_and_grad(
     objective: Objective, sample: Sample, weights: Tensor, x: Tensor, ridge: Ridge | None, dtype: torch.dtype
 ) -> tuple[float, Tensor, Tensor]:
     """Value, gradient by x, and the (n,) cross-entropies of ``sum weights * phi(ce) + ridge`` in one blocked pass."""
-    value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
-    x_block = x.to(dtype)
-    for rows, z, labels in sample.passes(dtype, BLOCK_BYTES if is_diagonal(x) else 8 * BLOCK_BYTES):
-        ce[rows], g = cross_entropy_grad(apply(x_block, z), labels, objective.smoothing)
-        phi, slope, _ = objective.transform(ce[rows])
-        value += weights[rows] @ phi
-        omega = (weights[rows] * slope).to(dtype)
-        grad[:, -1] += omega @ g
-        if is_diagonal(x):
-            grad[:, 0] += omega @ g.mul_(z)
-        else:
-            grad[:, :-1] += g.mul_(omega[:, None]).T @ z
+    value, grad, ce = (_diagonal if is_diagonal(x) else _full)(objective, sample, weights, x, dtype)
     if ridge is not None:
         move = x - ridge.centre
         value += (ridge.strength * move.square()).sum()
         grad += 2 * ridge.strength * move
     return float(value), grad, ce
+
+
+def _full(
+    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``value_and_grad`` without a penalty for a full W."""
+    value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
+    x_block = x.to(dtype)
+    for rows, z, labels in sample.passes(dtype, 8 * BLOCK_BYTES):
+        ce[rows], g = cross_entropy_grad(apply(x_block, z), labels, objective.smoothing)
+        phi, slope, _ = objective.transform(ce[rows])
+        value += weights[rows] @ phi
+        omega = (weights[rows] * slope).to(dtype)
+        grad[:, -1] += omega @ g
+        grad[:, :-1] += g.mul_(omega[:, None]).T @ z
+    return value, grad, ce
+
+
+def _diagonal(
+    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``value_and_grad`` without a penalty for a diagonal W.
+
+    Its arithmetic is a few operations a number, so passes over memory count: the exponentials are not divided by their
+    sums, the weights of the rows are; and the targets are taken off at the end.
+    """
+    k, smoothing = len(x), objective.smoothing
+    grad, ce, omega, own = torch.zeros_like(x), *torch.empty(3, len(weights), dtype=torch.float64, device=x.device)
+    (scale, bias), buffer = x.T.to(dtype).contiguous(), None
+    for rows, z, labels in sample.passes(dtype):
+        buffer = torch.empty_like(z) if buffer is None else buffer
+        u = torch.addcmul(bias, z, scale, out=buffer[: len(z)])
+        target = u.sub_(u.amax(1, keepdim=True)).gather(1, labels[:, None])[:, 0]
+        if smoothing:
+            target = torch.lerp(target, u.mean(1), smoothing)
+        total = u.exp_().sum(1)
+        ce[rows] = total.log() - target
+        omega[rows] = weights[rows] * objective.transform(ce[rows])[1]
+        own[rows] = z.gather(1, labels[:, None])[:, 0].double()
+        share = (omega[rows] / total).to(dtype)
+        grad[:, 1] += share @ u
+        grad[:, 0] += share @ u.mul_(z)
+        if smoothing:
+            grad[:, 0] -= smoothing / k * (omega[rows].to(dtype) @ z)
+    grad[:, 1] -= smoothing / k * omega.sum()
+    targets = torch.stack([omega * own, omega], 1).mul_(1 - smoothing)
+    return weights @ objective.transform(ce)[0], grad.index_add_(0, sample.labels, targets, alpha=-1), ce
 
 
 def own_weights(objective: Objective, sample: Sample, x: Tensor) -> Tensor:

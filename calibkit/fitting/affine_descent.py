@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from dataclasses import replace
 
 import torch
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from calibkit.fitting.affine import Ridge, Sample, own_weights, value_and_grad
 from calibkit.fitting.affine_metric import Metric, coordinates, curvature_at, ray
-from calibkit.fitting.smooth import Minimum, fixed_point, minimize
+from calibkit.fitting.lbfgs import Minimum, minimize
+from calibkit.fitting.smooth import fixed_point
 from calibkit.objectives import Objective
 
 STEPS = 20  # of L-BFGS between two looks at the curvature
@@ -34,12 +36,14 @@ def descend(
     ridge: Ridge | None,
     stages: list[tuple[torch.dtype, float]],
     metric: Metric | None = None,
+    pairs: deque | None = None,
     rounds: int = ROUNDS,
 ) -> Minimum:
     """The minimum under frozen weights, from x, with passes in the dtype of each stage down to its tolerance.
 
     ``metric`` are coordinates for the first steps, in place of those from the curvature at x, which is taken anew up to
-    ``rounds`` times a stage. A RuntimeWarning tells where the labels are separated, so that there is no minimum.
+    ``rounds`` times a stage; ``pairs`` are what L-BFGS learned in them of a similar objective, to go on from. A
+    RuntimeWarning tells where the labels are separated, so that there is no minimum.
     """
     n_evaluations, converged = 0, False
     for dtype, tolerance in stages:
@@ -47,7 +51,8 @@ def descend(
         for _ in range(rounds):
             if metric is None:
                 metric = coordinates(curvature_at(objective, sample, weights, x), ridge, x)
-            best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance)
+            best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance, pairs)
+            pairs = None
             x, old_value, value = best.x, value, best.value
             n_evaluations += best.n_evaluations
             if ridge is None and objective.smoothing == 0 and worst < math.log(2):
@@ -80,6 +85,7 @@ def _within(
     ridge: Ridge | None,
     dtype: torch.dtype,
     tolerance: float,
+    pairs: deque | None = None,
 ) -> tuple[Minimum, float]:
     """Up to ``STEPS`` steps in given coordinates, and the largest cross-entropy at the last point looked at."""
     worst = 0.0
@@ -91,7 +97,8 @@ def _within(
         return value, metric.pull(grad)
 
     origin = torch.zeros(metric.size, dtype=torch.float64, device=x.device)
-    best = minimize(function, origin, curvature=torch.ones_like(origin), tolerance=tolerance, max_iter=STEPS)
+    options = {"curvature": torch.ones_like(origin), "pairs": pairs, "tolerance": tolerance, "max_iter": STEPS}
+    best = minimize(function, origin, **options)
     return replace(best, x=x + metric.step(best.x)), worst
 
 

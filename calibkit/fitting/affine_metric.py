@@ -28,6 +28,7 @@ from calibkit.objectives.passes import cross_entropy, cross_entropy_grad
 JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.
 FREE = 1e-6
+ROWS_EACH, FEW_ROWS = 6, 4096
 LEAST = 1e-14  # curvature: of a class that hardly occurs, nearly none is left
 
 
@@ -60,8 +61,13 @@ class Curvature:
 
 
 def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tensor) -> Curvature:
-    """The parts of the Hessian at x, in one blocked pass, in float64 where few parameters allow it."""
+    """The parts of the Hessian at x, in one blocked pass, in float64 where few parameters allow it.
+
+    That of a diagonal W is taken on a part of the rows, ``ROWS_EACH`` a parameter: coordinates need no more.
+    """
     k, m = x.shape
+    if is_diagonal(x):
+        sample, weights = _thinned(sample, weights, max(FEW_ROWS, ROWS_EACH * x.numel()))
     diagonal, all_of_it = is_diagonal(x), x.numel() <= JOINT
     with_pair = 2 * k <= JOINT_PAIR and (diagonal or not all_of_it)
     with_own = not all_of_it and not (diagonal and with_pair)
@@ -90,6 +96,15 @@ def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tenso
                 f = _add_strong(strong, directions, q, f)
             _add_own(own, q, f)
     return Curvature(joint, pair, own, directions, strong)
+
+
+def _thinned(sample: Sample, weights: Tensor, n_rows: int) -> tuple[Sample, Tensor]:
+    """Every n-th row, ``n_rows`` of them or more, and weights of the same sum."""
+    step = max(1, len(weights) // n_rows)
+    index = torch.arange(len(weights), device=weights.device) if sample.index is None else sample.index
+    some = weights[::step]
+    some = some * (weights.sum() / some.sum().clamp(min=1e-300))
+    return (Sample(sample.logits, sample.labels[::step], index[::step]), some) if step > 1 else (sample, weights)
 
 
 def _add_joint(h: Tensor, p: Tensor, root: Tensor, f: Tensor) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import write_npz
+from calibkit._progress import progress
 from calibkit.objectives import OBJECTIVES
 
 SHOWN = 4  # entries of a fitted vector that ``repr`` writes out
@@ -120,9 +121,10 @@ class Calibrator(Fitted):
     """
 
     def fit(self, logits: Array, labels: Array) -> Self:
-        """Fit on held-out logits (N, K) and labels (N,); returns self."""
+        """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is."""
         z, y = check_held_out(logits, labels)
-        self._fit(z, y)
+        with progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
+            self._fit(z, y)
         self.n_classes = z.shape[1]
         return self
 

@@ -6,6 +6,7 @@ see it. No fit starts from one that saw its held-out rows, for a fit that stops 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import torch
@@ -15,6 +16,7 @@ from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge, Sample
 from calibkit.fitting.affine_descent import descend, rescale
 from calibkit.fitting.affine_metric import coordinates, curvature_at
+from calibkit.fitting.lbfgs import MEMORY
 from calibkit.objectives import Objective
 
 MANY = 4  # evaluations of a fold's fit that call for the curvature to be taken anew
@@ -80,16 +82,19 @@ class OutOfFold:
         self.latest, self.curvature = self.starts, None
 
     def loss(self, strengths: Strengths) -> float:
-        """The criterion under a penalty; each fold starts from its own latest fit, in coordinates of them all."""
+        """The criterion under a penalty; each fold starts from its own latest fit, in coordinates of them all.
+
+        What L-BFGS learned of the curvature from one fold it has for the next, whose rows are mostly the same.
+        """
         if self.curvature is None:
             everything, middle = Sample(self.logits, self.labels), torch.stack(self.latest).mean(0)
             weights = affine.own_weights(self.objective, everything, middle)
             self.curvature = curvature_at(self.objective, everything, weights, middle)
         start, stages = torch.stack(self.starts).mean(0), [(self.logits.dtype, TOLERANCE)]
         metric = coordinates(self.curvature, self.ridge(strengths, start), start)
-        folds = list(zip(self.training, self.weights, self.starts, strict=True))
+        folds, pairs = list(zip(self.training, self.weights, self.starts, strict=True)), deque(maxlen=MEMORY)
         fits = [
-            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric, rounds=1)
+            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric, pairs, rounds=1)
             for (sample, w, start), x in zip(folds, self.latest, strict=True)
         ]
         if max(fit.n_evaluations for fit in fits) > MANY:

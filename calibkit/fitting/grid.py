@@ -13,6 +13,7 @@ from calibkit.objectives.ece import bin_gaps
 
 #: 0.1, 0.2, ..., 10.0: Mukhoti et al. 2020, and 0 to 10 in steps of 0.1 without the 0 in Frenkel & Goldberger 2021.
 TEMPERATURES = tuple(k / 10 for k in range(1, 101))
+ROUNDING = 1e-12  # of an ECE, and more
 
 
 def check_grid(grid: Sequence[float] | None) -> tuple[float, ...] | None:
@@ -29,20 +30,38 @@ def check_grid(grid: Sequence[float] | None) -> tuple[float, ...] | None:
 
 
 def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: int) -> float:
-    """The temperature of the grid whose ECE is lowest; the smallest wins ties."""
+    """The temperature of the grid whose ECE is lowest; the smallest wins ties.
+
+    The ECE is no less than ``|mean confidence - accuracy|``, and the mean confidence falls as T rises: so between two
+    temperatures looked at it is no less than either says. The grid is halved where that is not above the lowest so far.
+    """
     temperatures = torch.tensor(grid, dtype=torch.float64, device=logits.device)
-    return grid[int(ece_of_temperatures(logits, labels, temperatures, n_bins).argmin())]
+    rows = row_blocks(logits, 8 * max(1, len(grid) // logits.shape[1]))  # (G, n) confidences fit in cache too
+    eces, gaps = torch.full((2, len(grid)), torch.inf, dtype=torch.float64)
+    wanted, between = [0, len(grid) - 1], [(0, len(grid) - 1)]
+    while wanted:
+        sums = gaps_of_temperatures(logits, labels, temperatures[wanted], n_bins, rows).cpu() / len(logits)
+        eces[wanted], gaps[wanted] = sums.abs().sum(1), sums.sum(1)
+        lowest = float(eces.min()) + ROUNDING
+        between = [(a, b) for a, b in between if b - a > 1 and max(-gaps[a], gaps[b]) <= lowest]
+        wanted = [(a + b) // 2 for a, b in between]
+        between = [part for (a, b), c in zip(between, wanted, strict=True) for part in ((a, c), (c, b))]
+    return grid[int(eces.argmin())]
 
 
-def ece_of_temperatures(logits: Tensor, labels: Tensor, grid: Tensor, n_bins: int) -> Tensor:
-    """(G,) ECE of ``softmax(logits / t)`` for each t of ``grid``: float64, one blocked pass."""
-    gaps = torch.zeros(len(grid), n_bins, dtype=torch.float64, device=logits.device)
-    scales = (1.0 / grid).tolist()
-    for rows in row_blocks(logits, 8 * max(1, len(grid) // logits.shape[1])):  # (G, n) confidences fit in cache too
+def gaps_of_temperatures(
+    logits: Tensor, labels: Tensor, temperatures: Tensor, n_bins: int, slices: Sequence[slice]
+) -> Tensor:
+    """(G, n_bins) sums of confidence - correct of ``softmax(logits / t)`` for each of G t, in one blocked pass."""
+    gaps = torch.zeros(len(temperatures), n_bins, dtype=torch.float64, device=logits.device)
+    scales = (1.0 / temperatures).tolist()
+    e = torch.empty(slices[0].stop, logits.shape[1], dtype=torch.float64, device=logits.device)
+    s = torch.empty_like(e)
+    for rows in slices:
+        n = rows.stop - rows.start
         top, index = logits[rows].max(1, keepdim=True)
-        s = logits[rows].double() - top
-        e = torch.empty_like(s)
-        totals = torch.stack([torch.mul(s, b, out=e).exp_().sum(1) for b in scales])
+        torch.sub(s[:n].copy_(logits[rows]), top, out=s[:n])
+        totals = torch.stack([torch.mul(s[:n], b, out=e[:n]).exp_().sum(1) for b in scales])
         correct = (index[:, 0] == labels[rows]).double()
         gaps += bin_gaps(totals.reciprocal_(), correct, n_bins)
-    return gaps.abs().sum(1) / len(logits)
+    return gaps

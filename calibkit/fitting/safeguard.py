@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from calibkit.objectives import Objective, losses
@@ -31,8 +33,20 @@ def no_worse(
     def ce(x: Tensor | None) -> Tensor:
         return losses(logits, labels, x, None if x is None else forward, objective.smoothing)
 
+    return lower(objective, labels, logits.shape[1], x, start, ce)
+
+
+def lower(
+    objective: Objective,
+    labels: Tensor,
+    n_classes: int,
+    x: Tensor,
+    start: Tensor,
+    ce: Callable[[Tensor | None], Tensor],
+) -> Tensor:
+    """``no_worse`` from the (N,) losses ``ce(x)`` under parameters x, or of the logits as they are for None."""
     fitted = ce(x)
-    weights = objective.weights(fitted, labels, logits.shape[1])
+    weights = objective.weights(fitted, labels, n_classes)
     value = weights @ objective.transform(fitted)[0]
     others = (start, None) if objective.adaptive else (start,)
     return x if all(value <= weights @ objective.transform(ce(other))[0] for other in others) else start

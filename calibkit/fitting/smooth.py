@@ -1,4 +1,4 @@
-"""Minimisation in float64: L-BFGS for fixed weights, and the outer loop that finds the fixed point of adaptive ones."""
+"""Smooth objectives, fitted: a descent for fixed weights, and the outer loop to the fixed point of adaptive ones."""
 
 from __future__ import annotations
 
@@ -6,128 +6,21 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
+from calibkit.fitting.lbfgs import MEMORY, Minimum, minimize
 from calibkit.objectives.contract import Objective
 from calibkit.objectives.passes import Forward, cross_entropy_grad, losses
 
 #: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` (shape of x) in place, where g (n, K) is dL/du.
 Backward = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 
-ARMIJO, WOLFE = 1e-4, 0.9
-MEMORY = 20  # pairs kept by L-BFGS
 DEPTH = 6  # points mixed on the way to a fixed point
 CHANGE = 1e-9  # of the weights (their sum is 1), below which a point is fixed
 PATIENCE, AVERAGED = 25, 40  # rounds in which the change must halve, and rounds of averaging if it does not
-
-
-@dataclass(frozen=True)
-class Minimum:
-    """Where ``minimize`` ended.
-
-    Attributes:
-        x: the parameters.
-        value: the function there.
-        n_evaluations: calls of the function.
-        converged: whether the predicted decrease fell below the tolerance.
-    """
-
-    x: Tensor
-    value: float
-    n_evaluations: int
-    converged: bool
-
-
-def minimize(
-    function: Callable[[Tensor], tuple[float, Tensor]],
-    x: Tensor,
-    *,
-    curvature: Tensor | None = None,
-    pairs: deque | None = None,
-    tolerance: float = 1e-15,
-    max_iter: int = 500,
-) -> Minimum:
-    """L-BFGS with a weak-Wolfe line search (Lewis & Overton 2013) on float64 parameters of any shape.
-
-    Args:
-        function: ``x -> (value, gradient)``.
-        x: where to start.
-        curvature: positive estimate of the diagonal of the Hessian, of the shape of ``x``; it makes the first step a
-            Newton step and keeps parameters of unequal scale apart. None: ones, and a first step of length <= 1.
-        pairs: steps and gradient changes of an earlier, similar minimisation to go on from; updated.
-        tolerance: stop when the predicted decrease is below ``tolerance * (|value| + 1e-3)``.
-        max_iter: steps at most.
-
-    Example:
-        >>> best = minimize(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), torch.zeros(2, dtype=torch.float64))
-        >>> best.x.numpy().round(6).tolist(), best.converged
-        ([3.0, 3.0], True)
-    """
-    value, grad = function(x)
-    n_evaluations = 1
-    scale = torch.ones_like(x) if curvature is None else curvature.reciprocal()
-    first = min(1.0, 1.0 / float(grad.norm().clamp(min=1e-300))) if curvature is None else 1.0
-    pairs = deque(maxlen=MEMORY) if pairs is None else pairs
-    for _ in range(max_iter):
-        direction = -_inverse_hessian(grad, pairs, scale)
-        slope = float((grad * direction).sum())
-        threshold = tolerance * (abs(value) + 1e-3)
-        if -slope <= threshold:
-            return Minimum(x, value, n_evaluations, True)
-        step = 1.0 if pairs else first
-        low, high = (0.0, value, slope), None  # step, value and slope at the ends of the bracket
-        for _ in range(30):
-            trial = x + step * direction
-            trial_value, trial_grad = function(trial)
-            n_evaluations += 1
-            trial_slope = float((trial_grad * direction).sum())
-            # Where the decrease drowns in rounding, the slope alone tells (Hager & Zhang's approximate condition).
-            flat = abs(trial_value - value) <= 1e-14 * abs(value) and abs(trial_slope) <= -slope
-            if not flat and not trial_value <= value + ARMIJO * step * slope:
-                high = (step, trial_value, trial_slope)
-            elif trial_slope < WOLFE * slope:
-                low = (step, trial_value, trial_slope)
-            else:
-                break
-            step = 2 * step if high is None else _between(low, high)
-        else:
-            return Minimum(x, value, n_evaluations, False)
-        s, y = trial - x, trial_grad - grad
-        x, value, grad = trial, trial_value, trial_grad
-        if (sy := float((s * y).sum())) > 1e-300:
-            pairs.append((s, y, sy))
-    return Minimum(x, value, n_evaluations, False)
-
-
-def _between(low: tuple[float, float, float], high: tuple[float, float, float]) -> float:
-    """The next step of a line search: the minimum of the cubic through both ends, kept off them by a tenth."""
-    (a, value_a, slope_a), (b, value_b, slope_b) = low, high
-    width = b - a
-    mean = 3 * (value_b - value_a) / width
-    z = slope_a + slope_b - mean
-    root = math.sqrt(max(z * z - slope_a * slope_b, 0.0))
-    below = slope_b - slope_a + 2 * root
-    share = 1 - (slope_b + root - z) / below if 0 < below < math.inf else math.nan
-    return a + width * (min(max(share, 0.1), 0.9) if math.isfinite(share) else 0.5)
-
-
-def _inverse_hessian(grad: Tensor, pairs: deque, scale: Tensor) -> Tensor:
-    """The two-loop recursion: L-BFGS's estimate of the inverse Hessian times ``grad``."""
-    q, coefficients = grad.clone(), []
-    for s, y, sy in reversed(pairs):
-        coefficients.append(float((s * q).sum()) / sy)
-        q -= coefficients[-1] * y
-    q *= scale
-    if pairs:
-        _, y, sy = pairs[-1]
-        q *= sy / float((y * scale * y).sum())
-    for (s, y, sy), coefficient in zip(pairs, reversed(coefficients), strict=True):
-        q += (coefficient - float((y * q).sum()) / sy) * s
-    return q
 
 
 def value_and_grad(
@@ -200,16 +93,53 @@ def fit_smooth(
     Returns:
         The parameters. A RuntimeWarning tells when they are not converged, or no fixed point was found.
     """
+
+    def ce(x: Tensor) -> Tensor:
+        return losses(logits, labels, x, forward, objective.smoothing)
+
+    def gradient(x: Tensor, weights: Tensor) -> tuple[float, Tensor]:
+        return value_and_grad(objective, logits, labels, weights, x, forward, backward)[:2]
+
+    options = {"curvature": curvature, "penalty": penalty, "tolerance": tolerance, "max_iter": max_iter}
+    return fit_losses(objective, labels, logits.shape[1], x, ce, gradient, **options)
+
+
+def fit_losses(
+    objective: Objective,
+    labels: Tensor,
+    n_classes: int,
+    x: Tensor,
+    losses: Callable[[Tensor], Tensor],
+    gradient: Callable[[Tensor, Tensor], tuple[float, Tensor]],
+    *,
+    curvature: Tensor | None = None,
+    penalty: Callable[[Tensor], tuple[float, Tensor]] | None = None,
+    tolerance: float = 1e-15,
+    max_iter: int = 500,
+) -> Tensor:
+    """``fit_smooth`` for a calibrator that has a shorter way to its losses than a pass over the logits.
+
+    Args:
+        objective: any objective with ``smooth``.
+        labels: (N,) int64.
+        n_classes: K.
+        x: where to start, float64, of any shape.
+        losses: ``x -> (N,)`` cross-entropies.
+        gradient: ``(x, weights) -> (value, gradient)`` of ``sum_i weights_i * phi(ce_i)``, for (N,) weights held fixed.
+        curvature: see ``minimize``, as are ``tolerance`` and ``max_iter``.
+        penalty: ``x -> (value, gradient)`` to be added.
+        tolerance: of the last descent.
+        max_iter: steps of a descent.
+    """
     pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 
     def own_weights(x: Tensor) -> Tensor:
-        ce = losses(logits, labels, x, forward, objective.smoothing)
-        weights = objective.weights(ce, labels, logits.shape[1])
+        weights = objective.weights(losses(x), labels, n_classes)
         return weights / weights.sum()
 
     def solve(x: Tensor, weights: Tensor, tolerance: float = tolerance) -> Minimum:
         def function(x: Tensor) -> tuple[float, Tensor]:
-            value, grad, _ = value_and_grad(objective, logits, labels, weights, x, forward, backward)
+            value, grad = gradient(x, weights)
             added, added_grad = (0.0, 0.0) if penalty is None else penalty(x)
             return value + added, grad + added_grad
 
@@ -218,7 +148,7 @@ def fit_smooth(
     best = fixed_point(solve, own_weights, x, tolerance) if objective.adaptive else solve(x, own_weights(x))
     if not best.converged:
         text = f"{objective} is not converged after {best.n_evaluations} evaluations"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
     return best.x
 
 

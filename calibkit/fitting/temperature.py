@@ -62,16 +62,18 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
 
 
 def moments(
-    logits: Tensor, labels: Tensor, b: float, smoothing: float = 0.0, dtype: torch.dtype = torch.float64
+    logits: Tensor, labels: Tensor, b: float | Tensor, smoothing: float = 0.0, dtype: torch.dtype = torch.float64
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropy of ``b * logits`` for each sample, and its first and second derivative by b: three (N,) float64.
 
-    With s the logits less their row maximum and p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and
-    ``Var_p[s]``. Two buffers of a block each, reused, are all the memory it takes.
+    The inverse temperature b is one number, or (N,) float64, one a sample. With s the logits less their row maximum and
+    p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and ``Var_p[s]``. Two buffers of a block each,
+    reused, are all the memory it takes.
     """
     ce, first, second = torch.empty(3, len(logits), dtype=torch.float64, device=logits.device)
     slices = row_blocks(logits, dtype.itemsize)
     n_rows = slices[0].stop
+    scale = b[:, None].to(dtype) if isinstance(b, Tensor) else None
     s_buffer, e_buffer = torch.empty(2, n_rows, logits.shape[1], dtype=dtype, device=logits.device)
     for rows in slices:
         n = rows.stop - rows.start
@@ -79,11 +81,11 @@ def moments(
         target = s.gather(1, labels[rows, None])[:, 0].double()
         if smoothing:
             target = torch.lerp(target, s.mean(1).double(), smoothing)
-        e = torch.mul(s, b, out=e_buffer[:n]).exp_()
+        e = torch.mul(s, b if scale is None else scale[rows], out=e_buffer[:n]).exp_()
         total = e.sum(1).double()
         mean = e.mul_(s).sum(1).double() / total
         square = e.mul_(s).sum(1).double() / total
-        ce[rows] = total.log_() - b * target
+        ce[rows] = total.log_() - (b if scale is None else b[rows]) * target
         first[rows] = mean - target
         second[rows] = square - mean * mean
     return ce, first, second

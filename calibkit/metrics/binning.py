@@ -7,6 +7,7 @@ compared in it, so that float32 and float64 of the same decimals fall in the sam
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_choice, check_int
 from calibkit.metrics._sample import Sample
 
 Scheme = Literal["width", "mass"]
+MANY = 1 << 16  # values whose sort is shared among threads
+TILE = 2048  # columns copied at a time: where they are the rows of a matrix, each is a cache line
 
 
 def bin_edges(n_bins: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
@@ -44,10 +48,42 @@ def width_bins(values: Tensor, n_bins: int) -> Tensor:
 
 
 def sort_values(values: Tensor) -> Tensor:
-    """Sorted along the last axis; on a CPU by numpy, whose sort of values alone is several times faster."""
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.sort(values.contiguous().numpy()))
-    return values.sort().values
+    """Sorted along the last axis; on a CPU by numpy, whose sort of values alone is several times faster.
+
+    It uses one core, so many rows are shared among as many threads as torch has.
+    """
+    if values.device.type != "cpu":
+        return values.sort().values
+    ordered, values = torch.empty(values.shape, dtype=values.dtype).numpy(), values.numpy()
+
+    def sort(rows: slice) -> None:
+        for part in blocks(values.shape[-1], 1, 1, TILE):
+            ordered[rows][..., part] = values[rows][..., part]
+        ordered[rows].sort()
+
+    if values.ndim == 1 or values.size < MANY:
+        sort(slice(None))
+    else:
+        n_threads = torch.get_num_threads()
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(sort, blocks(len(values), 1, 1, -(-len(values) // n_threads))))
+    return torch.from_numpy(ordered)
+
+
+def segment_sums(ordered: Tensor, stops: Tensor) -> Tensor:
+    """Float64 sums of each row (M, n) between its ``stops`` (M, S + 1), rising to n at the end: (M, S).
+
+    Example:
+        >>> segment_sums(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([[1, 3, 3, 4]]))
+        tensor([[5., 0., 4.]], dtype=torch.float64)
+    """
+    if ordered.device.type != "cpu":
+        return torch.nn.functional.pad(ordered.cumsum(1, dtype=torch.float64), (1, 0)).gather(1, stops).diff(dim=1)
+    starts = (stops + ordered.shape[1] * torch.arange(len(stops))[:, None]).flatten()
+    inside = starts[: int((starts < ordered.numel()).sum())]  # what begins behind the last value is empty
+    sums = np.zeros(len(starts))
+    np.add.reduceat(ordered.numpy().reshape(-1), inside, dtype=np.float64, out=sums[: len(inside)])
+    return torch.from_numpy(sums).view(stops.shape)[:, :-1].where(stops.diff(dim=1) > 0, 0.0)
 
 
 def mass_ends(totals: Tensor, n_bins: int) -> Tensor:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics._sample import Sample
-from calibkit.metrics.binning import bin_edges, mass_ends, sort_values, width_bins
+from calibkit.metrics.binning import bin_edges, mass_ends, segment_sums, sort_values, width_bins
 
 Normalize = Literal["n", "class_count"]
+THRESHOLD = 0.01  # of ``tace``
 
 
 def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: Normalize = "n") -> float:
@@ -83,10 +85,10 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Differs from the paper: equal values stay in one range, and a range weighs what it holds (as in the authors' code),
     so that ties and N not divisible by R are right.
     """
-    return _mass_error(Sample.of(probs, labels), check_bins(n_bins), 0.0)
+    return mass_errors(Sample.of(probs, labels), check_bins(n_bins), (0.0,))[0]
 
 
-def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.01) -> float:
+def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = THRESHOLD) -> float:
     r"""Thresholded ACE (TACE): ``ace`` over the p_k that are at least ``threshold``.
 
     .. math:: \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{n_k} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|,
@@ -115,7 +117,7 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = 0.
     Differs from the paper: the two refinements of ``ace``.
     """
     n_bins, threshold = check_bins(n_bins), check_real("threshold", threshold, 0.0, 1.0)
-    return _mass_error(Sample.of(probs, labels), n_bins, threshold)
+    return mass_errors(Sample.of(probs, labels), n_bins, (threshold,))[0]
 
 
 def class_counts(sample: Sample) -> Tensor:
@@ -166,23 +168,27 @@ def _sums_and_large(block: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
     return block.double().sum(0), (block > edge).view(-1).nonzero()[:, 0]
 
 
-def _mass_error(sample: Sample, n_bins: int, threshold: float) -> float:
-    """Mean over classes of the equal-mass error of the p_k >= threshold, from one sort of each column."""
-    probs, (n, n_classes) = sample.probs, sample.probs.shape
-    edges = probs.new_empty(n_classes, n_bins)
-    sums = probs.new_zeros(n_classes, n_bins, dtype=torch.float64)
-    kept = torch.empty(n_classes, dtype=torch.int64, device=probs.device)
-    for columns in blocks(n_classes, n, 8):
+def mass_errors(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> list[float]:
+    """Mean over classes of the equal-mass error of the p_k >= threshold, for each threshold; one sort of a column."""
+    probs, (n, n_classes), n_thresholds = sample.probs, sample.probs.shape, len(thresholds)
+    edges = probs.new_empty(n_thresholds, n_classes, n_bins)
+    sums = probs.new_zeros(n_thresholds, n_classes, n_bins, dtype=torch.float64)
+    kept = torch.empty(n_thresholds, n_classes, dtype=torch.int64, device=probs.device)
+
+    for columns in blocks(n_classes, n, 8, 4 * BLOCK_BYTES):
         ordered = sort_values(probs[:, columns].t())
-        below = torch.searchsorted(ordered, ordered.new_full((len(ordered), 1), threshold))
-        kept[columns] = n - below[:, 0]
-        ends = below + mass_ends(kept[columns], n_bins)
-        edges[columns] = ordered.gather(1, (ends - 1).clamp(min=0))
-        stops = torch.cat([below, torch.searchsorted(ordered, edges[columns], right=True)], 1).clamp(min=below)
-        cumulative = torch.nn.functional.pad(ordered.cumsum(1, dtype=torch.float64), (1, 0))
-        sums[columns] = cumulative.gather(1, stops).diff(dim=1)
+        for i, threshold in enumerate(thresholds):
+            below = torch.searchsorted(ordered, ordered.new_full((len(ordered), 1), threshold))
+            kept[i, columns] = n - below[:, 0]
+            ends = below + mass_ends(kept[i, columns], n_bins)
+            edges[i, columns] = ordered.gather(1, (ends - 1).clamp(min=0))
+            stops = torch.cat([below, torch.searchsorted(ordered, edges[i, columns], right=True)], 1).clamp(min=below)
+            sums[i, columns] = segment_sums(ordered, stops)
     label, own = sample.labels, sample.label_probs
-    index = torch.searchsorted(edges[label], own[:, None])[:, 0].clamp(max=n_bins - 1)
-    hits = torch.bincount((label * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
-    errors = (sums - hits.view(n_classes, n_bins)).abs().sum(1)
-    return (errors / kept.clamp(min=1)).mean().item()
+    values = []
+    for i, threshold in enumerate(thresholds):
+        index = torch.searchsorted(edges[i, label], own[:, None])[:, 0].clamp(max=n_bins - 1)
+        hits = torch.bincount((label * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
+        errors = (sums[i] - hits.view(n_classes, n_bins)).abs().sum(1)
+        values.append((errors / kept[i].clamp(min=1)).mean().item())
+    return values

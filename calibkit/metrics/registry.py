@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from calibkit._checks import Array, check_bins, check_choice, expected
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
-from calibkit.metrics.classwise import ace, classwise_ece, tace
+from calibkit.metrics.classwise import THRESHOLD, ace, classwise_ece, mass_errors, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.smooth import smooth_ece
 
@@ -74,8 +74,10 @@ def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:
 
 def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, float]:
     """Each metric on a checked sample."""
-    values = {}
-    for name in names:
+    values = dict.fromkeys(names)
+    if {"ace", "tace"} <= values.keys():  # one sort for both
+        values["ace"], values["tace"] = mass_errors(sample, n_bins, (0.0, THRESHOLD))
+    for name in (name for name, value in values.items() if value is None):
         binned = "n_bins" in inspect.signature(METRICS[name]).parameters
         values[name] = METRICS[name](sample, None, **({"n_bins": n_bins} if binned else {}))
     return values

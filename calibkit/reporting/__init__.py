@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from calibkit._files import write_atomic
+from calibkit._progress import progress, show
 from calibkit.fitting.contract import Fitted
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
@@ -93,7 +94,6 @@ def report(
     everything: bool = False,
     n_resamples: int = 1000,
     seed: int = 0,
-    tell: Callable[[str], object] = lambda line: None,
     **options: object,
 ) -> Report:
     """Look at the data, fit and compare the calibrators, and recommend one.
@@ -106,23 +106,21 @@ def report(
         everything: fit also what takes minutes or more.
         n_resamples: of the intervals.
         seed: of resamples and folds.
-        tell: is called with a line of progress.
         options: of ``read``: kind, label, split, group.
 
     Raises:
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.
     """
     diagnosed = diagnose(source if isinstance(source, Given) else read(source, labels, **options))
-    trial = try_all(
-        diagnosed.val, diagnosed.test, methods, everything=everything, n_resamples=n_resamples, seed=seed, tell=tell
-    )
-    choice = choose(trial, diagnosed, keep_predictions=keep_predictions)
-    tell("intervals of all metrics")
-    judged = trial.judged
-    probs = {"before": trial.probs("identity"), "after": trial.probs(choice.key)}
-    compared = Comparison(judged.labels, REPORTED, groups=judged.groups, n_resamples=n_resamples, seed=seed)
-    for name, p in probs.items():
-        compared.add(name, p)
+    resampling = {"n_resamples": n_resamples, "seed": seed}
+    with progress("report"):
+        trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
+        choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
+        show("intervals of all metrics")
+        probs = {"before": trial.probs("identity"), "after": trial.probs(choice.key)}
+        compared = Comparison(judged.labels, REPORTED, groups=judged.groups, **resampling)
+        for name, p in probs.items():
+            compared.add(name, p)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 

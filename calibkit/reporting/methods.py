@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from calibkit._checks import check_int, expected
+from calibkit._progress import show
 from calibkit.calibrators import calibrator
 from calibkit.fitting.contract import Fitted
 from calibkit.logits import HeldOut
@@ -86,7 +87,6 @@ def try_all(
     everything: bool = False,
     n_resamples: int = 1000,
     seed: int = 0,
-    tell: Callable[[str], object] = lambda text: None,
 ) -> Trial:
     """Fit every method on ``val`` and judge it on ``test``, or by cross-fitting ``val``.
 
@@ -101,7 +101,6 @@ def try_all(
         everything: fit also what would take minutes.
         n_resamples: of the intervals.
         seed: of the resamples and the folds.
-        tell: is called with a line before each fit.
 
     Raises:
         ValueError: unknown methods, too few samples to cross-fit, a bad ``seed`` or ``n_resamples``; samples that not
@@ -125,7 +124,7 @@ def try_all(
             reason = f"{need.parameters(k):,} parameters: minutes or more, so only where it is asked for"
             found[key] = Tried(key, need, None, reason, enough)
             continue
-        tell(f"{i + 1} of {len(wanted)}: {need.name}")
+        show(f"{i + 1} of {len(wanted)}, {need.name}")
         try:
             fitted, seconds = _fit(key, val)
             probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)

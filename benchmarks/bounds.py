@@ -1,0 +1,114 @@
+"""What the fits and metrics at scale may take on a quiet machine of two cores, and what they take: one row a bound.
+
+    python benchmarks/bounds.py [--only PTS ETS ...] [--threads 2] [--repeats 3] [--clock wall] [--csv FILE]
+                                [--no-peers]
+
+Float32 logits whose true temperature is 1.79. ``x NLL`` is the time over that of one mean NLL in blocks that stay in
+cache, the least that any look at all logits costs; the bounds of temperature scaling are in these. Peers stand below
+the row they compare with, where they are installed; what takes over 2 s runs once. With ``--csv`` the table is written
+to a file as well. On a machine that others use too, ``--clock cpu --threads 1`` counts the processor's time only.
+"""
+
+import argparse
+import csv
+import time
+import warnings
+
+import torch
+from affine_scaling import METHODS, installed
+from affine_scaling import sample as by_class
+from temperature_scaling import BLOCK, ONCE, blocked_nll, fits, overconfident
+
+from calibkit._torchvision import ensure_importable
+from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, VectorScaling
+from calibkit.metrics import evaluate
+
+COLUMNS = ("task", "who", "n", "k", "seconds", "bound", "x NLL")
+SHAPE = (25_000, 1_000)
+#: Task -> shape, bound in seconds, or in evaluations of the NLL where it is negative, and the call.
+TASKS = {
+    "PTS": (SHAPE, 5.0, lambda z, y: PTS().fit(z, y)),
+    "ETS": (SHAPE, 2.0, lambda z, y: ETS().fit(z, y)),
+    "CTS": (SHAPE, 30.0, lambda z, y: ClassTemperatureScaling().fit(z, y)),
+    "vector": (SHAPE, 8.0, lambda z, y: VectorScaling(lam=None).fit(z, y)),
+    "evaluate": (SHAPE, 0.7, evaluate),
+    "temperature": (SHAPE, -4.0, lambda z, y: TemperatureScaling().fit(z, y)),
+    "temperature, 100": ((10_000, 100), -4.0, lambda z, y: TemperatureScaling().fit(z, y)),
+    "temperature, 10": ((10_000, 10), -4.0, lambda z, y: TemperatureScaling().fit(z, y)),
+}
+
+
+def peers(task, z, y):
+    """Name -> a call, of the installed peers of a task."""
+    if task.startswith("temperature"):
+        return {name: call for name, call in fits(z, y, with_peers=True).items() if not name.startswith("calibkit")}
+    if task == "vector":
+        names = [name for name in METHODS if name.endswith("vector") and name != "vector" and installed(name)]
+        return {name: lambda name=name: METHODS[name](z, y) for name in names}
+    return {}
+
+
+def least(call, repeats, clock):
+    """The least seconds of some runs; what takes over ``ONCE`` seconds runs once."""
+    seconds = float("inf")
+    for _ in range(repeats):
+        start = clock()
+        call()
+        seconds = min(seconds, clock() - start)
+        if seconds > ONCE:
+            break
+    return seconds
+
+
+def measure(task, repeats, clock, with_peers):
+    """Rows of a task: ours, then the peers that are installed."""
+    (n, k), bound, call = TASKS[task]
+    z, y = by_class(n, k, "classes", 0) if task == "vector" else overconfident(n, k)
+    buffer = torch.empty(max(1, BLOCK // k), k)
+    unit = least(lambda: blocked_nll(z, y, 1.79, buffer), 10, clock)
+    bound = bound if bound > 0 else -bound * unit
+    given = (z / 1.79).softmax(1) if task == "evaluate" else z
+    calls = {"calibkit": lambda: call(given, y)} | (peers(task, z, y) if with_peers else {})
+    for name, run in calls.items():
+        try:
+            seconds = least(run, repeats, clock)
+        except Exception as error:
+            print(f"  ({name} left out: {str(error).splitlines()[0]})")
+            continue
+        values = task, name, n, k, seconds, bound if name == "calibkit" else "", seconds / unit
+        yield dict(zip(COLUMNS, values, strict=True))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--csv")
+    parser.add_argument("--no-peers", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    ensure_importable()
+    clock = time.perf_counter if args.clock == "wall" else time.process_time
+    print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
+    print(f"{'task':18} {'who':26} {'shape':>14} {'seconds':>9} {'bound':>8} {'x NLL':>8}")
+    warnings.simplefilter("ignore")
+    rows = []
+    for task in args.only:
+        for row in measure(task, args.repeats, clock, not args.no_peers):
+            bound = f"{row['bound']:8.4f}" if row["bound"] else f"{'':8}"
+            shape = f"{row['n']:,} x {row['k']:,}"
+            print(
+                f"{task:18} {row['who']:26} {shape:>14} {row['seconds']:9.4f} {bound} {row['x NLL']:8.1f}", flush=True
+            )
+            rows.append(row)
+    if args.csv:
+        with open(args.csv, "w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The temperature of lowest ECE on a grid, against a look at all of it."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit.fitting.grid import TEMPERATURES, lowest_ece
+from calibkit.metrics import ece
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 3.0, 60.0])
+@pytest.mark.parametrize("n", [7, 300])
+def test_no_temperature_of_the_grid_is_better(n, scale):
+    g = torch.Generator().manual_seed(n)
+    z = torch.randn(n, 4, generator=g, dtype=torch.float64)
+    y = torch.multinomial((2 * z).softmax(1), 1, generator=g)[:, 0]
+    known = np.array([ece((scale * z / t).softmax(1), y) for t in TEMPERATURES])
+    found = lowest_ece(scale * z, y, TEMPERATURES, 15)
+    assert known[TEMPERATURES.index(found)] == pytest.approx(known.min(), abs=1e-14)
+
+
+def test_the_smallest_of_a_tie_and_a_grid_of_one():
+    z, y = torch.tensor([[900.0, 0.0], [0.0, 900.0]]), torch.tensor([0, 1])  # confidence 1 at every temperature
+    assert lowest_ece(z, y, TEMPERATURES, 15) == 0.1
+    assert lowest_ece(z, y, (2.0,), 15) == 2.0
