@@ -21,7 +21,7 @@ from calibkit.objectives import Objective, SmoothName, get
 class StructuredCalibrator(Calibrator):
     """``softmax(W f(z) + b)`` on smoothed log-probabilities, shrunk to temperature scaling; see the subclasses."""
 
-    state = ("temperature", "smoothing", "weights", "bias", "fell_back")
+    state, reported = ("temperature", "smoothing", "weights", "bias", "fell_back"), ("fell_back",)
     diagonal: ClassVar[bool] = False
 
     def __init__(self, objective: SmoothName | Objective, lam: float) -> None:
@@ -43,13 +43,14 @@ class StructuredCalibrator(Calibrator):
 
         x = no_worse(objective, logits, labels, x, start, calibrated)
         self.fell_back = x is start
+        self.smoothing = 0.0 if self.fell_back else self.smoothing
         columns = x.T.cpu().numpy()
         self.weights, self.bias = (columns[0] if self.diagonal else columns[:-1].T).copy(), columns[-1].copy()
 
     def _features(self, logits: Tensor) -> Tensor:
-        """Log-probabilities of temperature scaling, with a share ``smoothing`` of them spread over all classes."""
-        s = self.smoothing
-        return (logits / self.temperature).softmax(1).mul_(1 - s).add_(s / logits.shape[1]).log_()
+        """Log-probabilities of temperature scaling, a share ``smoothing`` of them spread over all classes; finite."""
+        s, least = self.smoothing, torch.finfo(logits.dtype).tiny
+        return ((1 - s) * (logits / self.temperature).softmax(1) + s / logits.shape[1]).clamp(min=least).log()
 
     def _ridge(self, start: Tensor, n_rows: int) -> Ridge | None:
         """``lam K / N`` on diagonal and bias, K - 1 times that off the diagonal."""
@@ -62,7 +63,5 @@ class StructuredCalibrator(Calibrator):
         return Ridge(strength, start)
 
     def _probs(self, logits: Tensor) -> Tensor:
-        if self.fell_back:
-            return (logits / self.temperature).softmax(1)
         f, weights, bias = self._features(logits), as_vector(self.weights, logits), as_vector(self.bias, logits)
         return (torch.addcmul(bias, f, weights) if self.diagonal else torch.addmm(bias, f, weights.T)).softmax(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -126,5 +127,7 @@ class ClassLossScaling(Objective):
             return float(torch.linalg.vector_norm(before - scales * (after - before) - after.mean()))
 
         high = max(math.log(len(before)) / 2, 0.1)
-        found = minimize(misfit, (min(1.0, high), 1.5), method="SLSQP", bounds=[(0.1, high), (1.5, 2.0)])
+        with warnings.catch_warnings():  # old versions of SciPy tell of each step that they clip to the bounds
+            warnings.filterwarnings("ignore", "Values in x were outside bounds", RuntimeWarning)
+            found = minimize(misfit, (min(1.0, high), 1.5), method="SLSQP", bounds=[(0.1, high), (1.5, 2.0)])
         return replace(self, alpha=float(found.x[0]), beta=min(float(found.x[1]), 2.0))

@@ -77,7 +77,8 @@ def smooth_reliability(
     tail = (1 - level) / 2
     seen = density * 2 * np.sqrt(np.pi) * width >= FEWEST  # samples of equal weight with the variance of the kernel's
     low, high = np.full((2, POINTS), np.nan)
-    low[seen], high[seen] = np.nanquantile(np.array(curves)[:, seen], (tail, 1 - tail), axis=0).clip(0, 1)
+    if seen.any():
+        low[seen], high[seen] = np.nanquantile(np.array(curves)[:, seen], (tail, 1 - tail), axis=0).clip(0, 1)
     ax, t, color = axes_of(ax, (3.6, 3.6)), np.linspace(0, 1, POINTS), on_paper(color)
     ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=wash(0.35), linewidth=0, label="density")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")

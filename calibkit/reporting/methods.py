@@ -120,8 +120,11 @@ def try_all(
     for i, key in enumerate(wanted):
         need = needs[key]
         enough = n >= need.samples(k)
-        if not everything and n * need.parameters(k) * (1 if folds is None else FOLDS) > WORK:
-            reason = f"{need.parameters(k):,} parameters: minutes or more, so only where it is asked for"
+        fits = 1 if folds is None else 1 + FOLDS
+        if not everything and n * need.parameters(k) * need.passes * fits > WORK:
+            reason = (
+                f"{need.parameters(k):,} parameters on {n:,} samples: minutes or more, so only where it is asked for"
+            )
             found[key] = Tried(key, need, None, reason, enough)
             continue
         show(f"{i + 1} of {len(wanted)}, {need.name}")

@@ -19,11 +19,13 @@ class Need(NamedTuple):
         name: in words.
         parameters: of K classes, how many numbers are fitted.
         samples: of K classes, how many samples it should have.
+        passes: how many times as long a parameter takes as one of a smooth fit does.
     """
 
     name: str
     parameters: Callable[[int], int]
     samples: Callable[[int], int]
+    passes: int = 1
 
 
 #: The numbers of samples are those of the page "Which method?", which says where they come from.
@@ -33,7 +35,7 @@ NEEDS: dict[str, Need] = {
     "ets": Need("ensemble temperature scaling", lambda k: 3, lambda k: 500),
     "pts": Need("parameterized temperature scaling", lambda k: 91, lambda k: 5000),
     "class_temperature_scaling:nll": Need("class temperatures by NLL", lambda k: k, lambda k: 300 * k),
-    "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k),
+    "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k, passes=20),
     "vector_scaling": Need("vector scaling", lambda k: 2 * k - 1, lambda k: 300 * k),
     "structured_vector_scaling": Need("structured vector scaling", lambda k: 2 * k, lambda k: 50 * k),
     "structured_matrix_scaling": Need("structured matrix scaling", lambda k: k * k + k, lambda k: 100 * k),

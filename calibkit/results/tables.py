@@ -52,7 +52,7 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
         return long.set_index(names) if names else long.reset_index(drop=True)
     rows: dict[tuple, dict[str, str]] = {}
     for key, column, cell in zip(
-        text[names].itertuples(index=False),
+        text[names].itertuples(index=False) if names else [()] * len(text),
         text[wide],
         compared.assign(answer=verdicts).apply(_cell, axis=1),
         strict=True,
@@ -61,7 +61,7 @@ def table(compared: pd.DataFrame, wide: str | None = None) -> pd.DataFrame:
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
         rows[tuple(key)][column] = cell
     index = pd.MultiIndex.from_tuples(rows, names=names) if names else None
-    return pd.DataFrame(list(rows.values()), index=index).fillna("")
+    return pd.DataFrame(list(rows.values()), index=index, dtype=object).pipe(lambda f: f.where(f.notna(), ""))
 
 
 def _decimals(row: pd.Series) -> int:

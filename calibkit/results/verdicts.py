@@ -84,9 +84,9 @@ def compare(
     found = pd.DataFrame([{name: row.get(name) for name in SHOWN} for row in out], columns=list(SHOWN))
     numbers = ["ours", "low", "high", *EFFECT[1:], "elsewhere", "stand_in_value", "stand_in_effect"]
     found[numbers] = found[numbers].astype(float)
-    found["n_seeds"] = found["n_seeds"].fillna(0).astype(int)
+    found["n_seeds"] = found["n_seeds"].astype(float).fillna(0).astype(int)
     texts = [name for name in SHOWN if name not in (*numbers, "n_seeds")]
-    found[texts] = found[texts].fillna("")
+    found[texts] = found[texts].astype(object).where(found[texts].notna(), "")
     return found if table is None else found[found["table"] == table].reset_index(drop=True)
 
 

@@ -59,7 +59,7 @@ def as_parquet(arrays, folder):
 def test_every_form_gives_the_same(form, arrays, tmp_path):
     given = read(form(arrays, tmp_path), kind="logits")
     for split, part in (("val", given.val), ("test", given.test)):
-        np.testing.assert_allclose(part.outputs, arrays[f"{split}_logits"], rtol=1e-15)
+        np.testing.assert_allclose(part.outputs, arrays[f"{split}_logits"], rtol=1e-14)  # csv: the last digit but one
         numbers = [CLASSES.index(y) for y in part.labels] if given.classes else part.labels
         np.testing.assert_array_equal(numbers, arrays[f"{split}_labels"])
     assert given.kind == "logits"
