@@ -75,3 +75,8 @@ def test_bad_options_are_refused(sample, wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"Expected `{name}` to be"):
         plots.smooth_reliability(*sample, **wrong)
+
+
+def test_one_sample_has_no_band_and_no_curve():
+    ax = plots.smooth_reliability(np.array([[0.7, 0.3]]), np.array([0]))
+    assert np.isnan(ax.lines[1].get_ydata()).all()
