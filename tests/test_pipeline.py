@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
-from checkout_copies import copy_checkout, environment, run
+from checkout_copies import ROOT, copy_checkout, environment, run
 
 NETWORK = "digits/small_cnn-cross_entropy-s0"
 CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]
@@ -90,18 +90,27 @@ def test_a_job_asks_for_more_when_it_is_tried_again(checkout):
     assert asked == [("8000", "1440"), ("16000", "2880")]
 
 
-def test_each_rule_asks_for_memory_and_time_and_those_that_train_for_a_gpu(checkout):
+def test_each_rule_asks_for_what_the_page_says(checkout):
+    """Partition, GPUs, memory and time; with ``device=cpu`` no GPU."""
     pytest.importorskip("snakemake")
+    row = r"^\| ([a-z, ]+) \| `(\w+)` \| (\d) \| ([\d,]+) MB \| (\d+) hours \|$"
+    told = {
+        rule: [partition, gpus, memory.replace(",", ""), str(60 * int(hours))]
+        for rules, partition, gpus, memory, hours in re.findall(row, (ROOT / "book/running.md").read_text(), re.M)
+        for rule in rules.split(", ")
+    }
+    assert sorted(told) == ["calibrate", "notebook", "train"]
     grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", "notebooks=[metrics]"]
     for device in ("auto", "cpu"):
         said = run(checkout, "snakemake", *PROFILE, *grid, f"device={device}")
-        jobs = dict(re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S))
-        asked = {rule: dict(part.split("=") for part in jobs[rule].split(", ")) for rule in jobs}
-        for rule in ("train", "calibrate", "notebook"):
-            assert int(asked[rule]["mem_mb"]) >= 4000 and int(asked[rule]["runtime"]) >= 60
-        gpus = {rule: (asked[rule]["slurm_partition"], asked[rule].get("gpu")) for rule in asked if rule != "all"}
-        some = ("gpu", "1" if device == "auto" else "0")
-        assert gpus == {"train": some, "notebook": some, "calibrate": ("cpu", None), "recorded": ("cpu", None)}
+        for rule, resources in re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S):
+            asked = dict(part.split("=") for part in resources.split(", "))
+            gpus = asked.get("gpu", "0")
+            if rule in told:
+                want = told[rule] if device == "auto" else [told[rule][0], "0", *told[rule][2:]]
+                assert [asked["slurm_partition"], gpus, asked["mem_mb"], asked["runtime"]] == want
+            else:
+                assert gpus == "0"
 
 
 def test_a_chapter_takes_another_network(checkout):
