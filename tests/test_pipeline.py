@@ -47,6 +47,11 @@ def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     assert "Nothing to be done" in run(checkout, *call)
 
 
+def test_every_chapter_takes_the_budget_that_the_grid_gives_it():
+    chapters = sorted((ROOT / "notebooks").glob("*.py"))
+    assert chapters and all(re.search(r"^budget = ", path.read_text(), re.M) for path in chapters)
+
+
 def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
     """The epochs that were done are those of the end: the seconds that each took are still the same."""
     pytest.importorskip("snakemake")
