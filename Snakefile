@@ -15,7 +15,7 @@ from calibkit.networks import BUDGETS, Network
 PYTHON = sys.executable  # the interpreter of the environment that snakemake is installed in
 PAPERMILL = Path(PYTHON).with_name("papermill")
 
-BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS)
+BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS[1:])  # nothing of "smoke" is ever recorded
 DEVICE = check_choice("device", config.get("device", "auto"), ("auto", "cpu", "cuda"))
 PAPER = ["--paper", str(config["paper"])] if "paper" in config and BUDGET == "paper" else []  # else that of the loss
 DATASETS = config.get("datasets", ["cifar10", "cifar100"])
@@ -24,6 +24,7 @@ LOSSES = config.get("losses", ["cross_entropy"])
 SEEDS = config.get("seeds", [0])
 NOTEBOOKS = config.get("notebooks", sorted(path.stem for path in Path("notebooks").glob("*.ipynb")))
 RUNS = Network("a", "b").folder(BUDGET).parents[1]
+GPUS = 0 if DEVICE == "cpu" else 1  # of a training, and of a notebook, which trains what it misses
 
 # What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
 # stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.
@@ -54,10 +55,9 @@ rule train:
         loss=lambda wildcards: wildcards.loss.replace(",", " "),
     threads: 1
     resources:
-        gpu=1,
+        gpu=GPUS,
         mem_mb=lambda wildcards, attempt: 8000 * attempt,
         runtime=lambda wildcards, attempt: 1440 * attempt,
-    retries: 1
     shell:
         "{PYTHON:q} -m calibkit train --dataset {wildcards.dataset} --model {wildcards.model} --loss {params.loss:q}"
         " --seed {wildcards.seed} --budget {BUDGET:q} {PAPER:q} --device {DEVICE:q} > {log:q} 2>&1"
@@ -96,7 +96,7 @@ rule notebook:
         f"{RUNS}/notebooks/{{notebook}}.txt",
     threads: 1
     resources:
-        gpu=1,
+        gpu=GPUS,
         mem_mb=lambda wildcards, attempt: 8000 * attempt,
         runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:

@@ -42,11 +42,18 @@ def known(words: list[str]) -> bool:
     """Whether a command would be understood by the program that it names."""
     if words[0].endswith(("papermill", "snakemake")):
         text = help_of(Path(words[0]).name)
-        return all(option in text for option in words if option.startswith("--"))
+        of_plugin = "--slurm-"  # test_cluster gives them where it is installed
+        return all(option in text for option in words if option.startswith("--") and not option.startswith(of_plugin))
     if words[0] == "conda":
         return (ROOT / words[words.index("-f") + 1]).exists()
     if words[0].endswith("pip"):
         return words[1] == "install" and len(words) > 2
+    if words[0].endswith("python"):
+        return all((ROOT / word).exists() for word in words if word.endswith(".py"))
+    if words[0] == "docker":
+        return "make" not in words or words[-1] in TARGETS
+    if words[0] == "scancel":
+        return words[1:] == ["--name", "RUN_ID"]  # test_cluster gives it
     return words[0].removeprefix(".venv/bin/") == "calibkit" and understands(words[1:])
 
 

@@ -96,12 +96,16 @@ def test_command_runs(page, command, mine):
         said = dry([sys.executable, "-m", "papermill", *names, *rest])
         assert "Passed unknown parameter" not in said
     elif program == "snakemake":
-        pytest.importorskip("snakemake")
-        said = dry([sys.executable, "-m", "snakemake", "--help"])
-        assert all(word in said for word in words if word.startswith("--"))
+        check_snakemake(words[1:])
+    elif program == "python" and words[1] == "tools/slurm.py":
+        assert words[2] in dry([sys.executable, str(ROOT / words[1]), "--help"])
+    elif program == "python":
+        assert test_makefile.known(words)
     elif program == "pip":
         for extra in re.findall(r"\[(.*)\]", command):
             assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+    elif program in ("docker", "scancel"):
+        assert test_makefile.known(words)
     else:
         assert program == "conda" and (ROOT / words[-1]).exists()
 
@@ -112,6 +116,19 @@ def check_command_line(words: list[str]) -> None:
         assert test_makefile.understands(words)
     else:
         assert main(words) == 0
+
+
+def check_snakemake(words: list[str]) -> None:
+    """Plan it, on this machine even where a profile names a cluster; unlock a folder that nobody else uses."""
+    pytest.importorskip("snakemake")
+    command = [sys.executable, "-m", "snakemake"]
+    if "--unlock" in words:
+        dry([*command, "--snakefile", str(ROOT / "Snakefile"), *words])
+        return
+    if any(word.startswith("--slurm") for word in words):
+        pytest.importorskip("snakemake_executor_plugin_slurm")
+    here = ["--executor", "local", "--cores", "1"] if "--workflow-profile" in words else []
+    assert re.search(r"^train|^recorded", dry([*command, "--dry-run", "--nolock", *here, *words], cwd=ROOT), re.M)
 
 
 def dry(command: list[str], **options) -> str:

@@ -1,51 +1,32 @@
 """From images to a chapter without a download: train, calibrate, record and papermill in a copy of the checkout."""
 
 import os
-import shutil
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
 import pandas as pd
 import pytest
+from checkout_copies import ROOT, copy_checkout, environment, run
 
-ROOT = Path(__file__).resolve().parents[1]
 NETWORK = "digits/small_cnn-cross_entropy-s0"
+CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]
+RECORD = ["snakemake", "recorded", "--rerun-incomplete", *CALL[1:]]
+GRID = ["--config", "device=cpu", "datasets=[digits]", "models=[small_cnn]"]
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """The package, one chapter with the network and the simulations that it shows, and the printed numbers; no row of
-    ours.
-    """
-    root = tmp_path_factory.mktemp("checkout")
-    shutil.copytree(ROOT / "calibkit", root / "calibkit", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "book" / "results" / "chapters").mkdir(parents=True)
-    for name in ("paper.csv", "chapters/metrics.csv"):
-        shutil.copy(ROOT / "book" / "results" / name, root / "book" / "results" / name)
-    stored = Path("book/results/logits/cifar10/resnet20-cross_entropy-s0.npz")
-    (root / stored).parent.mkdir(parents=True)
-    shutil.copy(ROOT / stored, root / stored)
-    (root / "notebooks").mkdir()
-    shutil.copy(ROOT / "notebooks" / "metrics.ipynb", root / "notebooks")
-    shutil.copy(ROOT / "Snakefile", root)
-    return root
-
-
-def run(root: Path, *command: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "CALIBKIT_DATA": str(root / "none")}
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return copy_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     pytest.importorskip("snakemake")
-    call = ["snakemake", "--cores", "1", "--resources", "gpu=1", "--config", "budget=reduced", "device=cpu"]
-    call += ["datasets=[digits]", "models=[small_cnn]", "notebooks=[metrics]"]
+    call = [*CALL, *GRID, "notebooks=[metrics]"]
     run(checkout, *call)
     folder = checkout / "runs" / "reduced" / NETWORK
     assert {path.name for path in folder.iterdir()} >= {"logits.npz", "weights.npz", "trained", "recorded", "log.csv"}
@@ -64,13 +45,77 @@ def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     assert "Nothing to be done" not in run(checkout, *call, "--rerun-incomplete")
     assert (folder / "logits.npz").stat().st_mtime_ns == stamp
     assert "Nothing to be done" in run(checkout, *call)
-    (checkout / "PWN").unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "1", "--config", "device=$(touch PWN)"],
-        cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0 and "Expected `device` to be one of auto, cpu, cuda" in done.stdout + done.stderr
+
+
+def test_every_chapter_takes_the_budget_that_the_grid_gives_it():
+    chapters = sorted((ROOT / "notebooks").glob("*.py"))
+    assert chapters and all(re.search(r"^budget = ", path.read_text(), re.M) for path in chapters)
+
+
+def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
+    """The epochs that were done are those of the end: the seconds that each took are still the same."""
+    pytest.importorskip("snakemake")
+    root = copy_checkout(tmp_path)
+    log = root / "runs" / "reduced" / NETWORK / "log.csv"
+    command = [sys.executable, "-m", *RECORD, *GRID]
+    with subprocess.Popen(command, cwd=root, env=environment(root), start_new_session=True) as grid:
+        until = time.monotonic() + 200
+        while not log.exists() and grid.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        os.killpg(grid.pid, signal.SIGKILL)
+    done = log.read_text()
+    assert 2 <= len(done.splitlines()) < 31 and not log.with_name("logits.npz").exists()
+    assert "lock" in run(root, *RECORD, *GRID, fails=True)
+    run(root, "snakemake", "--unlock")
+    run(root, *RECORD, *GRID)
+    assert log.read_text().startswith(done) and len(log.read_text().splitlines()) == 31
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("device=$(touch PWN)", "Expected `device` to be one of auto, cpu, cuda"),
+        ("budget=smoke", "Expected `budget` to be one of reduced, paper, but got 'smoke'"),
+    ],
+)
+def test_a_setting_that_is_none_stops_before_any_job(checkout, setting, message):
+    pytest.importorskip("snakemake")
+    assert message in run(checkout, *CALL, "--config", setting, fails=True)
     assert not (checkout / "PWN").exists()
+
+
+PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1"]
+
+
+def test_a_job_asks_for_more_when_it_is_tried_again(checkout):
+    """By the profile of a cluster, here without one: the first training fails, for there is no such data set."""
+    pytest.importorskip("snakemake")
+    said = run(checkout, "snakemake", *PROFILE, "--config", "datasets=[nothing]", "notebooks=[]", fails=True)
+    asked = re.findall(r"mem_mb=(\d+),.* slurm_partition=gpu, gpu=1, runtime=(\d+)", said)
+    assert asked == [("8000", "1440"), ("16000", "2880")]
+
+
+def test_each_rule_asks_for_what_the_page_says(checkout):
+    """Partition, GPUs, memory and time; with ``device=cpu`` no GPU."""
+    pytest.importorskip("snakemake")
+    row = r"^\| ([a-z, ]+) \| `(\w+)` \| (\d) \| ([\d,]+) MB \| (\d+) hours \|$"
+    told = {
+        rule: [partition, gpus, memory.replace(",", ""), str(60 * int(hours))]
+        for rules, partition, gpus, memory, hours in re.findall(row, (ROOT / "book/running.md").read_text(), re.M)
+        for rule in rules.split(", ")
+    }
+    assert sorted(told) == ["calibrate", "notebook", "train"]
+    grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", "notebooks=[metrics]"]
+    for device in ("auto", "cpu"):
+        said = run(checkout, "snakemake", *PROFILE, *grid, f"device={device}")
+        for rule, resources in re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S):
+            asked = dict(part.split("=") for part in resources.split(", "))
+            gpus = asked.get("gpu", "0")
+            if rule in told:
+                want = told[rule] if device == "auto" else [told[rule][0], "0", *told[rule][2:]]
+                assert [asked["slurm_partition"], gpus, asked["mem_mb"], asked["runtime"]] == want
+            else:
+                assert gpus == "0"
 
 
 def test_a_chapter_takes_another_network(checkout):

@@ -34,7 +34,7 @@ from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.results.rows import locked, replace, text_of
+from calibkit.results.rows import locked, merged, replace, text_of
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
@@ -74,9 +74,10 @@ def load_effects(folder: Path | None = None) -> pd.DataFrame:
 
 
 def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
-    """Put rows into ``effects.csv``, each in the place of one with its key; returns how many are new or different.
+    """Put rows into ``effects.csv``; returns how many rows of it are new or different.
 
-    Locked, sorted and replaced in one step, as :func:`calibkit.results.append` does it.
+    A row takes the place of the one with the same key, unless that is of more seeds on either side. The file is locked,
+    sorted and replaced in one step, as :func:`calibkit.results.append` does it.
 
     Raises:
         ValueError: a row without all the columns, or with a value or interval that is not finite.
@@ -90,8 +91,7 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f".{FILE}.lock"):
         old = load_effects(folder).map(text_of)
-        both = pd.concat([old, new]).drop_duplicates(list(KEY), keep="last").sort_values(list(KEY))
-        return replace(folder / FILE, old, both)
+        return replace(folder / FILE, old, merged(old, new, KEY, COUNTS).sort_values(list(KEY)))
 
 
 def seed_arm(row) -> float:

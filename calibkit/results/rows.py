@@ -165,9 +165,7 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".ours.csv.lock"):
         old = load("ours", folder)[list(COLUMNS)].map(text_of)
-        seeds = dict(zip(_keys(old), old["n_seeds"].astype(int), strict=True))
-        enough = [n >= seeds.get(key, 0) for key, n in zip(_keys(new), new["n_seeds"].astype(int), strict=True)]
-        both = pd.concat([old, new[enough]]).drop_duplicates(list(KEY), keep="last")
+        both = merged(old, new, KEY, ("n_seeds",))
         return replace(folder / "ours.csv", old, both[~_infinite(both)].sort_values(list(KEY)))
 
 
@@ -179,8 +177,12 @@ def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
     return sum(row not in before for row in new.itertuples(index=False, name=None))
 
 
-def _keys(frame: pd.DataFrame) -> Iterator[tuple]:
-    return frame[list(KEY)].itertuples(index=False, name=None)
+def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Sequence[str]) -> pd.DataFrame:
+    """The rows ``old`` and ``new``, of equal keys the new one, unless one of its ``counts`` of seeds is lower."""
+    before = old.set_index(list(key))[list(counts)].astype(int)
+    before = before.reindex(pd.MultiIndex.from_frame(new[list(key)]), fill_value=0)
+    enough = (new[list(counts)].astype(int).to_numpy() >= before.to_numpy()).all(axis=1)
+    return pd.concat([old, new[enough]]).drop_duplicates(list(key), keep="last")
 
 
 def _infinite(frame: pd.DataFrame) -> pd.Series:

@@ -62,6 +62,16 @@ def test_a_row_takes_the_place_of_the_one_with_its_key(book):
     assert found["seed_error"].isna().all() and list(found["n_seeds"]) == [1, 1]
 
 
+def test_more_seeds_are_kept(book):
+    """A job that began when one seed was there does not undo one that saw two, of either side."""
+    differs(book, -0.03, n_seeds=2, base_seeds=2)
+    for n_seeds, base_seeds in ((1, 1), (1, 2), (2, 1)):
+        differs(book, -0.09, n_seeds=n_seeds, base_seeds=base_seeds)
+    assert list(load_effects()["value"]) == [-0.03]
+    differs(book, -0.05, n_seeds=2, base_seeds=10)  # ten is more than two
+    assert list(load_effects()["value"]) == [-0.05]
+
+
 def test_no_file_is_no_rows(book):
     assert len(load_effects()) == 0
 
