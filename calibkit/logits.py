@@ -53,6 +53,8 @@ class Logits:
         test_groups: (M,) integers: test samples of one number go together, as the pixels of an image, and are to be
             resampled together. None: each by itself.
 
+    Lists, tensors and tables become arrays.
+
     Raises:
         ValueError: shapes that do not fit, NaN, labels out of range, probabilities in place of logits.
 
@@ -72,7 +74,10 @@ class Logits:
     def __post_init__(self) -> None:
         """Check the arrays."""
         for names in (ARRAYS[:2], ARRAYS[2:]):
-            check_held_out(getattr(self, names[0]), getattr(self, names[1]), names)
+            checked = check_held_out(getattr(self, names[0]), getattr(self, names[1]), names)
+            for name, tensor in zip(names, checked, strict=True):
+                if not isinstance(getattr(self, name), np.ndarray):  # a list, a tensor, a table
+                    object.__setattr__(self, name, tensor.cpu().numpy())
         if self.val_logits.shape[1] != self.test_logits.shape[1]:
             raise expected("test_logits", f"of shape (M, {self.n_classes})", f"shape {self.test_logits.shape}")
         if self.test_groups is not None:

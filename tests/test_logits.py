@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from calibkit import logits as module
-from calibkit.logits import Logits
+from calibkit.logits import ARRAYS, Logits
 
 Z = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]])
 Y = np.array([0, 2])
@@ -75,3 +76,10 @@ P = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
 def test_bad_arrays(arrays, message):
     with pytest.raises(ValueError, match=message):
         Logits(*arrays)
+
+
+def test_lists_and_tensors_become_arrays(tmp_path):
+    z, y = [[2.0, 0.0], [0.0, 1.0]], [0, 1]
+    logits = Logits(z, y, torch.tensor(z), torch.tensor(y))
+    assert all(isinstance(getattr(logits, name), np.ndarray) for name in ARRAYS) and logits.n_classes == 2
+    assert Logits.load(logits.save(tmp_path / "x.npz")).test_logits.tolist() == z
