@@ -240,7 +240,8 @@ def _array(name: str, x: object) -> np.ndarray | None:
     values = np.asarray(x) if not isinstance(x, torch.Tensor) else None
     if values is not None and values.dtype.kind in "OUST":
         return values
-    return to_tensor(name, x).cpu().numpy()
+    tensor = to_tensor(name, x).cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _listed(names: Collection) -> str:

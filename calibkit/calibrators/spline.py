@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_int
+from calibkit._checks import check_int, expected
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.scores import interpolate
 
+MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
 SLACK = 1e-6  # by how much the predicted class stays ahead, relative
 
 
@@ -38,7 +39,7 @@ class Spline(Calibrator):
         calibrated: (N,) float64 r of them, before clipping.
 
     Raises:
-        ValueError: bad input, ``n_knots`` < 3.
+        ValueError: bad input, ``n_knots`` < 3 or > 1,000.
         RuntimeError: called before ``fit``.
 
     Paper: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu and Hartley 2021, "Calibration of Neural Networks using
@@ -64,6 +65,8 @@ class Spline(Calibrator):
     def __init__(self, *, n_knots: int = 6) -> None:
         super().__init__()
         self.n_knots = check_int("n_knots", n_knots, 3)
+        if self.n_knots > MOST_KNOTS:
+            raise expected("n_knots", f"at most {MOST_KNOTS:,}", self.n_knots)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         confidence, correct = torch.empty(2, len(logits), dtype=torch.float64, device=logits.device)

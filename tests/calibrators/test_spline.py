@@ -109,3 +109,9 @@ def test_published_logits(published):
     assert ks_error(probs, test_labels) == pytest.approx(known["test_ks"], abs=3e-4)
     assert ece(probs, test_labels, n_bins=25) == pytest.approx(known["test_ece25"], abs=3e-4)
     assert (probs.argmax(1) == test_logits.argmax(1)).all()
+
+
+@pytest.mark.parametrize("n_knots", [2, 1001, 10**30])
+def test_knots_are_three_to_a_thousand(n_knots):
+    with pytest.raises(ValueError, match="^Expected `n_knots` to be (an integer >= 3|at most 1,000), but got"):
+        Spline(n_knots=n_knots)

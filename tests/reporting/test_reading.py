@@ -140,3 +140,9 @@ def test_no_pickle_is_loaded(tmp_path):
     with pytest.raises(ValueError, match="^Expected `source` to be a torch file of tensors alone"):
         read(tmp_path / "mine.pt")
     assert not (tmp_path / "written").exists()
+
+
+def test_half_precision_of_torch_is_read(arrays):
+    z = torch.from_numpy(arrays["val_logits"])
+    given = read({"logits": z.bfloat16(), "labels": arrays["val_labels"]})
+    np.testing.assert_array_equal(given.val.outputs, z.bfloat16().float().numpy())

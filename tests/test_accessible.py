@@ -1,0 +1,43 @@
+"""Every image of the book has words: its own, those of its caption, or those of the heading above."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+nodes = pytest.importorskip("docutils.nodes")
+pytest.importorskip("sphinx")
+SOURCE = Path(__file__).resolve().parents[1] / "tools" / "accessible.py"
+
+
+@pytest.fixture(scope="module")
+def accessible():
+    spec = importlib.util.spec_from_file_location("accessible", SOURCE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_words_of_the_caption_then_of_the_heading(accessible):
+    captioned, bare, alone = (nodes.image(uri=f"{name}.png") for name in "abc")
+    figure = nodes.figure("", captioned, nodes.caption("", "Is it calibrated?"))
+    nodes.section("", nodes.title("", "Bins"), figure, nodes.container("", bare))
+    nodes.container("", alone)
+    assert [accessible.words(image) for image in (captioned, bare, alone)] == [
+        "Is it calibrated?", "Figure: Bins", "Figure",
+    ]  # fmt: skip
+
+
+def test_only_what_has_no_words_is_given_some(accessible):
+    given, path = nodes.image(uri="a.png", alt="A dog"), nodes.image(uri="b.png", alt="../_build/b.png")
+    section = nodes.section("", nodes.title("", "Bins"), given, path)
+    transform = object.__new__(accessible.AlternativeTexts)
+    transform.document = section
+    transform.run()
+    assert (given["alt"], path["alt"]) == ("A dog", "Figure: Bins")
+
+
+def test_scripts_that_no_page_uses_are_left_out(accessible):
+    context = {"script_files": ["_static/book.js", "_static/sphinx-thebe.js"], "css_files": ["_static/book.css"]}
+    accessible.without_unused(None, "page", "page.html", context, None)
+    assert context == {"script_files": ["_static/book.js"], "css_files": ["_static/book.css"]}

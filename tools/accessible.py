@@ -1,0 +1,53 @@
+"""Sphinx extension: each figure says in words what it shows, and pages run no script that they do not use.
+
+A figure's alternative text is the one that its notebook gives, else its caption, else the heading that it stands under.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+UNUSED = "thebe"  # runs cells on a server of others, which no page offers; its script is put in twice, and so fails
+
+
+class AlternativeTexts(SphinxPostTransform):
+    """Give images without words the words around them."""
+
+    default_priority = 10
+
+    def run(self) -> None:
+        """Change the document."""
+        for image in self.document.findall(nodes.image):
+            given = image.get("alt", "")
+            if not given or "/" in given or given == image["uri"]:
+                image["alt"] = words(image)
+
+
+def words(image: nodes.image) -> str:
+    """The caption of the figure around an image, or the heading above it."""
+    node = image.parent
+    while node is not None:
+        if isinstance(node, nodes.figure):
+            captions = [child for child in node.children if isinstance(child, nodes.caption)]
+            if captions:
+                return captions[0].astext()
+        if isinstance(node, nodes.section):
+            return f"Figure: {node.next_node(nodes.title).astext()}"
+        node = node.parent
+    return "Figure"
+
+
+def without_unused(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Leave out the scripts and the style of ``UNUSED``."""
+    for kind in ("script_files", "css_files"):
+        files = context.get(kind, [])
+        context[kind] = [file for file in files if UNUSED not in f"{file} {getattr(file, 'attributes', '')}".lower()]
+
+
+def setup(app: Sphinx) -> dict:
+    """Connect the two."""
+    app.add_post_transform(AlternativeTexts)
+    app.connect("html-page-context", without_unused, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
