@@ -87,17 +87,18 @@ def test_a_setting_that_is_none_stops_before_any_job(checkout, setting, message)
 PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1"]
 
 
-def test_a_job_asks_for_more_when_it_is_tried_again(checkout):
+def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path):
     """By the profile of a cluster, here without one: the first training fails, for there is no such data set."""
     pytest.importorskip("snakemake")
-    said = run(checkout, "snakemake", *PROFILE, "--config", "datasets=[nothing]", "notebooks=[]", fails=True)
+    said = run(copy_checkout(tmp_path), "snakemake", *PROFILE, "--config", "datasets=[nothing]", "notebooks=[]", fails=True)
     asked = re.findall(r"mem_mb=(\d+),.* slurm_partition=gpu, gpu=1, runtime=(\d+)", said)
     assert asked == [("8000", "1440"), ("16000", "2880")]
 
 
-def test_each_rule_asks_for_what_the_page_says(checkout):
+def test_each_rule_asks_for_what_the_page_says(tmp_path):
     """Partition, GPUs, memory and time; with ``device=cpu`` no GPU."""
     pytest.importorskip("snakemake")
+    root = copy_checkout(tmp_path)
     row = r"^\| ([a-z, ]+) \| `(\w+)` \| (\d) \| ([\d,]+) MB \| (\d+) hours \|$"
     told = {
         rule: [partition, gpus, memory.replace(",", ""), str(60 * int(hours))]
@@ -107,8 +108,10 @@ def test_each_rule_asks_for_what_the_page_says(checkout):
     assert sorted(told) == ["calibrate", "notebook", "train"]
     grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", "notebooks=[metrics]"]
     for device in ("auto", "cpu"):
-        said = run(checkout, "snakemake", *PROFILE, *grid, f"device={device}")
-        for rule, resources in re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S):
+        said = run(root, "snakemake", *PROFILE, *grid, f"device={device}")
+        found = re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S)
+        assert {rule for rule, _ in found} >= set(told)
+        for rule, resources in found:
             asked = dict(part.split("=") for part in resources.split(", "))
             gpus = asked.get("gpu", "0")
             if rule in told:

@@ -1,7 +1,7 @@
 """Sphinx extension of the front page: what it shows is drawn from the results when the book is built.
 
 ``{opening}`` is the figure that opens the book, ``{thumbnail} PAPER`` a small picture of a paper's idea, and
-``{verdictbar} PAPER`` how many of its printed numbers have which answer.
+``{verdictbar} PAPER`` how many of its printed numbers have which answer, which ``{verdictlegend}`` explains.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def svg(draw: Callable[[Figure], None], size: tuple[float, float], alt: str) -> 
         with plots.styled(dark=dark), mpl.rc_context({"svg.hashsalt": f"{alt}{dark}"}):
             figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
             draw(figure)
-            figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+            figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         text = stream.getvalue()
         shown = "only-dark" if dark else "only-light"
         label = f'<svg role="img" aria-label="{escape(alt)}" class="{shown}" '
@@ -112,6 +112,12 @@ def bar(counts: pd.Series) -> str:
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
     )
+
+
+def legend() -> str:
+    """What the parts of a bar mean."""
+    keys = (f'<span class="{share.style}"></span>{share.name}' for share in SHARES)
+    return '<p class="verdictlegend">' + " ".join(f"<span>{key}</span>" for key in keys) + "</p>"
 
 
 class Raw(SphinxDirective):
@@ -156,9 +162,18 @@ class VerdictBar(Raw):
         return bar(results.summary(by=("paper",)).loc[self.arguments[0]])
 
 
+class VerdictLegend(Raw):
+    """``{verdictlegend}``."""
+
+    def html(self) -> str:
+        """The parts."""
+        return legend()
+
+
 def setup(app: Sphinx) -> dict:
     """Register the directives."""
     app.add_directive("opening", Opening)
     app.add_directive("thumbnail", Thumbnail)
     app.add_directive("verdictbar", VerdictBar)
+    app.add_directive("verdictlegend", VerdictLegend)
     return {"parallel_read_safe": True}

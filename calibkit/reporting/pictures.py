@@ -81,7 +81,7 @@ def _figure(draw: Callable[[Figure], None], size: tuple[float, float], caption: 
     with mpl.rc_context({**plots.STYLE, "svg.fonttype": "path"}):
         figure, stream = Figure(figsize=size), io.StringIO()
         draw(figure)
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     svg = stream.getvalue()
     svg = svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
