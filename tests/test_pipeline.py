@@ -90,7 +90,8 @@ PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cor
 def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path):
     """By the profile of a cluster, here without one: the first training fails, for there is no such data set."""
     pytest.importorskip("snakemake")
-    said = run(copy_checkout(tmp_path), "snakemake", *PROFILE, "--config", "datasets=[nothing]", "notebooks=[]", fails=True)
+    root, grid = copy_checkout(tmp_path), ["--config", "datasets=[nothing]", "notebooks=[]"]
+    said = run(root, "snakemake", *PROFILE, *grid, fails=True)
     asked = re.findall(r"mem_mb=(\d+),.* slurm_partition=gpu, gpu=1, runtime=(\d+)", said)
     assert asked == [("8000", "1440"), ("16000", "2880")]
 
