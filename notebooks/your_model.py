@@ -110,6 +110,7 @@ for finding in found.findings:
 # A difference whose interval holds 0 may be chance.
 #
 # Methods that have many parameters for these samples are fitted all the same, and marked: they are not recommended.
+# *Changed* is the share of predictions that a method changes.
 
 # %%
 full = report(
@@ -120,10 +121,10 @@ for key, tried in sorted(full.trial.measured.items(), key=lambda item: item[1].v
     compared = key != "temperature_scaling" and np.isfinite(tried.changes["nll"]).all()
     rows[tried.need.name] = {
         "NLL": f"{tried.values['nll'].value:.4f}",
-        "less one temperature": f"{tried.changes['nll']:+.4f}" if compared else "",
+        "NLL to TS": f"{tried.changes['nll']:+.4f}" if compared else "",
         "ECE, %": f"{tried.values['ece'].percent.value:.2f}",
-        "less one temperature ": f"{tried.changes['ece'].percent:+.2f}" if compared else "",
-        "predictions changed": f"{tried.changed:.2%}",
+        "ECE to TS": f"{tried.changes['ece'].percent:+.2f}" if compared else "",
+        "changed": f"{tried.changed:.2%}",
         "samples": "enough" if tried.enough else "too few",
     }
 pd.DataFrame(rows).T
