@@ -56,12 +56,9 @@ def _report(args: argparse.Namespace) -> None:
         import matplotlib  # noqa: F401, before minutes of fitting
 
     found = _found(args)
-    print(found)
     stem = args.source.replace("/", "-") if _is_name(args.source) else Path(args.source).stem
-    out = args.out or Path(f"{stem}-report")
-    print()
-    for path in found.save(out):
-        print(f"saved {path}")
+    saved = found.save(args.out or Path(f"{stem}-report"))
+    print(found, "", *(f"saved {path}" for path in saved), sep="\n")
 
 
 def _compare(args: argparse.Namespace) -> None:

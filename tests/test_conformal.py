@@ -209,3 +209,9 @@ def test_bad_input(call, message):
 def test_unfitted_use():
     with pytest.raises(RuntimeError, match=r"Expected `ConformalSets` to be fitted, but got no call of fit\(\) before"):
         ConformalSets()(GOOD[0])
+
+
+def test_what_it_shows_of_itself():
+    assert repr(ConformalSets()) == "ConformalSets(alpha=0.1, score='lac')"
+    fitted = ConformalSets(0.5).fit(np.array([[0.75, 0.25]] * 3), np.array([0, 0, 0]))
+    assert repr(fitted) == "ConformalSets(alpha=0.5, score='lac', threshold=0.25)"

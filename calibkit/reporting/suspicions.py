@@ -85,7 +85,7 @@ def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> I
         worst = int(np.argmax(np.abs(shares[0] - shares[1])))
         text = (
             "The validation set is shifted: its classes have other shares than those of the test set. "
-            f"{classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
+            f"Class {classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
             "Fit on labels with the shares that the network will meet."
         )
         yield "doubt", "label shift", text

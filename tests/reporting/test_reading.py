@@ -146,3 +146,16 @@ def test_half_precision_of_torch_is_read(arrays):
     z = torch.from_numpy(arrays["val_logits"])
     given = read({"logits": z.bfloat16(), "labels": arrays["val_labels"]})
     np.testing.assert_array_equal(given.val.outputs, z.bfloat16().float().numpy())
+
+
+def test_groups_of_a_logits_file(arrays):
+    numbers = np.arange(20) // 2
+    assert read(Logits(*arrays.values(), {}, numbers)).test.groups is numbers
+    assert read(Logits(*arrays.values())).test.groups is None
+
+
+def test_two_classes_are_the_fewest(arrays):
+    frame = pd.DataFrame(arrays["val_logits"][:, :2], columns=["a", "b"]).assign(label="a")
+    assert read(frame, kind="logits").classes == ("a", "b")
+    with pytest.raises(ValueError, match="^Expected `source` to be with a column of numbers for each class"):
+        read(frame.drop(columns="b"), kind="logits")

@@ -1,6 +1,9 @@
 """``calibkit report | compare | apply`` on files as a user has them."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -78,3 +81,13 @@ def test_what_is_wrong_is_one_line(command, text, csv, capsys):
     assert main(command) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
+
+
+def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
+    """``calibkit compare ... | head -1``, with the files of a report written before its first line."""
+    for command in ("compare", "report"):
+        words = [sys.executable, "-m", "calibkit", command, "mine.csv", "--kind", "logits", "--calibrators", "ets"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.close()
+            assert process.stderr.read() == b"" and process.wait() == 1
+    assert Path("mine-report/calibrator.npz").is_file()
