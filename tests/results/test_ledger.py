@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from constructed_rows import differs
 
-from calibkit.results import load_effects
+from calibkit.metrics.comparison import Estimate
+from calibkit.results import claims, load_effects
 from calibkit.results.claims import COLUMNS, ledger, load_claims, pooled
+from calibkit.results.comparators import comparator
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 #: Claims of each paper as its text has them.
@@ -96,3 +98,15 @@ def test_bad_claims_are_refused(tmp_path):
     claim("below").drop(columns="id").to_csv(tmp_path / "claims.csv", index=False)
     with pytest.raises(ValueError, match="Expected `columns` to be id, paper"):
         load_claims(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"), [(-0.009, 0.009, "holds"), (-0.015, 0.015, "not decided"), (0.015, 0.025, "does not hold")]
+)
+def test_a_claim_of_no_difference_allows_one_point(low, high, word):
+    assert claims._verdict("within 1", Estimate((low + high) / 2, low, high), None) == word
+
+
+def test_another_indicator_is_held_against_the_same_loss():
+    assert comparator("acls", "6", "acls indicator=ranking", "identity") == ("acls", "identity")
+    assert comparator("acls", "6", "acls", "identity") != ("acls", "identity")
