@@ -11,15 +11,13 @@ to a file as well. On a machine that others use too, ``--clock cpu --threads 1``
 
 import argparse
 import csv
-import time
 import warnings
 
 import torch
 from affine_scaling import METHODS, installed
 from affine_scaling import sample as by_class
-from temperature_scaling import BLOCK, ONCE, blocked_nll, fits, overconfident
+from temperature_scaling import BLOCK, ONCE, begin, blocked_nll, fits, overconfident
 
-from calibkit._torchvision import ensure_importable
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, VectorScaling
 from calibkit.metrics import evaluate
 
@@ -82,16 +80,9 @@ def measure(task, repeats, clock, with_peers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--csv")
     parser.add_argument("--no-peers", action="store_true")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    ensure_importable()
-    clock = time.perf_counter if args.clock == "wall" else time.process_time
-    print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
+    args, clock = begin(parser, threads=2, repeats=3)
     print(f"{'task':18} {'who':26} {'shape':>14} {'seconds':>9} {'bound':>8} {'x NLL':>8}")
     warnings.simplefilter("ignore")
     rows = []

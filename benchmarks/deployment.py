@@ -9,13 +9,12 @@ On a machine that others use too, ``--clock cpu --threads 1`` counts the process
 """
 
 import argparse
-import time
 import warnings
 
 import numpy as np
 import torch
+from temperature_scaling import begin
 
-from calibkit._torchvision import ensure_importable
 from calibkit.calibrators import CALIBRATORS, MatrixScaling, NeuralClamping, VectorScaling
 from calibkit.deploy import CalibratedModel
 from calibkit.models import build
@@ -73,15 +72,9 @@ def race(batch, repeats, clock, device, calibrators):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    ensure_importable()
-    clock = time.perf_counter if args.clock == "wall" else time.process_time
-    print(f"torch {torch.__version__}, {args.device}, {args.threads} threads, {args.clock} clock")
+    args, clock = begin(parser)
+    print(f"on {args.device}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         race(args.batch, args.repeats, clock, args.device, calibrators())

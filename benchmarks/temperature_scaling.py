@@ -167,18 +167,24 @@ def robustness(with_peers):
         print(f"{name:23.23}" + "".join(f"{value:14.7f}" for value in row))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
+def begin(parser, **defaults):
+    """The arguments of a benchmark, those that all have among them, and its clock; prints what it runs with."""
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.set_defaults(**defaults)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     ensure_importable()
-    clock = time.perf_counter if args.clock == "wall" else time.process_time
     print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
+    return args, time.perf_counter if args.clock == "wall" else time.process_time
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
+    parser.add_argument("--no-peers", action="store_true")
+    args, clock = begin(parser)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for shape in args.shapes:

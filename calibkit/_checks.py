@@ -186,9 +186,14 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> in
 
 def check_bins(n_bins: object) -> int:
     """A number of bins, of which there is no use for more than ``MOST_BINS``."""
-    number = check_int("n_bins", n_bins, 1)
-    if number > MOST_BINS:
-        raise expected("n_bins", f"at most {MOST_BINS:,}", number)
+    return check_count("n_bins", n_bins, 1, MOST_BINS)
+
+
+def check_count(name: str, value: object, low: int, most: int) -> int:
+    """An integer from ``low`` to ``most``, which is far beyond all use."""
+    number = check_int(name, value, low)
+    if number > most:
+        raise expected(name, f"at most {most:,}", number)
     return number
 
 

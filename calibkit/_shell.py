@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
+from calibkit._files import write_atomic
 
 _SOURCE = "the network's outputs: .npz, .npy, .pt, .csv, .parquet, a folder of .npy, or a name of `calibkit networks`"
 
@@ -90,28 +92,25 @@ def _apply(args: argparse.Namespace) -> None:
     probs = calibrate(logits)
     classes = given.classes or tuple(map(str, range(probs.shape[1])))
     if args.out is None:
-        print(json.dumps({"classes": classes, "probs": probs.tolist()}))
+        print(_json(probs, classes))
     else:
         suffixes[args.out.suffix](args.out, probs, classes)
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
 def _as_npy(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
-    from calibkit._files import write_atomic
-
     write_atomic(path, lambda stream: np.save(stream, probs))
 
 
 def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
-    from calibkit._files import write_atomic
+    write_atomic(path, lambda stream: stream.write(_json(probs, classes).encode()))
 
-    text = json.dumps({"classes": classes, "probs": probs.tolist()})
-    write_atomic(path, lambda stream: stream.write(text.encode()))
+
+def _json(probs: np.ndarray, classes: tuple[str, ...]) -> str:
+    return json.dumps({"classes": classes, "probs": probs.tolist()})
 
 
 def _as_table(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
-    from calibkit._files import write_atomic
-
     with needs("report"):
         import pandas as pd
     table = pd.DataFrame(probs, columns=list(classes))
@@ -127,8 +126,7 @@ def _read(args: argparse.Namespace, labels: str | None, *, labelled: bool = True
     if _is_name(source):
         from calibkit.networks import load_logits
 
-        given = read(load_logits(source))
-        return type(given)(given.val, given.test, given.kind, given.classes, source)
+        return replace(read(load_logits(source)), source=source)
     return read(source, labels, kind=args.kind, **columns, labelled=labelled)
 
 

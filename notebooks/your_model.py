@@ -117,7 +117,7 @@ full = report(
     given, methods=calibrators or None, keep_predictions=keep_predictions, n_resamples=n_resamples
 )
 rows = {}
-for key, tried in sorted(full.trial.measured.items(), key=lambda item: item[1].values["nll"].value):
+for key, tried in full.trial.measured.items():
     compared = key != "temperature_scaling" and np.isfinite(tried.changes["nll"]).all()
     rows[tried.need.name] = {
         "NLL": f"{tried.values['nll'].value:.4f}",

@@ -6,12 +6,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from html import escape
 from typing import NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 from docutils import nodes
 from matplotlib.figure import Figure
@@ -22,6 +19,7 @@ from thumbnails import PICTURES, thumbnail
 from calibkit import Estimate, TemperatureScaling, calibrator, plots, results
 from calibkit._checks import check_choice
 from calibkit.networks import load_logits
+from calibkit.notebook.pooling import select
 from calibkit.results.effects import over_networks
 
 BASE, CE = "temperature_scaling", "cross_entropy"
@@ -59,9 +57,8 @@ def beside_one_temperature(metric: str) -> dict[str, Estimate]:
     """What each paper proposes less one temperature on cross-entropy: the mean over all networks that have both."""
     effects, found = results.load_effects(), {}
     for name, (loss, method) in PROPOSED.items():
-        rows = effects[(effects["method"] == method) & (effects["base_method"] == BASE) & (effects["metric"] == metric)]
-        of_loss = rows["loss"] == rows["base_loss"] if loss is None else rows["loss"] == loss
-        rows = rows[of_loss & (rows["base_loss"] == CE)] if loss else rows[of_loss]
+        of_loss = {} if loss is None else {"loss": loss}
+        rows = select(effects, BASE, loss and CE, metric=metric, method=method, **of_loss)
         found[f"{name}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = over_networks(rows)
     return found
 
@@ -71,9 +68,8 @@ def opening(figure: Figure) -> None:
     data = load_logits(NETWORK)
     shown = {"as trained": calibrator("identity"), "with one temperature": TemperatureScaling()}
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
-    for ax, (title, method) in zip(upper.subplots(1, 2, sharey=True), shown.items(), strict=True):
-        plots.reliability_diagram(method.fit(*data.val)(data.test_logits), data.test_labels, ax=ax)
-        ax.set_title(title)
+    probs = {title: method.fit(*data.val)(data.test_logits) for title, method in shown.items()}
+    plots.before_after(probs, data.test_labels, fig=upper)
     axes = lower.subplots(1, 2, sharey=True)
     for ax, metric, scale in zip(axes, ("ece", "nll"), (100, 1), strict=True):
         rows = {name: Estimate(*(scale * x for x in e)) for name, e in beside_one_temperature(metric).items()}
@@ -82,19 +78,9 @@ def opening(figure: Figure) -> None:
         ax.set_xlabel(f"{unit}, less that of one temperature")
 
 
-def svg(draw: Callable[[Figure], None], size: tuple[float, float], alt: str) -> str:
-    """A figure as SVG within HTML, once for light pages and once for dark ones; the theme shows one of the two."""
-    found = []
-    for dark in (False, True):
-        with plots.styled(dark=dark), mpl.rc_context({"svg.hashsalt": f"{alt}{dark}"}):
-            figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
-            draw(figure)
-            figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        text = stream.getvalue()
-        shown = "only-dark" if dark else "only-light"
-        label = f'<svg role="img" aria-label="{escape(alt)}" class="{shown}" '
-        found.append(text[text.index("<svg ") :].replace("<svg ", label, 1))
-    return "".join(found)
+def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
+    """A figure for light pages and one for dark ones; the theme shows one of the two."""
+    return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
 
 
 def bar(counts: pd.Series) -> str:
@@ -143,7 +129,7 @@ class Opening(Raw):
             "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
             "Below, the five proposals against one temperature: none is lower in both ECE and NLL."
         )
-        return f'<div class="opening">{svg(opening, (8.0, 6.6), alt)}</div>'
+        return f'<div class="opening">{light_and_dark(opening, (8.0, 6.6), alt)}</div>'
 
 
 class Thumbnail(Raw):

@@ -10,7 +10,7 @@ from functools import partial
 import pandas as pd
 from docutils import nodes
 from docutils.statemachine import StringList
-from frontpage import svg
+from frontpage import light_and_dark
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -51,7 +51,7 @@ class Speed(SphinxDirective):
         """The picture, then the table."""
         rows = pd.read_csv(_folders.stored() / "bounds.csv").rename(columns={"x NLL": "passes"})
         alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
-        picture = f'<div class="opening">{svg(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)}</div>'
+        picture = f'<div class="opening">{light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)}</div>'
         node = nodes.container()
         self.state.nested_parse(StringList(table(rows), self.name), self.content_offset, node)
         return [nodes.raw("", picture, format="html"), *node.children]

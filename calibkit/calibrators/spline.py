@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_int, expected
+from calibkit._checks import check_count
 from calibkit.fitting.contract import Calibrator, as_vector
 from calibkit.fitting.scores import interpolate
 
@@ -64,9 +64,7 @@ class Spline(Calibrator):
 
     def __init__(self, *, n_knots: int = 6) -> None:
         super().__init__()
-        self.n_knots = check_int("n_knots", n_knots, 3)
-        if self.n_knots > MOST_KNOTS:
-            raise expected("n_knots", f"at most {MOST_KNOTS:,}", self.n_knots)
+        self.n_knots = check_count("n_knots", n_knots, 3, MOST_KNOTS)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         confidence, correct = torch.empty(2, len(logits), dtype=torch.float64, device=logits.device)

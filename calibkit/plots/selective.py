@@ -8,6 +8,7 @@ import numpy as np
 
 from calibkit._checks import Array, expected
 from calibkit._extras import needs
+from calibkit.metrics import selective
 from calibkit.metrics._sample import Sample
 from calibkit.plots.looks import look_of
 from calibkit.plots.style import BLUE, axes_of, on_paper
@@ -58,13 +59,10 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
 
 
 def _curve(sample: Sample) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coverage and risk at each distinct confidence, and the mean risk over all N coverages.
-
-    Samples of one confidence are answered together: within them the errors are spread evenly.
+    """Coverage and risk at each distinct confidence, whose samples are answered together, and the mean risk over all N
+    coverages.
     """
-    confidence, wrong = sample.confidence.double().cpu().numpy(), ~sample.correct.cpu().numpy()
-    order = np.argsort(-confidence, kind="stable")
-    answered = np.arange(1, len(order) + 1)
-    last = np.append(np.flatnonzero(np.diff(confidence[order])), len(order) - 1)  # of each confidence
-    errors = np.interp(answered, np.append(0, answered[last]), np.append(0, wrong[order].cumsum()[last]))
-    return answered[last] / len(order), errors[last] / answered[last], float(np.mean(errors / answered))
+    coverage, risk = selective.risk_coverage(sample, None)
+    confidence = np.sort(sample.confidence.cpu().numpy())[::-1]
+    last = np.append(np.flatnonzero(np.diff(confidence)), len(confidence) - 1)
+    return coverage[last], risk[last], float(risk.mean())

@@ -83,13 +83,10 @@ def _code(key: str) -> str:
 
 
 def _methods(report: Any) -> str:
-    measured = sorted(report.trial.measured.items(), key=lambda item: item[1].values["nll"].value)
-    rows = [_method(key, tried, key == report.choice.key) for key, tried in measured]
-    for tried in report.trial.methods.values():
-        if not tried.values:
-            rows.append(
-                f'<tr><td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td></tr>'
-            )
+    rows = [_method(key, tried, key == report.choice.key) for key, tried in report.trial.measured.items()]
+    for tried in report.trial.left_out:
+        cells = f'<td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td>'
+        rows.append(f"<tr>{cells}</tr>")
     head = ("method", "NLL", "less one temperature", "ECE, %", "less one temperature", "Brier", "accuracy, %")
     caption = (
         "Each method on the same samples, the lowest NLL first. The two differences are to temperature scaling, on "

@@ -69,8 +69,14 @@ class Trial:
 
     @property
     def measured(self) -> dict[str, Tried]:
-        """Those with numbers."""
-        return {key: tried for key, tried in self.methods.items() if tried.values}
+        """Those with numbers, the lowest NLL first."""
+        found = {key: tried for key, tried in self.methods.items() if tried.values}
+        return dict(sorted(found.items(), key=lambda item: item[1].values["nll"].value))
+
+    @property
+    def left_out(self) -> list[Tried]:
+        """Those without."""
+        return [tried for tried in self.methods.values() if not tried.values]
 
     def probs(self, key: str) -> np.ndarray:
         """The probabilities (M, K) that a method was judged by, computed anew: kept, those of all would fill memory."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
@@ -10,12 +9,12 @@ import numpy as np
 
 from calibkit import plots
 from calibkit._extras import needs
+from calibkit.reporting.choice import WORTH
 from calibkit.reporting.classes import ClassRow
 from calibkit.reporting.methods import Trial
 from calibkit.reporting.needs import BASE
 
 with needs("plots"):
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
 SHOWN = 20  # classes in a picture
@@ -23,35 +22,24 @@ SHOWN = 20  # classes in a picture
 
 def reliability(probs: Mapping[str, np.ndarray], labels: np.ndarray) -> str:
     """Reliability diagrams before and after, beside each other."""
-
-    def draw(figure: Figure) -> None:
-        for ax, (name, p) in zip(figure.subplots(1, 2, sharey=True), probs.items(), strict=True):
-            plots.reliability_diagram(p, labels, ax=ax)
-            ax.set_title(name)
-
     caption = (
         "Is the network as often right as it says? Blue: accuracy among the samples of a bin of confidence; on the "
         "dashed line the two are equal. Grey: where a calibrated network would lie."
     )
-    return _figure(draw, (8.0, 4.0), caption, "Reliability diagrams before and after calibration")
+    alt = "Reliability diagrams before and after calibration"
+    return _figure(lambda figure: plots.before_after(probs, labels, fig=figure), (8.0, 4.4), caption, alt)
 
 
 def forest(trial: Trial) -> str:
     """Differences in NLL to temperature scaling, with intervals."""
-    rows = [(tried.need.name, tried.changes["nll"]) for key, tried in trial.measured.items() if key != BASE]
-    rows = sorted(((name, x) for name, x in rows if np.isfinite(x).all()), key=lambda row: row[1].value)
+    changes = {tried.need.name: tried.changes["nll"] for key, tried in trial.measured.items() if key != BASE}
+    rows = {name: change for name, change in changes.items() if np.isfinite(change).all()}
     if not rows:
         return ""
 
     def draw(figure: Figure) -> None:
-        ax, y = figure.subplots(), np.arange(len(rows))[::-1]
-        value, low, high = np.array([x for _, x in rows]).T
-        ax.axvline(0, color=plots.BLACK, linewidth=0.8)
-        ax.hlines(y, low, high, color=plots.BLUE)
-        ax.plot(value, y, "o", color=plots.BLUE)
-        ax.set_yticks(y, [name for name, _ in rows])
-        ax.set_xscale("symlog", linthresh=0.005)
-        ax.set(xlabel="NLL less that of one temperature, nats", ylim=(-0.7, len(rows) - 0.3))
+        ax = plots.forest_plot(rows, ax=figure.subplots(), linear=WORTH, numbers="+.4f")
+        ax.set_xlabel("NLL less that of one temperature, nats")
 
     caption = "Which methods are better than one temperature? Left of the line, those whose whole interval lies there."
     return _figure(draw, (8.0, 0.8 + 0.3 * len(rows)), caption, "Differences in NLL to temperature scaling")
@@ -76,12 +64,6 @@ def class_gaps(rows: Sequence[ClassRow]) -> str:
     return _figure(draw, (8.0, 0.9 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")
 
 
-def _figure(draw: Callable[[Figure], None], size: tuple[float, float], caption: str, alt: str) -> str:
-    """What ``draw`` draws as SVG; the same input gives the same text."""
-    with mpl.rc_context({**plots.STYLE, "svg.fonttype": "path"}):
-        figure, stream = Figure(figsize=size), io.StringIO()
-        draw(figure)
-        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def _figure(draw: Callable[[Figure], object], size: tuple[float, float], caption: str, alt: str) -> str:
+    """What ``draw`` draws, with its caption."""
+    return f"<figure>{plots.svg(draw, size, alt)}<figcaption>{escape(caption)}</figcaption></figure>"

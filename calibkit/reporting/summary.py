@@ -82,7 +82,7 @@ def table(trial: Trial, chosen: str) -> str:
     """The methods, the lowest NLL first, the chosen one marked."""
     change = "NLL less that of one temperature"
     lines = [f"  {'method':34} {'NLL':>8} {'ECE %':>7}   {change:32} {'changed':>8} {'seconds':>8}"]
-    for key, tried in sorted(trial.measured.items(), key=lambda item: item[1].values["nll"].value):
+    for key, tried in trial.measured.items():
         nll, ece = tried.values["nll"].value, tried.values["ece"].percent.value
         change = f"{tried.changes['nll']:+.4f}" if key != BASE and math.isfinite(nll) else ""
         few = "" if tried.enough else "   few samples"
@@ -90,5 +90,4 @@ def table(trial: Trial, chosen: str) -> str:
             f"{'>' if key == chosen else ' '} {tried.need.name:34} {nll:8.4f} {ece:7.2f}   {change:32} "
             f"{tried.changed:8.2%} {tried.seconds:8.2f}{few}"
         )
-    left_out = [tried for tried in trial.methods.values() if not tried.values]
-    return "\n".join([*lines, *(f"  {tried.need.name:34} left out: {tried.reason}" for tried in left_out)])
+    return "\n".join([*lines, *(f"  {tried.need.name:34} left out: {tried.reason}" for tried in trial.left_out)])

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 
 from calibkit._blocks import blocks
 from calibkit.logits import HeldOut
+from calibkit.metrics.drift import chi_square_tail
 
 Suspicion = tuple[str, str, str]
 LEVEL = 1e-3  # of each test: a report that cries wolf is not read
@@ -110,8 +110,7 @@ def same_counts(counts: np.ndarray) -> float:
         return 1.0
     wanted = np.outer(table.sum(1), table.sum(0)) / total
     statistic = float(((table - wanted) ** 2 / wanted).sum())
-    half = torch.tensor([(table.shape[1] - 1) / 2, statistic / 2], dtype=torch.float64)
-    return float(torch.special.gammaincc(half[0], half[1]))
+    return chi_square_tail(statistic, table.shape[1] - 1)
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:
