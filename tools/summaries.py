@@ -62,7 +62,7 @@ def table(heads: list[str], rows: list[list[nodes.Node]]) -> nodes.table:
     for part, lines in ((nodes.thead(), [titles]), (nodes.tbody(), [[[cell] for cell in row] for row in rows])):
         part += [nodes.row("", *(nodes.entry("", *cell) for cell in line)) for line in lines]
         group += part
-    return nodes.table("", group, classes=["summary"])
+    return nodes.table("", group, classes=["colwidths-auto"])
 
 
 def fill(app: Sphinx, document: nodes.document) -> None:
