@@ -1,6 +1,7 @@
 """Sphinx extension of the list of references: labels as in the text, titles as printed, links to paper and code.
 
-``bibtex_default_style: author_year`` names the style. A field ``code`` is the address of its authors' code. Entries of the same authors and year carry a letter in ``year``, as in "2022a", which the text then shows too.
+``bibtex_default_style: author_year`` names the style. A field ``code`` is the address of its authors' code. Entries of
+the same authors and year carry a letter in ``year``, as in "2022a", which the text then shows too.
 """
 
 from __future__ import annotations

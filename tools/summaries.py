@@ -73,10 +73,8 @@ def fill(app: Sphinx, document: nodes.document) -> None:
             signature, content = node.children[0], node.children[-1]
             if nested(node) or not signature["ids"]:
                 continue
-            line = content.next_node(nodes.paragraph)
-            rows.append(
-                [names(signature["ids"][0], known), nodes.paragraph() if line is None else first_sentence(line)]
-            )
+            line = content.next_node(nodes.paragraph) or nodes.paragraph()
+            rows.append([names(signature["ids"][0], known), first_sentence(line)])
         head = "name, key" if any(len(cell.children) > 1 for cell, _ in rows) else "name"
         place.replace_self(table([head, "what it is"], rows))
 
