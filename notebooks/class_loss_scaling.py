@@ -14,8 +14,13 @@
 # %% [markdown]
 # # Class-wise loss scaling
 #
-# Paper: {cite:t}`jung2023scaling` (CLS; its authors also write SCTL).
-# Code: `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/fitting/replay.py`.
+# ```{brief} class_loss_scaling
+# **Paper** {cite:t}`jung2023scaling` (CLS; its authors also write SCTL). **Code** `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/fitting/replay.py`.
+#
+# **Claim** Weights that bring the class losses together, in the fit of any calibrator, lower its calibration error.
+#
+# **Found** On the authors' long-tailed CIFAR-10 they do: {ours}`ece cifar10_lt densenet40 temperature_scaling` without, {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling` with. Equal weight for each class alone comes to {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced`: that is most of the gain.
+# ```
 #
 # ## Claim
 #

@@ -14,7 +14,13 @@
 # %% [markdown]
 # # Class-based temperature scaling
 #
-# Paper: {cite:t}`frenkel2021network` (CTS). Code: `calibkit/calibrators/class_temperature_scaling.py`.
+# ```{brief} class_temperature_scaling
+# **Paper** {cite:t}`frenkel2021network` (CTS). **Code** `calibkit/calibrators/class_temperature_scaling.py`.
+#
+# **Claim** A temperature for each class, chosen by the calibration error itself, calibrates better than one temperature and keeps the accuracy.
+#
+# **Found** On most of the authors' balanced networks the ECE falls and the NLL rises: it buys one with the other. On long-tailed CIFAR-10 both fall. On this book's other networks the ECE seldom falls, and on text and the long-tailed CIFAR-100 it rises.
+# ```
 #
 # ## Claim
 #

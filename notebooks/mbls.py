@@ -14,7 +14,13 @@
 # %% [markdown]
 # # Margin-based label smoothing
 #
-# Paper: {cite:t}`liu2022devil` (MbLS). Code: `calibkit/losses/mbls.py`.
+# ```{brief} mbls
+# **Paper** {cite:t}`liu2022devil` (MbLS). **Code** `calibkit/losses/mbls.py`.
+#
+# **Claim** A penalty on the logit distances beyond a margin gives a network that is calibrated as it is, at no cost in accuracy.
+#
+# **Found** On CIFAR-10 the ECE is {ours}`ece cifar10 resnet20 mbls | identity` for {ours}`ece cifar10 resnet20 identity` of cross-entropy, and {ours}`ece cifar10 resnet20 temperature_scaling` of cross-entropy with one temperature. The margin itself is not told apart from a margin of 0, {ours}`ece cifar10 resnet20 mbls margin=0 weight=0.05 | identity`.
+# ```
 #
 # ## Claim
 #

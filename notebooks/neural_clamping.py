@@ -14,7 +14,13 @@
 # %% [markdown]
 # # Neural Clamping
 #
-# Paper: {cite:t}`tang2024neural` (NC). Code: `calibkit/calibrators/neural_clamping/`.
+# ```{brief} neural_clamping
+# **Paper** {cite:t}`tang2024neural` (NC). **Code** `calibkit/calibrators/neural_clamping/`.
+#
+# **Claim** One learned image, added to every input, and one temperature calibrate better than any method that sees only the outputs.
+#
+# **Found** Not decided, on one network: {ours}`ece cifar100 resnet20 neural_clamping` with both, {ours}`ece cifar100 resnet20 temperature_scaling:focal gamma=0.0` with a temperature alone. The accuracy falls from {ours}`accuracy cifar100 resnet20 identity` to {ours}`accuracy cifar100 resnet20 neural_clamping`.
+# ```
 #
 # ## Claim
 #
