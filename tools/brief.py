@@ -16,6 +16,8 @@ from thumbnails import PICTURES, thumbnail
 from calibkit import results
 from calibkit._checks import check_choice
 
+WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
+
 
 def outcome(paper: str) -> list[str]:
     """Two lines of Markdown: the verdicts of a paper's claims, and what they rest on."""
@@ -23,12 +25,12 @@ def outcome(paper: str) -> list[str]:
     rows = rows[rows["paper"] == paper]
     return [
         f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
-        f"**They rest on** {_counted(rows['strength'].replace('none', 'nothing yet'))}.",
+        f"**Evidence for them**: {_counted(rows['strength'].replace(WORDS))}.",
     ]
 
 
 def _counted(values) -> str:
-    return ", ".join(f"{number} {value}" for value, number in values.value_counts().items())
+    return "; ".join(f"{number} \N{MULTIPLICATION SIGN} {value}" for value, number in values.value_counts().items())
 
 
 class Brief(SphinxDirective):
