@@ -765,8 +765,7 @@ pd.DataFrame(rows).T
 # %%
 def shown_table(number, metric="ece"):
     """One table of the paper, one column a network."""
-    shown = tables.paper_table("class_loss_scaling", number, "model", metric=metric)
-    return shown.sort_index(level="dataset", sort_remaining=False)
+    return tables.paper_table("class_loss_scaling", number, "model", metric=metric)
 
 
 shown_table("1")

@@ -95,7 +95,6 @@ from calibkit.metrics.intervals import interval
 from calibkit.notebook import claims, pictures, tables
 from calibkit.notebook.free_sample import along_distance, descend
 from calibkit.notebook.maps import maps
-from calibkit.notebook.printed import beside
 from calibkit.notebook.small_networks import digit_scores, many_on_digits
 from calibkit.training import Recipe
 
@@ -918,11 +917,10 @@ FROM_IMAGENET = ("cub200", "voc2012", "vit")  # where the paper starts from Imag
 
 def paper_table(number, caption=""):
     """One table of the paper beside ours, and what trains the networks that are absent."""
+    name = caption and f"tbl-mbls-{number}"
+    display(tables.paper_table("mbls", number, "loss", caption, name, ours=ours, names=SHORT))
     compared = results.compare("mbls", number, ours=ours)
-    shown = beside(compared, "loss", caption, caption and f"tbl-mbls-{number}", names=SHORT)
-    missing = tables.absent_networks(compared, "mbls", ours=ours, pretrained=FROM_IMAGENET)
-    display(shown)
-    print(missing)
+    print(tables.absent_networks(compared, "mbls", ours=ours, pretrained=FROM_IMAGENET))
 
 
 # %% [markdown]

@@ -33,7 +33,7 @@ def beside(
 ) -> Table:
     """Numbers of a paper beside ours.
 
-    The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows, and
+    The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
     a drop of accuracy has a column of its own. Rows of which nobody ran anything are folded away.
 
     Args:
@@ -73,6 +73,8 @@ def beside(
     text = compared.astype(str)
     if compared.loc[compared["n_bins"] != "", "n_bins"].nunique() < 2:
         text["n_bins"] = ""
+    if text.groupby("metric")["unit"].nunique().max() < 2:
+        text["unit"] = ""
     drop = (text["metric"] == "accuracy_drop") & (wide not in (None, "metric"))
     text["column"] = text[wide].map(name_of) if wide else ""
     text.loc[drop, "column"] += ", " + name_of("accuracy_drop")

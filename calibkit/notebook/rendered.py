@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
+import numpy as np
 import pandas as pd
 
 from calibkit.notebook import rendered_html, rendered_text
@@ -120,7 +121,7 @@ def minus(text: str) -> str:
 
 
 def _text(value: object, digits: int) -> str:
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         if pd.isna(value):
             return MISSING
         text = f"{value:.{digits}f}"

@@ -44,7 +44,7 @@ def paper_table(
         name: what ``{numref}`` calls it; needs a caption.
         stand_in: which network of ours stands for a printed one, as in ``compare``.
         ours: rows of ours. Default: ``results.load("ours")``.
-        blank: columns that are not to tell rows apart, as ``unit`` where the NLL stands beside ECE.
+        blank: columns that are not to tell rows apart, as ``loss`` where a row has one each.
         names: shown in place of keys, before those of :func:`calibkit.notebook.names.shown`.
         only: column=value, the rows to show.
 
