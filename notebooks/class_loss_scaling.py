@@ -801,7 +801,7 @@ shown_table("3")
 # ### Table 4: the long-tailed networks
 
 # %%
-pd.concat([shown_table("4", metric) for metric in ("accuracy", "ece")], keys=["accuracy", "ECE"])
+tables.paper_table("class_loss_scaling", "4", "model")
 
 # %% [markdown]
 # Networks for the empty cells are trained and recorded on a GPU with

@@ -34,11 +34,15 @@
       const button = document.createElement("button");
       button.type = "button";
       button.className = "sort";
-      button.append(...head.childNodes);
+      const inside = head.querySelector("p") || head;
+      button.append(...inside.childNodes);
       button.addEventListener("click", () => sort(table, head, i));
-      head.append(button);
+      inside.append(button);
     });
   };
+
+  /* The heading that a row stands under, whose words count as the row's. */
+  const heading = (row) => row.closest("section")?.querySelector("h2, h3")?.textContent ?? "";
 
   const filter = (tables) => {
     const box = document.createElement("div");
@@ -46,15 +50,16 @@
     box.innerHTML =
       '<label for="filter-rows">Show only rows with</label> ' +
       '<input id="filter-rows" type="search" autocomplete="off"> <output for="filter-rows" role="status"></output>';
-    const [input, said] = [box.querySelector("input"), box.querySelector("output")];
+    const [input, found] = [box.querySelector("input"), box.querySelector("output")];
     const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
     input.addEventListener("input", () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       for (const row of rows) {
-        const shown = row.textContent.toLowerCase();
-        row.hidden = !words.every((word) => shown.includes(word));
+        const content = `${heading(row)} ${row.textContent}`.toLowerCase();
+        row.hidden = !words.every((word) => content.includes(word));
       }
-      said.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
+      for (const table of tables) table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
+      found.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
     });
     /* Above the first section that has such a table. */
     const section = tables[0].closest("section");
