@@ -41,6 +41,12 @@
     });
   };
 
+  /* The section of a table, or the table itself where that is the whole page. */
+  const part = (table) => {
+    const section = table.closest("section");
+    return section && section.parentElement.closest("section") ? section : table;
+  };
+
   /* The heading that a row stands under, whose words count as the row's. */
   const heading = (row) => row.closest("section")?.querySelector("h2, h3")?.textContent ?? "";
 
@@ -58,12 +64,11 @@
         const content = `${heading(row)} ${row.textContent}`.toLowerCase();
         row.hidden = !words.every((word) => content.includes(word));
       }
-      for (const table of tables) table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
+      for (const table of tables) part(table).hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
       found.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
     });
     /* Above the first section that has such a table. */
-    const section = tables[0].closest("section");
-    (section && section.parentElement.closest("section") ? section : tables[0]).before(box);
+    part(tables[0]).before(box);
   };
 
   const start = () => {

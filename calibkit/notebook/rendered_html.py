@@ -49,7 +49,7 @@ def _columns(table: Grid) -> list[list[Cell]]:
 
 def _box(table: Grid, label: str) -> str:
     """The table in a box that can be scrolled, by keys too."""
-    columns, lines = [_column(cells) for cells in _columns(table)], []
+    columns, lines = [_column(cells, i in _starts(table)) for i, cells in enumerate(_columns(table))], []
     for group, members in groupby(enumerate(table.rows), key=lambda pair: pair[1].group):
         lines.append("<tbody>")
         if group:
@@ -66,10 +66,10 @@ def _box(table: Grid, label: str) -> str:
 def _heads(table: Grid) -> str:
     """One row of heads, or two where columns share one."""
     two = any(column.group for column in table.columns)
-    over, under, marked = [], [], list(zip(table.columns, _columns(table), strict=True))
+    over, under, columns, starts = [], [], _columns(table), _starts(table)
     down = ' rowspan="2"' if two else ""
-    for group, members in groupby(marked, key=lambda pair: pair[0].group):
-        inner = [_head(*member, "" if group else down) for member in members]
+    for group, members in groupby(enumerate(table.columns), key=lambda pair: pair[1].group):
+        inner = [_head(column, columns[i], i in starts, "" if group else down) for i, column in members]
         if group:
             over.append(f'<th colspan="{len(inner)}" scope="colgroup">{escape(group)}</th>')
             under += inner
@@ -79,20 +79,31 @@ def _heads(table: Grid) -> str:
     return first + (f"\n<tr>{''.join(under)}</tr>" if two else "")
 
 
-def _head(column: Column, cells: list[Cell], down: str) -> str:
-    style = ' class="number"' if is_numeric([cell.text for cell in cells]) else ""
+def _starts(table: Grid) -> set[int]:
+    """The columns with which a group begins that has another column before it."""
+    groups = [column.group for column in table.columns]
+    return {i for i in range(1, len(groups)) if groups[i] != groups[i - 1]}
+
+
+def _style(texts: list[str], starts: bool) -> str:
+    names = ["number"] * is_numeric(texts) + ["starts"] * starts
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _head(column: Column, cells: list[Cell], starts: bool, down: str) -> str:
+    style = _style([cell.text for cell in cells], starts)
     room = '<span class="answer"></span>' if any(cell.answer for cell in cells) else ""
     return f'<th scope="col"{down}{style}>{escape(column.head)}{room}</th>'
 
 
-def _column(cells: list[Cell]) -> list[str]:
+def _column(cells: list[Cell], starts: bool) -> list[str]:
     """The cells of a column; what a number lacks behind it to stand in line is an attribute, no text."""
     texts = [cell.text for cell in cells]
-    style = ' class="number"' if is_numeric(texts) else ""
+    style = _style(texts, starts)
     marked = any(cell.answer for cell in cells)
     drawn = []
     for cell, pad in zip(cells, pads(texts), strict=True):
-        text = f'<span data-pad="{pad}">{escape(cell.text)}</span>' if style and pad else escape(cell.text)
+        text = f'<span data-pad="{pad}">{escape(cell.text)}</span>' if pad and "number" in style else escape(cell.text)
         drawn.append(f"<td{style}>{text}{_badge(cell.answer) if marked else ''}</td>")
     return drawn
 
