@@ -143,10 +143,12 @@ assert abs((under + over).mean() - direct) < 1e-12  # equation (5)
 
 # %% mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}}
 errors = {"error": under + over, "under-confident part": under, "over-confident part": over}
-_, axes = plt.subplots(1, 4, figsize=(11, 2.7))
+_, panels = plt.subplots(2, 2, figsize=(7, 5))
+axes, top = panels.flatten(), 1.08 * float((under + over).max())
 colors = (plots.BLACK, plots.BLUE, plots.RED)
 for ax, letter, (name, values), color in zip(axes, "abc", errors.items(), colors, strict=False):
-    plots.class_scatter(class_accuracy, values, ax=ax, color=color).set(title=f"({letter}) {name}")
+    plots.class_scatter(class_accuracy, values, ax=ax, color=color)
+    ax.set(title=f"({letter}) {name}", ylim=(-0.03 * top, top))
 by_bin = dict(zip(("under", "over"), parts.sum(1), strict=True))
 pictures.grouped_bars(range(n_bins), by_bin, ax=axes[3], colors=(plots.BLUE, plots.RED))
 ticks = np.linspace(0, 1, 6)
@@ -395,7 +397,8 @@ errors_by_size = draws.pivot(index=["method", "part", "n"], columns="split", val
 
 # %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}}
 _, ax = plt.subplots(figsize=(6.5, 3))
-for name, color in (("TS by ECE", plots.BLACK), ("CTS", plots.RED)):
+for name in ("TS by ECE", "CTS"):
+    color = plots.color_of(name.split()[0])
     held_out, fitted = (errors_by_size.loc[name, part] for part in ("held out", "fitted"))
     pictures.mean_band(sizes, held_out, ax=ax, color=color, label=f"{name}, held out")
     label = f"{name}, fitted images"
@@ -420,12 +423,21 @@ print(" ".join(f"{value:+.2f}" for value in gain))
 
 # %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half.", "name": "fig-cts-temperatures"}}
 parts = np.array_split(np.random.default_rng(seed).permutation(n_val), 2)
-halves = [search().fit(val_logits[i], val_labels[i]).temperatures for i in parts]
-_, axes = plt.subplots(1, 2, figsize=(8, 3.2))
-plots.class_scatter(class_accuracy, cts.temperatures, ax=axes[0], reference=start)
+found = [search().fit(val_logits[i], val_labels[i]) for i in parts]
+halves = [np.asarray(half.temperatures) for half in found]
+color, moved = plots.color_of("CTS"), np.asarray(cts.temperatures) != start
+_, axes = plt.subplots(1, 2, figsize=(7, 3.4))
+groups = {f"{moved.sum()} moved": (moved, color), f"{(~moved).sum()} stay": (~moved, plots.GREY)}
+for label, (some, shade) in groups.items():
+    values = np.asarray(cts.temperatures)[some]
+    options = {"color": shade, "label": label, "reference": start}
+    plots.class_scatter(class_accuracy[some], values, ax=axes[0], **options)
 axes[0].set_ylabel("temperature")
-curves.twice(*halves, ax=axes[1])
+axes[0].legend()
+in_one = np.any([half.temperatures != half.history[0, 2] for half in found], axis=0)
+curves.twice(*(half[in_one] for half in halves), ax=axes[1], color=color)
 axes[1].set(xlabel="temperature from one half", ylabel="from the other half")
+axes[1].set_title(f"{in_one.sum()} classes that moved in either", fontsize=9)
 plt.show()
 alike = {
     "temperature against class accuracy": (class_accuracy, cts.temperatures),
@@ -602,10 +614,10 @@ for network in AUTHORS:
 pd.DataFrame(rows).T
 
 # %% mystnb={"figure": {"caption": "How much of a printed ECE is the path of the search? Test ECE of CTS and U-CTS after changes that should not matter: line from the lowest to the highest, box from the first to the third quartile, dot at the median; black bar: printed.", "name": "fig-cts-ends"}}
-_, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True, sharey=True)
+_, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, followed.items(), strict=True):
     for place, network in enumerate(AUTHORS):
-        causes = zip(searches.CAUSES, (-0.17, 0.17), (plots.BLUE, plots.RED), strict=True)
+        causes = zip(searches.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True)
         for cause, shift, color in causes:
             low, quarter, median, upper, high = ends.loc[f"{network}; {name}; {cause}"]
             y, label = place + shift, cause if place == 0 else None

@@ -280,7 +280,7 @@ for name in TRUTH:
     z, truth, _ = draw(name, 100_000, rng)
     curves[name] = true_curve(softmax(z, axis=1), truth)
 
-# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (red) and the accuracy (black).", "name": "fig-metrics-diagrams"}}
+# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (black).", "name": "fig-metrics-diagrams"}}
 pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 
@@ -503,7 +503,7 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
 
 # %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
-fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for n, repeats in ((500, n_repeats // 2), (2000, n_repeats // 4), (10_000, n_repeats // 10)):
         tests = test_sets(name, n, repeats, (5, 2))
@@ -548,7 +548,7 @@ error = pd.DataFrame(found).set_index(["classifier", "n"]).sub(limit, level="cla
 bias = error.groupby(level=[0, 1]).mean()
 
 # %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}}
-fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for metric, marker in zip(TOP, "os^vD", strict=True):
         ax.plot(sizes, 100 * bias.loc[name, metric], marker=marker, label=metric)

@@ -94,7 +94,7 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on 5,000
 # validation images, and the picture shows 10,000 test images.
 
-# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (red) and the accuracy (black).", "name": "fig-ts-before-after"}}
+# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
 shown = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
 samples = {title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()}
@@ -251,7 +251,7 @@ print(", ".join(f"{name} {error:.3f}" for name, error in names.items()), "(stand
 # %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
-_, axes = plt.subplots(1, 3, figsize=(10, 3))
+_, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for (name, network), color in zip(
     {"cross-entropy": data, "focal loss": focal, "100 classes": large}.items(),
     plots.COLORS,
@@ -444,7 +444,7 @@ for name, pool in pools.items():
 # small loss that the law gives that fit.
 
 # %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}}
-_, axes = plt.subplots(1, 3, figsize=(10.5, 3.1))
+_, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
     none = softmax(x, axis=1)
@@ -494,20 +494,20 @@ several = {f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10"
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
 # %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}}
-colors = dict(
-    zip(list(keys)[::-1], (plots.ORANGE, plots.GREEN, plots.RED, plots.BLACK), strict=True)
-)
-_, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
+dashes = {"TS": "s-", "vector, penalty": "^--"}
+_, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 for ax, (title, found) in zip(axes, compared.items(), strict=True):
     K = int(title.split()[-1])
     for name, color in colors.items():
         drawn = found.loc[name, "nll"].unstack("draw").clip(upper=9)
         ends = drawn.min(axis=1), drawn.max(axis=1)
-        line = "s--" if name == "TS" else "o-"
+        line = dashes.get(name, "o-")
         style = {"color": color, "label": name, "line": line}
         pictures.band(FEWER, drawn.mean(axis=1), *ends, ax=ax, **style)
     floor = found.loc[("TS", LAST), "nll"].mean()
-    for d, color in ((K, plots.RED), (2 * K - 1, plots.GREEN)):
+    for d, name in ((K, "T a class"), (2 * K - 1, "vector")):
+        color = colors[name]
         ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
     scale = abs(floor)
@@ -650,14 +650,15 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
 corrupted = pd.DataFrame.from_dict(corrupted, orient="index")
 
 # %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}}
-_, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex="col", sharey="row")
+_, axes = plt.subplots(2, 3, figsize=(7, 4.2), sharex="col", sharey="row")
 for column, (name, (_, strengths)) in zip(axes.T, CORRUPTIONS.items(), strict=True):
     found = corrupted.loc[name]
-    colors = (plots.GREY, plots.RED, plots.GREEN)
-    for label, color in zip(("T = 1", "clean T", "best T"), colors, strict=True):
-        column[0].plot(strengths, found[label], "o-", color=color, label=label)
-    column[1].plot(strengths, found["T"], "o-", color=plots.GREEN)
-    column[1].axhline(clean.temperature, color=plots.RED, linestyle="--")
+    none, one = plots.color_of("none"), plots.color_of("TS")
+    lines = {"T = 1": ("o-", none), "clean T": ("s--", one), "best T": ("o-", one)}
+    for label, (line, color) in lines.items():
+        column[0].plot(strengths, found[label], line, color=color, label=label)
+    column[1].plot(strengths, found["T"], "o-", color=one)
+    column[1].axhline(clean.temperature, color=one, linestyle="--")
     column[1].set(xlabel=name, yscale="log")
     column[1].set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
     column[1].minorticks_off()

@@ -31,6 +31,9 @@ from PIL import Image
 
 from calibkit._files import write_atomic
 
+sys.path.insert(0, str(Path(__file__).parent))
+from drawings import tidy
+
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 MAX_BYTES = 500_000
@@ -60,8 +63,12 @@ def shrink(png: str) -> str:
     return base64.b64encode(stream.getvalue()).decode()
 
 
+#: What makes a figure of each kind small.
+SMALL = {"image/png": shrink, "image/svg+xml": tidy}
+
+
 def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop what changes from run to run: timings, versions, paths, random ids; figures get a palette."""
+    """Drop what changes from run to run: timings, versions, paths, random ids; figures become small."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for i, cell in enumerate(notebook.cells):
         cell.id = f"cell-{i:02d}"
@@ -69,8 +76,9 @@ def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
-                if "image/png" in output.get("data", {}):
-                    output.data["image/png"] = shrink(output.data["image/png"])
+                for kind, small in SMALL.items():
+                    if kind in output.get("data", {}):
+                        output.data[kind] = small(output.data[kind])
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
