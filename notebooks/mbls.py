@@ -88,6 +88,7 @@ from IPython.display import display
 from scipy.optimize import brentq
 
 from calibkit import Network, TemperatureScaling, ece, networks, plots, results
+from calibkit.data import camvid
 from calibkit.keys import Key
 from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Estimate
@@ -1121,10 +1122,10 @@ drawn = {name: of_pixels[name] for name in ("CE", "LS", "FL", "MbLS")}
 pictures.reliability_row(drawn, n_bins=25, interval=False)
 plt.show()
 
-# %% mystnb={"figure": {"caption": "Where is a segmentation network sure of itself? Predicted classes and confidence in every pixel of two test images of CamVid, a row a loss.", "name": "fig-mbls-maps"}}
+# %% mystnb={"figure": {"caption": "Where is a segmentation network sure of itself? Predicted class, confidence and mistakes (vermilion; white: no label) in every pixel of a test image of CamVid, a row a loss. A network that knows its mistakes has a low confidence where they are. The image itself comes with CamVid.", "name": "fig-mbls-maps"}}
 of_drawn = {name: dense[name].meta["loss"] for name in drawn}
 of_drawn = {name: Network("camvid", "deeplabv3_resnet34", loss) for name, loss in of_drawn.items()}
-maps({name: network.maps() for name, network in of_drawn.items()})
+maps({name: network.maps() for name, network in of_drawn.items()}, camvid.CLASSES)
 plt.show()
 
 # %% [markdown]
