@@ -106,7 +106,7 @@ print(notebook.facts(data))
 # recognise keeps a large loss.
 
 
-# %% mystnb={"figure": {"caption": "Do the class losses come together when the network is calibrated? Mean loss of the held-out samples of each class, before and after temperature scaling; the line is the mean over classes.", "name": "fig-cls-losses"}}
+# %% mystnb={"figure": {"caption": "Do the class losses come together when the network is calibrated? Mean loss of the held-out samples of each class, before and after temperature scaling; the line is the mean over classes.", "name": "fig-cls-losses"}, "image": {"alt": "Pairs of bars, a pair a class, in falling order: the mean loss before and after temperature scaling. The later bars are lower where the loss is high."}}
 def class_losses(u):
     """(K,) mean cross-entropy of the validation samples of each class, at the logits u."""
     return ClassLossScaling().class_losses(losses(u, val_labels), val_labels, K)
@@ -173,7 +173,7 @@ lowest = int(toy["total loss"].argmin())
 a = 0
 b = lowest + int((toy["total loss"] - toy["total loss"][a]).abs()[lowest:].argmin())
 
-# %% mystnb={"figure": {"caption": "Can two states of equal total loss differ in calibration error? A linear layer fitted to the three worst classes, by epoch, on the data it is fitted on: (a) mean loss, (b) class losses, the three chosen ones in vermilion, (c) their standard deviation, (d) ECE, (e) share of the three classes in the sum of the class losses. The paper's Figure 3.", "name": "fig-cls-toy"}}
+# %% mystnb={"figure": {"caption": "Can two states of equal total loss differ in calibration error? A linear layer fitted to the three worst classes, by epoch, on the data it is fitted on: (a) mean loss, (b) class losses, the three chosen ones in vermilion, (c) their standard deviation, (d) ECE, (e) share of the three classes in the sum of the class losses. The paper's Figure 3.", "name": "fig-cls-toy"}, "image": {"alt": "Five panels by epoch: total loss, the losses of all classes, their standard deviation and the ECE, with the epochs A and B marked at equal total loss; and two stacked bars for the share of three classes at A and at B."}}
 _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 *axes, unused = panels.flat
 unused.remove()
@@ -201,7 +201,7 @@ for name, values in toy.items():
 # $\log K$ as $T$ grows; while the ECE goes to accuracy minus $1/K$, the worst that there is.
 # {numref}`fig-cls-correlation` puts both paths into the paper's Figure 1.
 
-# %% mystnb={"figure": {"caption": "Which loss follows the calibration error? ECE against the total loss (left) and against the standard deviation of the class losses (right), for the epochs of the toy experiment and for temperatures from 0.3 to 30. The legend gives the correlation. The paper's Figure 1.", "name": "fig-cls-correlation"}}
+# %% mystnb={"figure": {"caption": "Which loss follows the calibration error? ECE against the total loss (left) and against the standard deviation of the class losses (right), for the epochs of the toy experiment and for temperatures from 0.3 to 30. The legend gives the correlation. The paper's Figure 1.", "name": "fig-cls-correlation"}, "image": {"alt": "Two scatter plots of the ECE, against the total loss and against the standard deviation of the class losses, each with the epochs of the toy experiment and a sweep of temperatures, and their correlations in the legend."}}
 grid = np.geomspace(0.3, 30.0, 60)
 sweep = pd.DataFrame([state(val_logits / t) for t in grid])
 paths = {"toy epochs": toy, "temperatures": sweep}
@@ -490,7 +490,7 @@ print(f"from {varied.min():.2f} to {varied.max():.2f}")
 # follows one temperature through all evaluations of the four losses, with the authors' optimiser, and marks where each
 # loss has its optimum. It is the paper's Figure 4, which calls the paths of LS and FL unstable and that of CLS stable.
 
-# %% mystnb={"figure": {"caption": "Where does each loss lead, and where does the optimiser stop? Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses, their standard deviation, ECE, all on the data of the fit; circles: the end of the run, dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}}
+# %% mystnb={"figure": {"caption": "Where does each loss lead, and where does the optimiser stop? Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses, their standard deviation, ECE, all on the data of the fit; circles: the end of the run, dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}, "image": {"alt": "Three panels by evaluation of the loss, four losses each: the curves of cross-entropy and CLS run onto their dashed optima; those of LS and focal loss end at a circle away from theirs."}}
 colors = {name: plots.color_of(name) for name in LOSSES}
 detached = LOSSES | {"FL": Focal(detach=True)}  # as the public code has it
 optima = {
@@ -537,7 +537,7 @@ for name, (*_, stop) in traces.items():
 # $T$ that each loss chooses. CLS gives weight to the classes of large loss, for which a larger temperature is better. So
 # it chooses a larger $T$ than the NLL. Whether this helps depends on which side of the ECE's minimum the NLL lands.
 
-# %% mystnb={"figure": {"caption": "Is a loss better, or does it happen to choose a better temperature? Above: test ECE of this network against the temperature. Below: the choice of each loss on the validation data.", "name": "fig-cls-curve"}}
+# %% mystnb={"figure": {"caption": "Is a loss better, or does it happen to choose a better temperature? Above: test ECE of this network against the temperature. Below: the choice of each loss on the validation data.", "name": "fig-cls-curve"}, "image": {"alt": "A curve of the ECE against the temperature with one minimum; below it a row for each loss with the temperature that it chooses, most of them close to each other."}}
 marks = {
     "NLL": "nll",
     "class-balanced": "class_balanced",
@@ -584,7 +584,7 @@ NETWORKS = {
 }
 cells = stops.printed_replayed_exact(CALIBRATORS, OBJECTIVES, NETWORKS)
 
-# %% mystnb={"figure": {"caption": "Where does a number of the paper come from? Test ECE of each calibrator and loss: as the paper prints it, replayed with the authors' optimiser and steps, and at the optimum of the loss. Where square and dot coincide and the diamond lies elsewhere, the number belongs to the optimiser and not to the loss.", "name": "fig-cls-three-ways"}}
+# %% mystnb={"figure": {"caption": "Where does a number of the paper come from? Test ECE of each calibrator and loss: as the paper prints it, replayed with the authors' optimiser and steps, and at the optimum of the loss. Where square and dot coincide and the diamond lies elsewhere, the number belongs to the optimiser and not to the loss.", "name": "fig-cls-three-ways"}, "image": {"alt": "Three panels, one a network, with a row for each calibrator and loss: square for printed, dot for replayed, diamond for exact. In many rows square and dot coincide and a line leads from them to the diamond."}}
 four = cells[cells["loss"].isin(["CE", "LS", "FL", "CLS"])]
 four = four.set_index(["calibrator", "loss"])
 panels = {name.replace(" ", "\n"): four[four["network"] == name] for name in NETWORKS}

@@ -48,7 +48,7 @@ def reliability_row(
     columns = 2 if len(samples) == 4 else min(len(samples), COLUMNS)
     n_rows = -(-len(samples) // columns)
     size = min(SIZE[columns], 3.2 if n_rows == 1 else 2.5)
-    height = (1.55 if histogram else 1.1) * size * n_rows + 0.5
+    height = (1.4 if histogram else 0.96) * size * n_rows + 0.5
     ratios = (3, 1) if histogram else (1,) * n_rows
     figure, axes = plt.subplots(
         len(ratios), columns, figsize=(size * columns, height), height_ratios=ratios, sharex=True, squeeze=False
@@ -60,7 +60,7 @@ def reliability_row(
             ax.plot(*curves[title], color=plots.GREEN, linewidth=2, label="truth")
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set(title=title, xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+        ax.set(title=title.replace("_", " "), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         if histogram:
             below = plots.confidence_histogram(probs, labels, ax=axes[1, i], n_bins=n_bins)
             below.get_legend().remove()
@@ -238,7 +238,7 @@ def image(
     scaled = np.clip((pixels - low) / (high - low), 0, 1).transpose(1, 2, 0)
     ax = _axes(ax)
     ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap=cmap, vmin=0, vmax=1)
-    ax.set(title=title, xticks=[], yticks=[])
+    ax.set(title=title.replace("_", " "), xticks=[], yticks=[])
     ax.grid(False)
     return ax
 

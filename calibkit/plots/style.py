@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from calibkit._extras import needs
 
@@ -81,9 +82,8 @@ def use_style(*, dark: bool = False) -> None:
     """
     mpl.rcParams.update(STYLE | (DARK if dark else LIGHT))
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
-        from matplotlib_inline.config import InlineBackend  # comes with IPython
-
-        InlineBackend.instance(parent=shell).figure_formats = {"svg"}
+        inline = import_module("matplotlib_inline.config").InlineBackend  # comes with IPython
+        inline.instance(parent=shell).figure_formats = {"svg"}
 
 
 @contextmanager
