@@ -432,7 +432,7 @@ by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.00
 weight = min(by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins))
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
-# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}, "image": {"alt": "Three panels against gamma: ECE on calibration and test images, loss in the last epoch, and entropy."}}
+# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}, "image": {"alt": "Three panels against gamma: the ECE on calibration and test images goes up and down, the loss in the last epoch falls, and the entropy rises in a straight line."}}
 test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
 test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.5))
@@ -553,7 +553,7 @@ for start_name, key in STARTS.items():
 # {numref}`fig-nc-init` repeats it. One reason for less spread needs no theory: the data-driven start is the same in all
 # runs, and only the order of the images is left to chance.
 
-# %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? A point a run, a line at their mean. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of the runs from a random start and from Theorem 1, with a line at each mean."}}
+# %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? A point a run, a line at their mean. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
 both = {name: probs[key] for name, key in STARTS.items()}
 of_both = repeated.measured(both, test_y, FIVE, n_bins=n_bins)
 titles = ("(a) entropy", "(b) ECE", "(c) equal-mass ECE", "(d) class-wise ECE")
@@ -629,7 +629,7 @@ for start_name, key in STARTS.items():
         name = CONTROLS[control]
         print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}")
 
-# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE with a band, and entropy."}}
+# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float))
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))

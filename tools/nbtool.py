@@ -11,9 +11,7 @@ writes the outputs without anything that changes from run to run, so a second ru
 from __future__ import annotations
 
 import argparse
-import base64
 import hashlib
-import io
 import multiprocessing
 import os
 import re
@@ -27,12 +25,11 @@ import jupytext
 import nbformat
 import papermill
 from matplotlib.font_manager import findfont
-from PIL import Image
 
 from calibkit._files import write_atomic
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drawings import tidy
+from drawings import shrink, tidy
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -50,17 +47,6 @@ def merge_streams(outputs: list) -> list:
         else:
             merged.append(output)
     return merged
-
-
-def shrink(png: str) -> str:
-    """A figure with a palette of 256 colours, which are off by a few of 255 levels at most: a third of the bytes."""
-    image = Image.open(io.BytesIO(base64.b64decode(png)))
-    if image.mode == "P":
-        return png
-    stream = io.BytesIO()
-    palette = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    palette.save(stream, "PNG", optimize=True)
-    return base64.b64encode(stream.getvalue()).decode()
 
 
 #: What makes a figure of each kind small.

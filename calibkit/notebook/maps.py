@@ -37,8 +37,8 @@ def maps(networks: Mapping[str, Path], names: Sequence[str], image: int = 0) -> 
     if most >= len(names):
         raise expected("names", f"at least {most + 1}, one a class", len(names))
     colors = plt.get_cmap("tab20")(np.arange(len(names)) % 20)
-    pixels = {"interpolation": "nearest", "rasterized": True}
-    figure, axes = plt.subplots(len(networks), 3, figsize=(7, 1.65 * len(networks) + 0.7), squeeze=False)
+    pixels = {"interpolation": "nearest"}
+    figure, axes = plt.subplots(len(networks), 3, figsize=(7, 1.42 * len(networks) + 0.8), squeeze=False)
     for row, (title, arrays) in zip(axes, stored.items(), strict=True):
         shown = (arrays[name][image] for name in ("predicted", "confidence", "right"))
         predicted, confidence, right = shown
