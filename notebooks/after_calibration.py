@@ -181,7 +181,7 @@ show(pd.DataFrame(summary), 1)
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
 # at the top label alone.
 
-# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration below the diagonal, those after on it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
+# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))

@@ -331,7 +331,7 @@ for metric, changes in paired.items():
 #
 # {numref}`fig-cts-reliability` is the paper's Figure 2: the same network three times.
 
-# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, one temperature by ECE, and CTS. The gaps of the first close in the other two."}}
+# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, one temperature by ECE, and CTS. The first lies a little below the diagonal, the other two on it."}}
 names = ("uncalibrated", "TS by ECE", "CTS")
 shown = {name: (fits[name](test_logits), test_labels) for name in names}
 pictures.reliability_row(shown, n_bins=n_bins)
@@ -362,7 +362,7 @@ test_curve = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in on_test]
 val_accuracy = [accuracy(probs, val_labels) for probs in on_val]
 assert (np.diff(val_accuracy) >= 0).all(), "validation accuracy must not fall"
 
-# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with every accepted step; test ECE falls less and stays above it."}}
+# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with each of the accepted steps to a third; test ECE goes up and down, ends lower than it began, and stays above it."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 ax.plot(val_curve, color=plots.BLUE, label="validation: chooses the step")
 ax.plot(steps, test_curve, color=plots.RED, label="test")
@@ -401,7 +401,7 @@ names = ["method", "part", "n", "split", "ECE"]
 draws = pd.DataFrame(draws, columns=names)
 errors_by_size = draws.pivot(index=["method", "part", "n"], columns="split", values="ECE")
 
-# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: thick curves with bands on held-out images fall, thin dotted ones on the fitted images lie below them, those of CTS lowest."}}
+# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: the curves on held-out images fall within wide bands and meet; of the dotted ones on the fitted images that of TS falls from above, that of CTS stays low throughout."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 for name in ("TS by ECE", "CTS"):
     color = plots.color_of(name.split()[0])
@@ -427,7 +427,7 @@ print(" ".join(f"{value:+.2f}" for value in gain))
 # {numref}`fig-cts-temperatures` is the paper's Figure 3. If temperatures reflected a property of the classes, they would
 # come out alike from two different sets of images. So CTS is fitted twice more, on two halves of the validation images.
 
-# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half.", "name": "fig-cts-temperatures"}, "image": {"alt": "Left: temperatures against class accuracy; most classes lie on the line of the single temperature, those that moved lie scattered above and below. Right: temperatures from two halves of the images, scattered about the diagonal."}}
+# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line, where the grey classes stay (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half, of the classes that moved in either.", "name": "fig-cts-temperatures"}, "image": {"alt": "Left: temperatures against class accuracy; most classes, grey, lie on the line of the single temperature; those that moved, vermilion, lie scattered above and below. Right: temperatures from two halves of the images, scattered about the diagonal."}}
 parts = np.array_split(np.random.default_rng(seed).permutation(n_val), 2)
 found = [search().fit(val_logits[i], val_labels[i]) for i in parts]
 halves = [np.asarray(half.temperatures) for half in found]

@@ -760,7 +760,7 @@ coverage.index = pd.MultiIndex.from_tuples(
 print("share of 95 % intervals that hold the true ECE, percent; 300 test sets of 10,000 each")
 show(coverage, 0)
 
-# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: beside the dashed line at 95 percent where the error is large, below it for some kinds where it is small."}}
+# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
 for ax, kind in zip(axes, ("over", "wavy"), strict=True):
     for name, marker in zip(coverage, "vso", strict=True):
