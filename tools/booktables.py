@@ -75,14 +75,13 @@ def _link(pages: Container[str], paper: str) -> str:
 
 
 def registry(path: str) -> list[str]:
-    """Markdown that documents each entry of the registry at ``package.NAME``, under its key."""
+    """Markdown that documents each entry of the registry at ``package.NAME``; ``{summary}`` names their keys."""
     module, _, name = path.rpartition(".")
-    lines = []
-    for key, entry in getattr(importlib.import_module(module), name).items():
+    lines = ["```{eval-rst}"]
+    for entry in getattr(importlib.import_module(module), name).values():
         directive = "autoclass" if inspect.isclass(entry) else "autofunction"
-        lines += [f"**`{key}`**", "", "```{eval-rst}"]
-        lines += [f".. {directive}:: {entry.__module__}.{entry.__qualname__}", "```", ""]
-    return lines
+        lines.append(f".. {directive}:: {entry.__module__}.{entry.__qualname__}")
+    return [*lines, "```"]
 
 
 def number(text: str) -> str:
