@@ -181,8 +181,8 @@ show(pd.DataFrame(summary), 1)
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
 # at the top label alone.
 
-# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}}
-_, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration below the diagonal, those after on it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
+_, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
 for name, data in stored.items():
@@ -211,7 +211,7 @@ axes[1].set(xscale="log", xlabel="temperature / fitted one", ylabel="size of the
 axes[1].set_xticks([0.4, 0.7, 1, 2], ["0.4", "0.7", "1", "2"])
 axes[1].minorticks_off()
 for ax in axes:
-    ax.legend(fontsize=8)
+    ax.legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
@@ -273,8 +273,8 @@ for t in (0.3, 1.0, 3.0):
 # nearest rival, a large one counts how many there are. So a temperature, fitted for the sake of calibration, may improve
 # the order or spoil it. On the stored networks:
 
-# %% mystnb={"figure": {"caption": "Does temperature scaling change which images are answered first? The error among the answered images, by the share that is answered.", "name": "fig-after-risk"}}
-_, axes = plt.subplots(1, len(stored), figsize=(9, 3.2), squeeze=False)
+# %% mystnb={"figure": {"caption": "Does temperature scaling change which images are answered first? The error among the answered images, by the share that is answered.", "name": "fig-after-risk"}, "image": {"alt": "Risk against coverage, a panel a network: the dashed curve before temperature scaling and the solid one after it nearly coincide and rise to the right."}}
+_, axes = plt.subplots(1, len(stored), figsize=(7, 2.8), squeeze=False)
 for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     for (when, p), line in zip(both.items(), ("--", "-"), strict=True):
         covered, risk = risk_coverage(p, stored[name].test_labels)

@@ -280,7 +280,7 @@ for name in TRUTH:
     z, truth, _ = draw(name, 100_000, rng)
     curves[name] = true_curve(softmax(z, axis=1), truth)
 
-# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (red) and the accuracy (black).", "name": "fig-metrics-diagrams"}}
+# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (black).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
 pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 
@@ -501,9 +501,9 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
 # under-confidence averages them away, and with one bin for all, ECE is $|\text{accuracy} - \text{mean confidence}|$. By
 # the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds the true one.
 
-# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}}
+# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, the more the fewer the samples, above the dashed line of the true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
-fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for n, repeats in ((500, n_repeats // 2), (2000, n_repeats // 4), (10_000, n_repeats // 10)):
         tests = test_sets(name, n, repeats, (5, 2))
@@ -547,8 +547,8 @@ limit = pd.DataFrame(limits).T.rename_axis("classifier")
 error = pd.DataFrame(found).set_index(["classifier", "n"]).sub(limit, level="classifier")
 bias = error.groupby(level=[0, 1]).mean()
 
-# %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}}
-fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+# %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for metric, marker in zip(TOP, "os^vD", strict=True):
         ax.plot(sizes, 100 * bias.loc[name, metric], marker=marker, label=metric)
@@ -760,7 +760,7 @@ coverage.index = pd.MultiIndex.from_tuples(
 print("share of 95 % intervals that hold the true ECE, percent; 300 test sets of 10,000 each")
 show(coverage, 0)
 
-# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}}
+# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: beside the dashed line at 95 percent where the error is large, below it for some kinds where it is small."}}
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
 for ax, kind in zip(axes, ("over", "wavy"), strict=True):
     for name, marker in zip(coverage, "vso", strict=True):
@@ -1114,7 +1114,7 @@ all_images = report(n_test)
 # %% tags=["nbval-check-output"]
 few_images = report(min(500, n_test))
 
-# %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}}
+# %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
 both = {name: (probs, test_labels) for name, probs in real.items()}
 pictures.reliability_row(both, n_bins=n_bins)
 plt.show()

@@ -14,7 +14,13 @@
 # %% [markdown]
 # # Neural Clamping
 #
-# Paper: {cite:t}`tang2024neural` (NC). Code: `calibkit/calibrators/neural_clamping/`.
+# ```{brief} neural_clamping
+# **Paper** {cite:t}`tang2024neural` (NC). **Code** `calibkit/calibrators/neural_clamping/`.
+#
+# **Claim** One learned image, added to every input, and one temperature calibrate better than any method that sees only the outputs.
+#
+# **Found** Not decided, on one network: {ours}`ece cifar100 resnet20 neural_clamping` with both, {ours}`ece cifar100 resnet20 temperature_scaling:focal gamma=0.0` with a temperature alone. The accuracy falls from {ours}`accuracy cifar100 resnet20 identity` to {ours}`accuracy cifar100 resnet20 neural_clamping`.
+# ```
 #
 # ## Claim
 #
@@ -133,17 +139,18 @@ first = fit()
 raw = softmax(test_z, axis=1)
 shown = int(np.abs(raw.max(1) - 0.8).argmin())  # neither sure nor at a loss
 
-# %% mystnb={"figure": {"caption": "What does Neural Clamping do to one image? A test digit, the fitted perturbation (the same for all digits), their sum, and the probabilities before and after.", "name": "fig-nc-idea"}}
+# %% mystnb={"figure": {"caption": "What does Neural Clamping do to one image? A test digit, the fitted perturbation (the same for all digits), their sum, and the probabilities before and after.", "name": "fig-nc-idea"}, "image": {"alt": "Above: a scanned digit, a perturbation of grey patches, and their sum, which looks like the digit. Below: bars of the probabilities of ten classes before and after."}}
 low, high = net.input_range
 x, delta, reach = test_x[shown].numpy(), first.delta, np.abs(first.delta).max()
-fig, axes = plt.subplots(1, 4, figsize=(10, 2.4), width_ratios=(1, 1, 1, 2))
+fig, panels = plt.subplot_mosaic("012;333", figsize=(6, 4.2))
+axes = list(panels.values())
 pictures.image(x, ax=axes[0], title="image x", low=low, high=high)
 pictures.image(delta, ax=axes[1], title="perturbation δ", low=-reach, high=reach)
 pictures.image(x + delta, ax=axes[2], title="x + δ", low=low, high=high)
 order = np.argsort(-raw[shown])[:10]
 after = first(model, test_x[shown : shown + 1]).numpy()[0]
 bars = {"before": raw[shown, order], f"after, T = {first.temperature:.2f}": after[order]}
-pictures.grouped_bars(order, bars, ax=axes[3], colors=(plots.GREY, plots.BLUE))
+pictures.grouped_bars(order, bars, ax=axes[3], colors=(plots.GREY, plots.color_of("NC")))
 axes[3].set(xlabel="class", ylabel="probability", title=f"label {test_y[shown]}")
 plt.show()
 
@@ -431,15 +438,16 @@ by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.00
 weight = min(by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins))
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
-# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}}
+# %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}, "image": {"alt": "Three panels against gamma: the ECE on calibration and test images goes up and down, the loss in the last epoch falls, and the entropy rises in a straight line."}}
 test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
 test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
-fig, axes = plt.subplots(1, 3, figsize=(10, 2.6))
-axes[0].plot(GAMMAS, list(val_ece.values()), "o-", label="calibration images")
-axes[0].plot(GAMMAS, test_ece, "s-", label="test images")
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.5))
+color = plots.color_of("NC")
+axes[0].plot(GAMMAS, list(val_ece.values()), "o--", color=plots.GREY, label="calibration")
+axes[0].plot(GAMMAS, test_ece, "s-", color=color, label="test")
 axes[0].legend()
-axes[1].plot(GAMMAS, [c.loss_curve[-1] for c in sweep.values()], "o-", color=plots.RED)
-axes[2].plot(GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "o-", color=plots.GREEN)
+axes[1].plot(GAMMAS, [c.loss_curve[-1] for c in sweep.values()], "o-", color=color)
+axes[2].plot(GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "s-", color=color)
 for ax, title in zip(axes, ("ECE", "loss in the last epoch", "entropy (nats)"), strict=True):
     ax.set(title=title, xlabel="γ")
 plt.show()
@@ -551,13 +559,14 @@ for start_name, key in STARTS.items():
 # {numref}`fig-nc-init` repeats it. One reason for less spread needs no theory: the data-driven start is the same in all
 # runs, and only the order of the images is left to chance.
 
-# %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? Box plots over the runs. Paper, Figure 3.", "name": "fig-nc-init"}}
+# %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? A point a run, a line at their mean. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
 both = {name: probs[key] for name, key in STARTS.items()}
 of_both = repeated.measured(both, test_y, FIVE, n_bins=n_bins)
 titles = ("(a) entropy", "(b) ECE", "(c) equal-mass ECE", "(d) class-wise ECE")
-fig, axes = plt.subplots(1, 4, figsize=(10, 2.6))
-for ax, metric, title in zip(axes, FIVE[1:], titles, strict=True):
-    pictures.boxes({name: of_both.loc[name, metric] for name in STARTS}, ax=ax)
+fig, axes = plt.subplots(2, 2, figsize=(6, 4.4))
+for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
+    colors = (plots.GREY, plots.color_of("NC"))
+    pictures.runs({name: of_both.loc[name, metric] for name in STARTS}, ax=ax, colors=colors)
     ax.set_title(title)
 plt.show()
 
@@ -626,13 +635,15 @@ for start_name, key in STARTS.items():
         name = CONTROLS[control]
         print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}")
 
-# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}}
+# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float))
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
 for ax, metric, title in zip(axes, ("ece", "entropy"), ("test ECE", "entropy (nats)"), strict=True):
     of = swept[swept["metric"] == metric].sort_values("gamma")
-    pictures.band(of["gamma"], of["value"], of["low"], of["high"], ax=ax)
+    pictures.band(
+        of["gamma"], of["value"], of["low"], of["high"], ax=ax, color=plots.color_of("NC")
+    )
     ax.set(title=title, xlabel="γ")
 plt.show()
 

@@ -94,7 +94,7 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on 5,000
 # validation images, and the picture shows 10,000 test images.
 
-# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (red) and the accuracy (black).", "name": "fig-ts-before-after"}}
+# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
 shown = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
 samples = {title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()}
@@ -248,14 +248,15 @@ print(f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / informat
 names = {"Fisher": fisher, "sandwich": sandwich, "bootstrap": np.std(resampled, ddof=1)}
 print(", ".join(f"{name} {error:.3f}" for name, error in names.items()), "(standard errors of T)")
 
-# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}}
+# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
-_, axes = plt.subplots(1, 3, figsize=(10, 3))
+_, axes = plt.subplots(1, 3, figsize=(7, 2.7))
+colors = (plots.color_of("CE"), plots.color_of("FL"), plots.GREY)
 for (name, network), color in zip(
     {"cross-entropy": data, "focal loss": focal, "100 classes": large}.items(),
-    plots.COLORS,
-    strict=False,
+    colors,
+    strict=True,
 ):
     z_some, y_some = network.val_logits[::5].astype(float), network.val_labels[::5]
     best = 1 / TemperatureScaling().fit(z_some, y_some).temperature
@@ -266,13 +267,13 @@ for (name, network), color in zip(
 axes[0].set(xlabel="b = 1/T", ylabel="NLL above its minimum", ylim=(-0.02, 0.5))
 axes[0].legend()
 slopes = [derivatives(z, y, at)[1].mean() for at in grid]
-axes[1].plot(grid, slopes, color=plots.BLUE)
+axes[1].plot(grid, slopes, color=colors[0])
 axes[1].axhline(0, color=plots.BLACK, linestyle="--", linewidth=0.8)
-axes[1].plot(b, 0, "o", color=plots.BLUE)
+axes[1].plot(b, 0, "o", color=colors[0])
 axes[1].set(xlabel="b = 1/T", ylabel="expected less labels' logit", ylim=(-2, 0.5))
-axes[2].hist(resampled, bins=20, density=True, color=plots.BLUE, alpha=0.35)
+axes[2].hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
 around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
-axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.RED)
+axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.BLACK)
 axes[2].set(xlabel="T", ylabel="density")
 plt.show()
 
@@ -443,8 +444,8 @@ for name, pool in pools.items():
 # are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
 # small loss that the law gives that fit.
 
-# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}}
-_, axes = plt.subplots(1, 3, figsize=(10.5, 3.1))
+# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
+_, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
     none = softmax(x, axis=1)
@@ -465,7 +466,7 @@ axes[1].legend(loc="lower left")
 axes[2].set(ylabel="ECE (%)", ylim=(0, 20))
 for ax in axes:
     ax.set(xscale="log", xlabel="validation images")
-    ax.set_xticks(SIZES, [str(size) for size in SIZES])
+    ax.set_xticks(SIZES[::2], [str(size) for size in SIZES[::2]])
     ax.minorticks_off()
 axes[0].legend()
 plt.show()
@@ -493,21 +494,21 @@ FEWER = [100, 200, 500, 1500, 5000]
 several = {f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")}
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
-# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}}
-colors = dict(
-    zip(list(keys)[::-1], (plots.ORANGE, plots.GREEN, plots.RED, plots.BLACK), strict=True)
-)
-_, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL less that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
+colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
+dashes = {"TS": "s-", "vector, penalty": "^--"}
+_, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 for ax, (title, found) in zip(axes, compared.items(), strict=True):
     K = int(title.split()[-1])
     for name, color in colors.items():
         drawn = found.loc[name, "nll"].unstack("draw").clip(upper=9)
         ends = drawn.min(axis=1), drawn.max(axis=1)
-        line = "s--" if name == "TS" else "o-"
+        line = dashes.get(name, "o-")
         style = {"color": color, "label": name, "line": line}
         pictures.band(FEWER, drawn.mean(axis=1), *ends, ax=ax, **style)
     floor = found.loc[("TS", LAST), "nll"].mean()
-    for d, color in ((K, plots.RED), (2 * K - 1, plots.GREEN)):
+    for d, name in ((K, "T a class"), (2 * K - 1, "vector")):
+        color = colors[name]
         ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
     scale = abs(floor)
@@ -649,15 +650,16 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         } | {label: 100 * ece(p, y_bad, n_bins=n_bins) for label, p in said.items()}
 corrupted = pd.DataFrame.from_dict(corrupted, orient="index")
 
-# %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}}
-_, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex="col", sharey="row")
+# %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one."}}
+_, axes = plt.subplots(2, 3, figsize=(7, 4.2), sharex="col", sharey="row")
 for column, (name, (_, strengths)) in zip(axes.T, CORRUPTIONS.items(), strict=True):
     found = corrupted.loc[name]
-    colors = (plots.GREY, plots.RED, plots.GREEN)
-    for label, color in zip(("T = 1", "clean T", "best T"), colors, strict=True):
-        column[0].plot(strengths, found[label], "o-", color=color, label=label)
-    column[1].plot(strengths, found["T"], "o-", color=plots.GREEN)
-    column[1].axhline(clean.temperature, color=plots.RED, linestyle="--")
+    none, one = plots.color_of("none"), plots.color_of("TS")
+    lines = {"T = 1": ("o-", none), "clean T": ("s--", one), "best T": ("o-", one)}
+    for label, (line, color) in lines.items():
+        column[0].plot(strengths, found[label], line, color=color, label=label)
+    column[1].plot(strengths, found["T"], "o-", color=one)
+    column[1].axhline(clean.temperature, color=one, linestyle="--")
     column[1].set(xlabel=name, yscale="log")
     column[1].set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
     column[1].minorticks_off()

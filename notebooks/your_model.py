@@ -149,7 +149,7 @@ print(full.calibrator)
 # would lie: a bar that ends on its mark shows nothing wrong.
 
 # %%
-fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.9), sharey=True)
 for ax, (name, probs) in zip(axes, full.probs.items(), strict=True):
     plots.reliability_diagram(probs, full.trial.judged.labels, ax=ax)
     ax.set_title(name)

@@ -1,0 +1,102 @@
+"""Sphinx extension of the API pages: ``{summary}`` is a table of what a page documents, one line a name.
+
+The line is the first sentence of the docstring. What a registry has is listed with its key, which `calibrator`, a
+configuration or the command line take.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+REGISTRIES = (
+    "calibkit.metrics.METRICS",
+    "calibkit.calibrators.CALIBRATORS",
+    "calibkit.objectives.OBJECTIVES",
+    "calibkit.losses.LOSSES",
+)
+
+
+class Place(nodes.General, nodes.Element):
+    """Where the table goes."""
+
+
+class Summary(SphinxDirective):
+    """``{summary}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """A place, filled when the page has been read."""
+        return [Place()]
+
+
+def keys() -> dict[str, str]:
+    """Full name of what a registry has -> its key."""
+    found = {}
+    for path in REGISTRIES:
+        module, _, name = path.rpartition(".")
+        entries = getattr(importlib.import_module(module), name)
+        found |= {f"{entry.__module__}.{entry.__qualname__}": key for key, entry in entries.items()}
+    return found
+
+
+def first_sentence(paragraph: nodes.paragraph) -> nodes.paragraph:
+    """A paragraph up to its first full stop, with its formulas and code; what follows a colon at its end is cut."""
+    kept = nodes.paragraph()
+    for child in paragraph.children:
+        head, stop, _ = child.partition(". ") if isinstance(child, nodes.Text) else (child, "", "")
+        kept += nodes.Text(head + "." * bool(stop)) if isinstance(child, nodes.Text) else child.deepcopy()
+        if stop:
+            break
+    return kept
+
+
+def table(heads: list[str], rows: list[list[nodes.Node]]) -> nodes.table:
+    """A table of prepared cells."""
+    group = nodes.tgroup(cols=len(heads))
+    group += [nodes.colspec(colwidth=1) for _ in heads]
+    titles = [[nodes.paragraph(text=head)] for head in heads]
+    for part, lines in ((nodes.thead(), [titles]), (nodes.tbody(), [[[cell] for cell in row] for row in rows])):
+        part += [nodes.row("", *(nodes.entry("", *cell) for cell in line)) for line in lines]
+        group += part
+    return nodes.table("", group, classes=["colwidths-auto"])
+
+
+def fill(app: Sphinx, document: nodes.document) -> None:
+    """Put the tables into their places."""
+    for place in list(document.findall(Place)):
+        known, rows = keys(), []
+        for node in document.findall(addnodes.desc):
+            signature, content = node.children[0], node.children[-1]
+            if nested(node) or not signature["ids"]:
+                continue
+            name = signature["ids"][0]
+            shown = nodes.literal(text=name.rpartition(".")[2])
+            link = nodes.paragraph("", "", nodes.reference("", "", shown, refid=name, internal=True))
+            key = nodes.paragraph("", "", nodes.literal(text=known[name])) if name in known else nodes.paragraph()
+            line = content.next_node(nodes.paragraph)
+            rows.append([link, key, nodes.paragraph() if line is None else first_sentence(line)])
+        if all(key.astext() in ("", link.astext()) for link, key, _ in rows):
+            place.replace_self(table(["name", "what it is"], [[link, line] for link, _, line in rows]))
+        else:
+            place.replace_self(table(["name", "key", "what it is"], rows))
+
+
+def nested(node: nodes.Node) -> bool:
+    """Whether a class documents it, as its method."""
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, addnodes.desc):
+            return True
+    return False
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directive."""
+    app.add_node(Place)
+    app.add_directive("summary", Summary)
+    app.connect("doctree-read", fill)
+    return {"parallel_read_safe": True}
