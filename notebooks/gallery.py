@@ -55,10 +55,8 @@ notebook.parameters(
 )
 
 import torch
-from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 torch.set_num_threads(1)
-set_matplotlib_formats("retina")
 
 # %% [markdown]
 # ## What the pictures are drawn from
@@ -85,7 +83,7 @@ calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
 # chance would put a calibrated network; the strip on top shows how many images stand behind each bar, which is why a
 # long gap on the left can matter less than a short one on the right.
 
-# %% mystnb={"figure": {"caption": "Is the network as often right as it says? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Is the network as often right as it says? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin."}}
 plots.reliability_diagram(probs, labels)
 plt.show()
 
@@ -95,7 +93,7 @@ plt.show()
 # Networks are sure of most images, and bins of equal width then leave most of them in one bar. Bins that hold the same
 # number of images each are narrow where the images are. The error that goes with them is `adaptive_ece`.
 
-# %% mystnb={"figure": {"caption": "What happens inside the last bar? The same network with 15 bins of equal mass: the accuracy among its surest images comes apart into many bars.", "name": "fig-gallery-mass"}, "image": {"alt": "Reliability diagram with bins of equal mass: one wide bar on the left, then narrower and narrower ones towards a confidence of one; the gaps shrink towards the right.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "What happens inside the last bar? The same network with 15 bins of equal mass: the accuracy among its surest images comes apart into many bars.", "name": "fig-gallery-mass"}, "image": {"alt": "Reliability diagram with bins of equal mass: one wide bar on the left, then narrower and narrower ones towards a confidence of one; the gaps shrink towards the right."}}
 plots.reliability_diagram(probs, labels, scheme="mass")
 plt.show()
 
@@ -106,7 +104,7 @@ plt.show()
 # and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band says how far another test set
 # might move the curve at each confidence.
 
-# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95 % band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95 % band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
 plots.smooth_reliability(probs, labels, seed=seed)
 plt.show()
 
@@ -115,7 +113,7 @@ plt.show()
 #
 # If you have room for two numbers, take these two lines: how sure the network is on average, and how often it is right.
 
-# %% mystnb={"figure": {"caption": "Is the network as sure on average as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Is the network as sure on average as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy."}}
 plots.confidence_histogram(probs, labels)
 plt.show()
 
@@ -124,7 +122,7 @@ plt.show()
 #
 # Names and probabilities, as many as you like, on axes that can be compared:
 
-# %% mystnb={"figure": {"caption": "What does one temperature change? The gaps shrink into the grey bars; the images move out of the last bin.", "name": "fig-gallery-before-after"}, "image": {"alt": "Two reliability diagrams side by side: before, the bars lie below the diagonal; after one temperature, they lie on it within the grey ranges.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "What does one temperature change? The gaps shrink into the grey bars; the images move out of the last bin.", "name": "fig-gallery-before-after"}, "image": {"alt": "Two reliability diagrams side by side: before, the bars lie below the diagonal; after one temperature, they lie on it within the grey ranges."}}
 plots.before_after({"before": probs, "after": calibrated}, labels)
 plt.show()
 
@@ -137,7 +135,7 @@ other = notebook.logits_of(rival, budget=budget)
 trained = calibrator("identity").fit(*other.val)(other.test.logits)
 three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
 
-# %% mystnb={"figure": {"caption": "Before training or after it? The network as it is, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Before training or after it? The network as it is, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
 plots.before_after(three, labels)
 plt.show()
 
@@ -154,7 +152,7 @@ plt.show()
 # %%
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
-# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram a class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram a class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities."}}
 plots.class_reliability(probs, labels, names=CIFAR10)
 plt.show()
 
@@ -168,7 +166,7 @@ plt.show()
 large = notebook.logits_of(many, budget=budget)
 of_many = calibrator("identity").fit(*large.val)(large.test.logits)
 
-# %% mystnb={"figure": {"caption": "Which of a hundred classes get more probability than they deserve (vermilion), and which less (blue)? A dot: a gap no larger than chance; nothing: no image. A row a class, the largest error on top.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Which of a hundred classes get more probability than they deserve (vermilion), and which less (blue)? A dot: a gap no larger than chance; nothing: no image. A row a class, the largest error on top.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot."}}
 plots.class_gaps(of_many, large.test.labels)
 plt.show()
 
@@ -186,11 +184,11 @@ one = calibrator("temperature_scaling").fit(*tailed.val).temperature
 right = tailed.test.logits.argmax(1) == tailed.test.labels
 recall = [right[tailed.test.labels == k].mean() for k in range(tailed.n_classes)]
 
-# %% mystnb={"figure": {"caption": "Do the classes that the network knows badly need another temperature? Temperature of each class by NLL, against its accuracy on test images; dashed: one temperature for all.", "name": "fig-gallery-temperatures"}, "image": {"alt": "Scatter plot of the temperatures of ten classes against their accuracy, with names and a dashed line for the single temperature.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Do the classes that the network knows badly need another temperature? Temperature of each class by NLL, against its accuracy on test images; dashed: one temperature for all.", "name": "fig-gallery-temperatures"}, "image": {"alt": "Scatter plot of the temperatures of ten classes against their accuracy, with names and a dashed line for the single temperature."}}
 plots.class_temperatures(cts, recall, names=CIFAR10, reference=one)
 plt.show()
 
-# %% mystnb={"figure": {"caption": "Which classes are made less sure than by one temperature, and which surer? The same temperatures in order.", "name": "fig-gallery-order"}, "image": {"alt": "The ten classes in the order of their temperatures, each a dot on a stem from the dashed line of the single temperature.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Which classes are made less sure than by one temperature, and which surer? The same temperatures in order.", "name": "fig-gallery-order"}, "image": {"alt": "The ten classes in the order of their temperatures, each a dot on a stem from the dashed line of the single temperature."}}
 plots.class_temperatures(cts, names=CIFAR10, reference=one)
 plt.show()
 
@@ -207,7 +205,7 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["ece"], **options)
 
-# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE to temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, black not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE to that of temperature scaling, with a zero line and the numbers on the right.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE to temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, black not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE to that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 
@@ -225,7 +223,7 @@ plt.show()
 FOUR = ["identity", "temperature_scaling", "isotonic", "histogram_binning"]
 answers = {key: fitted[key](data.test.logits) for key in FOUR}
 
-# %% mystnb={"figure": {"caption": "How many errors remain if only the surest images are answered? Error rate against the share answered; the area under each curve is its mean risk.", "name": "fig-gallery-risk"}, "image": {"alt": "Risk-coverage curves of four methods: three nearly coincide and rise from zero to the error rate; that of histogram binning lies far above them on the left.", "classes": "turns"}}
+# %% mystnb={"figure": {"caption": "How many errors remain if only the surest images are answered? Error rate against the share answered; the area under each curve is its mean risk.", "name": "fig-gallery-risk"}, "image": {"alt": "Risk-coverage curves of four methods: three nearly coincide and rise from zero to the error rate; that of histogram binning lies far above them on the left."}}
 plots.risk_coverage(answers, labels)
 plt.show()
 
@@ -235,7 +233,7 @@ plt.show()
 # A method has the same colour in every figure, a dash and a marker that tell it from its kin, and `plots.look_of` gives
 # all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are needed:
 
-# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: thirteen calibrators and twelve losses, each with its colour, dash and marker.", "classes": "turns"}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: thirteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
 
@@ -254,7 +252,7 @@ plt.show()
 # `plots.use_style(dark=True)` sets light ink on dark paper for all that follows; `plots.styled(dark=True)` for one
 # picture. The two colours that would drown there, black and blue, become lighter; what they stand for does not change.
 
-# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures of above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper.", "classes": "dark-light"}}
+# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures of above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper."}}
 with plots.styled(dark=True):
     plots.before_after({"before": probs, "after": calibrated}, labels)
     plt.show()

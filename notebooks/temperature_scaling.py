@@ -30,7 +30,10 @@
 budget = "smoke"  # every notebook takes it; nothing is trained here but tiny networks
 logits = "cifar10/resnet20-cross_entropy-s0"  # the first network: a name of the zoo, or an .npz
 many_classes = "cifar100/resnet20-cross_entropy-s0"  # the one with more classes
-long_tails = ["cifar10_lt/resnet20-cross_entropy-s0", "cifar100_lt/resnet20-cross_entropy-s0"]
+long_tails = [
+    "cifar10_lt/resnet20-cross_entropy-s0",
+    "cifar100_lt/resnet20-cross_entropy-s0",
+]
 n_bins = 15  # of ECE
 n_resamples = 400  # bootstrap resamples
 n_draws = 40  # validation sets of each size
@@ -67,7 +70,15 @@ from scipy.stats import norm, rankdata
 from torch.nn.functional import cross_entropy
 
 from calibkit import Network, TemperatureScaling, calibrator, plots
-from calibkit.metrics import accuracy, classwise_ece, ece, entropy, evaluate, nll, smooth_ece
+from calibkit.metrics import (
+    accuracy,
+    classwise_ece,
+    ece,
+    entropy,
+    evaluate,
+    nll,
+    smooth_ece,
+)
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.notebook import pictures, tables
 from calibkit.notebook.printing import show
@@ -94,10 +105,12 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on 5,000
 # validation images, and the picture shows 10,000 test images.
 
-# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (red) and the accuracy (black).", "name": "fig-ts-before-after"}}
+# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
 shown = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
-samples = {title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()}
+samples = {
+    title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()
+}
 pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
@@ -109,7 +122,9 @@ both = Comparison.on(
 for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
     before, now = (both.of(name, metric).percent for name in both)
     change = both.difference("after", "before", metric).percent
-    print(f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}")
+    print(
+        f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}"
+    )
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
@@ -144,7 +159,11 @@ def derivatives(z, y, b):
     """Of each sample: NLL, its slope and its curvature in b."""
     p = softmax(b * z, axis=1)
     mean, label = (p * z).sum(1), z[np.arange(len(y)), y]
-    return logsumexp(b * z, axis=1) - b * label, mean - label, (p * z**2).sum(1) - mean**2
+    return (
+        logsumexp(b * z, axis=1) - b * label,
+        mean - label,
+        (p * z**2).sum(1) - mean**2,
+    )
 
 
 z, y = data.val_logits.astype(float), data.val_labels
@@ -161,7 +180,9 @@ for name, at in {"T = 1": 1.0, "optimum": b, "T = 4": 0.25}.items():
     }
 show(pd.DataFrame(rows).T, 4)
 expected = (softmax(b * z, axis=1) * z).sum(1).mean()
-print(f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {expected:.6f}")
+print(
+    f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {expected:.6f}"
+)
 
 # %% [markdown]
 # ### A second reading: uncertainty equals surprise
@@ -177,7 +198,9 @@ print(f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {
 p = ts(z)
 print(f"validation: entropy {entropy(p, y):.6f}, NLL {nll(p, y):.6f}")
 test_p, test_y = ts(data.test_logits), data.test_labels
-print(f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}")
+print(
+    f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}"
+)
 label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
 for t in (1.5, 1.2, 1.0):
     sharp = softmax(z / t, axis=1)
@@ -214,7 +237,9 @@ for name, answers in {
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         t = TemperatureScaling().fit(four, np.array(answers)).temperature
-    print(f"{name:22} T = {t:<8.4g} {'warned: ' + str(caught[0].message)[:53] if caught else ''}")
+    print(
+        f"{name:22} T = {t:<8.4g} {'warned: ' + str(caught[0].message)[:53] if caught else ''}"
+    )
 
 # %% [markdown]
 # A bound is a message, not an answer. The first case is frequent: 20 images of a good network, or its training set.
@@ -244,18 +269,24 @@ resampled = []
 for _ in range(200):
     again = rng.integers(0, len(y), len(y))
     resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
-print(f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / information:.2f}")
+print(
+    f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / information:.2f}"
+)
 names = {"Fisher": fisher, "sandwich": sandwich, "bootstrap": np.std(resampled, ddof=1)}
-print(", ".join(f"{name} {error:.3f}" for name, error in names.items()), "(standard errors of T)")
+print(
+    ", ".join(f"{name} {error:.3f}" for name, error in names.items()),
+    "(standard errors of T)",
+)
 
-# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}}
+# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
-_, axes = plt.subplots(1, 3, figsize=(10, 3))
+_, axes = plt.subplots(1, 3, figsize=(7, 2.7))
+colors = (plots.color_of("CE"), plots.color_of("FL"), plots.GREY)
 for (name, network), color in zip(
     {"cross-entropy": data, "focal loss": focal, "100 classes": large}.items(),
-    plots.COLORS,
-    strict=False,
+    colors,
+    strict=True,
 ):
     z_some, y_some = network.val_logits[::5].astype(float), network.val_labels[::5]
     best = 1 / TemperatureScaling().fit(z_some, y_some).temperature
@@ -266,13 +297,13 @@ for (name, network), color in zip(
 axes[0].set(xlabel="b = 1/T", ylabel="NLL above its minimum", ylim=(-0.02, 0.5))
 axes[0].legend()
 slopes = [derivatives(z, y, at)[1].mean() for at in grid]
-axes[1].plot(grid, slopes, color=plots.BLUE)
+axes[1].plot(grid, slopes, color=colors[0])
 axes[1].axhline(0, color=plots.BLACK, linestyle="--", linewidth=0.8)
-axes[1].plot(b, 0, "o", color=plots.BLUE)
+axes[1].plot(b, 0, "o", color=colors[0])
 axes[1].set(xlabel="b = 1/T", ylabel="expected less labels' logit", ylim=(-2, 0.5))
-axes[2].hist(resampled, bins=20, density=True, color=plots.BLUE, alpha=0.35)
+axes[2].hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
 around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
-axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.RED)
+axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.BLACK)
 axes[2].set(xlabel="T", ylabel="density")
 plt.show()
 
@@ -290,16 +321,23 @@ def auroc(p, labels):
     """Probability that a right prediction has more confidence than a wrong one."""
     right, rank = p.argmax(1) == labels, rankdata(p.max(1))
     n_right = right.sum()
-    return (rank[right].sum() - n_right * (n_right + 1) / 2) / (n_right * (len(right) - n_right))
+    return (rank[right].sum() - n_right * (n_right + 1) / 2) / (
+        n_right * (len(right) - n_right)
+    )
 
 
 pair = np.array([[1.8, 0.0, -10.0], [3.0, 0.7, 0.7]])
 for t in (0.5, 1.0):
-    print(f"T = {t}: confidences of two images {softmax(pair / t, axis=1).max(1).round(3)}")
+    print(
+        f"T = {t}: confidences of two images {softmax(pair / t, axis=1).max(1).round(3)}"
+    )
 for network in (data, large):
     x, labels = network.test_logits.astype(float), network.test_labels
     settings = (0.5, 1.0, TemperatureScaling().fit(*network.val).temperature, 5.0)
-    values = [f"{100 * auroc(softmax(x / t, axis=1), labels):.1f} at T = {t:.2g}" for t in settings]
+    values = [
+        f"{100 * auroc(softmax(x / t, axis=1), labels):.1f} at T = {t:.2g}"
+        for t in settings
+    ]
     print(f"AUROC (%), K = {network.n_classes}: {', '.join(values)}")
 
 # %% [markdown]
@@ -325,7 +363,9 @@ methods = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
 by_loss, fits = notebook.side_by_side(networks, methods, ["ece", "nll"], **bootstrap)
 rows, verdicts = {}, {"ece": [], "nll": []}
 for loss, network in networks.items():
-    before = ece(softmax(network.test_logits, axis=1), network.test_labels, n_bins=n_bins)
+    before = ece(
+        softmax(network.test_logits, axis=1), network.test_labels, n_bins=n_bins
+    )
     pairs = {m: by_loss.difference(f"{loss} ECE", f"{loss} NLL", m) for m in verdicts}
     for m, difference in pairs.items():
         verdicts[m].append(difference.below())
@@ -340,7 +380,9 @@ for loss, network in networks.items():
 print(pd.DataFrame(rows).T.to_string())
 for m, words in verdicts.items():
     less, more = words.count("holds"), words.count("does not hold")
-    print(f"test {m.upper()}: the fit by ECE is lower in {less}, higher in {more} of {len(words)}")
+    print(
+        f"test {m.upper()}: the fit by ECE is lower in {less}, higher in {more} of {len(words)}"
+    )
 
 # %% [markdown]
 # "After" is the fit by NLL. Fitting what is reported does not win: of twelve differences in ECE, no interval lies on one
@@ -394,7 +436,9 @@ def by_size(pool, keys, sizes, n):
             for size in sizes:
                 some = order[:size]
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # a bound, or classes that are separated
+                    warnings.simplefilter(
+                        "ignore"
+                    )  # a bound, or classes that are separated
                     fit = calibrator(key).fit(x[some], labels[some])
                 with np.errstate(divide="ignore"):
                     now = evaluate(fit(x[test]), labels[test], MEASURED, n_bins=n_bins)
@@ -426,14 +470,19 @@ for name, pool in pools.items():
     x, labels = pool
     T = TemperatureScaling().fit(x, labels).temperature
     values, score, curvature = derivatives(x.astype(float), labels, 1 / T)
-    ratio, gain = score.var() / curvature.mean(), nll(softmax(x, axis=1), labels) - values.mean()
+    ratio, gain = (
+        score.var() / curvature.mean(),
+        nll(softmax(x, axis=1), labels) - values.mean(),
+    )
     found = only_ts[name]
     loss = found["nll"].unstack("draw")
     extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
     stuck = 100 * (found.loc[20, "T"] < 0.2).mean()
     print(f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f},", end=" ")
     print(f"n* = {ratio / (2 * gain):.0f}")
-    print(f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats")
+    print(
+        f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats"
+    )
     print(f"  T below 0.2 in {stuck:.1f} % of the fits on 20 images")
     first = {m: from_which(found[m]) for m in MEASURED}
     print(f"  gains NLL from {first['nll']}, ECE from {first['ece']} images on")
@@ -443,8 +492,8 @@ for name, pool in pools.items():
 # are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
 # small loss that the law gives that fit.
 
-# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}}
-_, axes = plt.subplots(1, 3, figsize=(10.5, 3.1))
+# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
+_, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
     none = softmax(x, axis=1)
@@ -465,7 +514,7 @@ axes[1].legend(loc="lower left")
 axes[2].set(ylabel="ECE (%)", ylim=(0, 20))
 for ax in axes:
     ax.set(xscale="log", xlabel="validation images")
-    ax.set_xticks(SIZES, [str(size) for size in SIZES])
+    ax.set_xticks(SIZES[::2], [str(size) for size in SIZES[::2]])
     ax.minorticks_off()
 axes[0].legend()
 plt.show()
@@ -490,28 +539,35 @@ keys = {
     "vector, penalty": "vector_scaling lam=None",
 }
 FEWER = [100, 200, 500, 1500, 5000]
-several = {f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")}
+several = {
+    f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")
+}
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
-# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}}
-colors = dict(
-    zip(list(keys)[::-1], (plots.ORANGE, plots.GREEN, plots.RED, plots.BLACK), strict=True)
-)
-_, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL less that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
+colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
+dashes = {"TS": "s-", "vector, penalty": "^--"}
+_, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 for ax, (title, found) in zip(axes, compared.items(), strict=True):
     K = int(title.split()[-1])
     for name, color in colors.items():
         drawn = found.loc[name, "nll"].unstack("draw").clip(upper=9)
         ends = drawn.min(axis=1), drawn.max(axis=1)
-        line = "s--" if name == "TS" else "o-"
+        line = dashes.get(name, "o-")
         style = {"color": color, "label": name, "line": line}
         pictures.band(FEWER, drawn.mean(axis=1), *ends, ax=ax, **style)
     floor = found.loc[("TS", LAST), "nll"].mean()
-    for d, color in ((K, plots.RED), (2 * K - 1, plots.GREEN)):
+    for d, name in ((K, "T a class"), (2 * K - 1, "vector")):
+        color = colors[name]
         ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
     scale = abs(floor)
-    ax.set(title=title, xscale="log", xlabel="validation images", ylim=(-1.5 * scale, 3 * scale))
+    ax.set(
+        title=title,
+        xscale="log",
+        xlabel="validation images",
+        ylim=(-1.5 * scale, 3 * scale),
+    )
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
 axes[0].set_ylabel("NLL less that of none")
@@ -523,13 +579,18 @@ print(f"images from which on all of {n_few} draws are better than no calibration
 for title, found in compared.items():
     for m in MEASURED:
         sizes = {name: from_which(found.loc[name, m], FEWER) for name in keys}
-        print(f"{title}, {m.upper()}: " + "; ".join(f"{name} {n}" for name, n in sizes.items()))
+        print(
+            f"{title}, {m.upper()}: "
+            + "; ".join(f"{name} {n}" for name, n in sizes.items())
+        )
     ahead = [
         name
         for name in keys
         if from_which(found.loc[name, "nll"] - found.loc["TS", "nll"], FEWER)[0] != ">"
     ]
-    print(f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}")
+    print(
+        f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}"
+    )
 
 # %% [markdown]
 # Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
@@ -560,17 +621,27 @@ def reshared(labels, class_accuracy, ratio, size, rng):
     return rng.choice(len(labels), size, p=weights / weights.sum())
 
 
-OBJECTIVES = {"NLL": "temperature_scaling", "balanced": "temperature_scaling:class_balanced"}
+OBJECTIVES = {
+    "NLL": "temperature_scaling",
+    "balanced": "temperature_scaling:class_balanced",
+}
 hits = z.argmax(1) == y
 class_accuracy = np.array([hits[y == k].mean() for k in range(data.n_classes)])
 rows = {}
-for name, ratio in {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 / 100}.items():
+for name, ratio in {
+    "as the test set": 1,
+    "mostly easy": 100,
+    "mostly hard": 1 / 100,
+}.items():
     rng, drawn = np.random.default_rng([seed, 3]), []
     for _ in range(20):
         some = reshared(y, class_accuracy, ratio, 5000, rng)
         refits = [calibrator(key).fit(z[some], y[some]) for key in OBJECTIVES.values()]
         drawn.append(
-            [(f.temperature, 100 * ece(f(data.test_logits), test_y, n_bins=n_bins)) for f in refits]
+            [
+                (f.temperature, 100 * ece(f(data.test_logits), test_y, n_bins=n_bins))
+                for f in refits
+            ]
         )
     (t, error), (t_balanced, error_balanced) = np.mean(drawn, axis=0)
     spread, spread_balanced = np.std(drawn, axis=0, ddof=1)[:, 0]
@@ -583,7 +654,9 @@ for name, ratio in {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 /
     }
 tail_gain = {}
 for name, tail in tails.items():
-    refits = {label: calibrator(key).fit(*tail.val) for label, key in OBJECTIVES.items()}
+    refits = {
+        label: calibrator(key).fit(*tail.val) for label, key in OBJECTIVES.items()
+    }
     both = Comparison.on(tail.test, refits, ["ece"], **bootstrap)
     tail_gain[name] = both.difference("balanced", "NLL").percent
     rows[name.split("/")[0]] = {
@@ -593,7 +666,9 @@ for name, tail in tails.items():
         "balanced ECE": f"{both.of('balanced').percent.value:.1f}",
         "difference": f"{tail_gain[name]:+.1f}",
     }
-print("T, and test ECE in percent; the first three rows are means over 20 draws, T ± its spread")
+print(
+    "T, and test ECE in percent; the first three rows are means over 20 draws, T ± its spread"
+)
 print(pd.DataFrame(rows).T.to_string())
 
 # %% [markdown]
@@ -641,7 +716,11 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         z_bad = digits.logits(torch.from_numpy(corrupt(strength)))
         y_bad = np.tile(answers, len(z_bad) // len(answers))
         best = TemperatureScaling().fit(z_bad, y_bad)
-        said = {"T = 1": softmax(z_bad, axis=1), "clean T": clean(z_bad), "best T": best(z_bad)}
+        said = {
+            "T = 1": softmax(z_bad, axis=1),
+            "clean T": clean(z_bad),
+            "best T": best(z_bad),
+        }
         corrupted[name, strength] = {
             "accuracy": 100 * accuracy(said["T = 1"], y_bad),
             "confidence": 100 * said["clean T"].max(1).mean(),
@@ -649,15 +728,16 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         } | {label: 100 * ece(p, y_bad, n_bins=n_bins) for label, p in said.items()}
 corrupted = pd.DataFrame.from_dict(corrupted, orient="index")
 
-# %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}}
-_, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex="col", sharey="row")
+# %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one."}}
+_, axes = plt.subplots(2, 3, figsize=(7, 4.2), sharex="col", sharey="row")
 for column, (name, (_, strengths)) in zip(axes.T, CORRUPTIONS.items(), strict=True):
     found = corrupted.loc[name]
-    colors = (plots.GREY, plots.RED, plots.GREEN)
-    for label, color in zip(("T = 1", "clean T", "best T"), colors, strict=True):
-        column[0].plot(strengths, found[label], "o-", color=color, label=label)
-    column[1].plot(strengths, found["T"], "o-", color=plots.GREEN)
-    column[1].axhline(clean.temperature, color=plots.RED, linestyle="--")
+    none, one = plots.color_of("none"), plots.color_of("TS")
+    lines = {"T = 1": ("o-", none), "clean T": ("s--", one), "best T": ("o-", one)}
+    for label, (line, color) in lines.items():
+        column[0].plot(strengths, found[label], line, color=color, label=label)
+    column[1].plot(strengths, found["T"], "o-", color=one)
+    column[1].axhline(clean.temperature, color=one, linestyle="--")
     column[1].set(xlabel=name, yscale="log")
     column[1].set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
     column[1].minorticks_off()
@@ -740,7 +820,9 @@ for name, truth in TRUTHS.items():
     for label, key in tried.items():
         fit = calibrator(key).fit(z_fit, y_fit)
         p_new = fit(z_new)
-        rows[name, label] = {column: 100 * f(p_new, y_new) for column, f in of_sample.items()}
+        rows[name, label] = {
+            column: 100 * f(p_new, y_new) for column, f in of_sample.items()
+        }
         T = getattr(fit, "temperature", np.nan)
         rows[name, label] = {"T": T} | rows[name, label]
 print("20,000 samples to fit, 20,000 to test; percent")
@@ -772,16 +854,24 @@ for steps in (10, 50, 200):
     outcome = many_on_digits([cross_entropy], **how)
     drawn = []
     for draw in range(10):
-        part = {name: (x[0, draw].numpy(), t[draw].numpy()) for name, (x, t) in outcome.items()}
+        part = {
+            name: (x[0, draw].numpy(), t[draw].numpy())
+            for name, (x, t) in outcome.items()
+        }
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no mistake on the training images: T at its bound
-            fit = {name: TemperatureScaling().fit(*part[name]) for name in ("train", "val")}
+            warnings.simplefilter(
+                "ignore"
+            )  # no mistake on the training images: T at its bound
+            fit = {
+                name: TemperatureScaling().fit(*part[name]) for name in ("train", "val")
+            }
         x, t = part["test"]
         none = calibrator("identity").fit(x, t)
         found = [("T = 1", none), ("train", fit["train"]), ("held out", fit["val"])]
         drawn.append(
             {
-                "accuracy, train": 100 * accuracy(none(part["train"][0]), part["train"][1]),
+                "accuracy, train": 100
+                * accuracy(none(part["train"][0]), part["train"][1]),
                 "test": 100 * accuracy(none(x), t),
                 "T, train": fit["train"].temperature,
                 "T, held out": fit["val"].temperature,
@@ -797,7 +887,10 @@ for steps, row in own.iterrows():
         end=" ",
     )
     print(f"T {row['T, train']:.2f} (train), {row['T, held out']:.2f} (held out)")
-    print(f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},", end=" ")
+    print(
+        f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},",
+        end=" ",
+    )
     print(f"held out {row['ECE, held out']:.1f}")
 
 # %% [markdown]
@@ -809,12 +902,18 @@ for steps, row in own.iterrows():
 
 # %% tags=["nbval-check-output"]
 own_errors = own.iloc[-1]
-gains = dict(zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True))
+gains = dict(
+    zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True)
+)
 vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
 turn = corrupted.loc["rotation (degrees)"].iloc[-1]
 print("1. Fit on images that trained nothing. Test ECE with T from held-out images")
-print(f"   {own_errors['ECE, held out']:.1f} %, with T from the training images", end=" ")
-print(f"{own_errors['ECE, train']:.1f} %, uncalibrated {own_errors['ECE, T = 1']:.1f} %.")
+print(
+    f"   {own_errors['ECE, held out']:.1f} %, with T from the training images", end=" "
+)
+print(
+    f"{own_errors['ECE, train']:.1f} %, uncalibrated {own_errors['ECE, T = 1']:.1f} %."
+)
 print("2. Some hundred images are enough for one T. Images from which on it gains NLL:")
 print("   " + ", ".join(f"{name} {size}" for name, size in gains.items()) + ".")
 print("3. Fit by NLL. By ECE, the test ECE was clearly lower in", end=" ")
@@ -822,7 +921,9 @@ print(f"{verdicts['ece'].count('holds')} of {len(losses)} networks.")
 print(f"4. With K = 100 classes, plain vector scaling gains from {vector} images on.")
 print("   Take more parameters only with a penalty, and only if they beat one T.")
 print("5. Match what will be tested, in classes and in images. Balanced weights on a")
-print(f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" ")
+print(
+    f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" "
+)
 print(f"on turned digits\n   the clean T leaves {turn['clean T']:.1f} %,", end=" ")
 print(f"the best one {turn['best T']:.1f} %.")
 
@@ -833,9 +934,15 @@ print(f"the best one {turn['best T']:.1f} %.")
 
 # %% tags=["nbval-check-output"]
 data = tails[long_tails[0]]
-fit = TemperatureScaling().fit(*data.val)  # a warning here: T is at a bound, do not use it
-balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for a balanced test set
-careful = calibrator("vector_scaling lam=None:class_balanced").fit(*data.val)  # with a penalty
+fit = TemperatureScaling().fit(
+    *data.val
+)  # a warning here: T is at a bound, do not use it
+balanced = TemperatureScaling("class_balanced").fit(
+    *data.val
+)  # for a balanced test set
+careful = calibrator("vector_scaling lam=None:class_balanced").fit(
+    *data.val
+)  # with a penalty
 rivals = {"one T": fit, "one T, balanced": balanced, "vector, balanced": careful}
 result = Comparison.on(data.test, rivals, ["accuracy", "ece", "nll"], **bootstrap)
 print(

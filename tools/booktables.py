@@ -2,6 +2,7 @@
 
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
+The claims, and the verdicts by table, can be sorted and filtered on the page.
 ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
 cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
 """
@@ -112,10 +113,12 @@ class Ours(SphinxRole):
 class Computed(SphinxDirective):
     """A directive whose content is Markdown that a function returns."""
 
-    def parse(self, lines: list[str]) -> list[nodes.Node]:
-        """The nodes of ``lines``."""
+    def parse(self, lines: list[str], style: tuple[str, ...] = ()) -> list[nodes.Node]:
+        """The nodes of ``lines``; ``style`` are classes of the tables in them."""
         node = nodes.container()
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, node)
+        for table in node.findall(nodes.table):
+            table["classes"] += style
         return node.children
 
 
@@ -126,7 +129,8 @@ class Verdicts(Computed):
 
     def run(self) -> list[nodes.Node]:
         """The table."""
-        return self.parse(verdicts(self.env.found_docs, *self.arguments))
+        style = ("sortable",) if "table" in self.arguments else ()
+        return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
 
 
 class Ledger(Computed):
@@ -136,7 +140,7 @@ class Ledger(Computed):
 
     def run(self) -> list[nodes.Node]:
         """The claims of a paper."""
-        return self.parse(ledger(self.env.found_docs, *self.arguments))
+        return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable",))
 
 
 class Registry(Computed):

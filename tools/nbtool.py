@@ -11,9 +11,7 @@ writes the outputs without anything that changes from run to run, so a second ru
 from __future__ import annotations
 
 import argparse
-import base64
 import hashlib
-import io
 import multiprocessing
 import os
 import re
@@ -27,9 +25,11 @@ import jupytext
 import nbformat
 import papermill
 from matplotlib.font_manager import findfont
-from PIL import Image
 
 from calibkit._files import write_atomic
+
+sys.path.insert(0, str(Path(__file__).parent))
+from drawings import shrink, tidy
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -49,19 +49,12 @@ def merge_streams(outputs: list) -> list:
     return merged
 
 
-def shrink(png: str) -> str:
-    """A figure with a palette of 256 colours, which are off by a few of 255 levels at most: a third of the bytes."""
-    image = Image.open(io.BytesIO(base64.b64decode(png)))
-    if image.mode == "P":
-        return png
-    stream = io.BytesIO()
-    palette = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    palette.save(stream, "PNG", optimize=True)
-    return base64.b64encode(stream.getvalue()).decode()
+#: What makes a figure of each kind small.
+SMALL = {"image/png": shrink, "image/svg+xml": tidy}
 
 
 def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop what changes from run to run: timings, versions, paths, random ids; figures get a palette."""
+    """Drop what changes from run to run: timings, versions, paths, random ids; figures become small."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for i, cell in enumerate(notebook.cells):
         cell.id = f"cell-{i:02d}"
@@ -69,8 +62,9 @@ def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
             for output in cell.outputs:
-                if "image/png" in output.get("data", {}):
-                    output.data["image/png"] = shrink(output.data["image/png"])
+                for kind, small in SMALL.items():
+                    if kind in output.get("data", {}):
+                        output.data[kind] = small(output.data[kind])
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 

@@ -28,6 +28,7 @@ FILES = (
 )
 COUNTS = {"train": 367, "val": 101, "test": 233}
 SIZE = (240, 180)
+CLASSES = tuple("sky building pole road pavement tree sign fence car pedestrian bicyclist".split())
 
 
 def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:

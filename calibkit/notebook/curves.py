@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from calibkit import plots
 from calibkit._checks import Array, expected, to_tensor
@@ -72,42 +73,44 @@ def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = 
     return ax
 
 
-def chosen_temperatures(
-    logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15, ax: Axes | None = None
-) -> Axes:
-    """ECE of every temperature, in percent, and the temperatures that somebody chose as vertical lines.
+def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15) -> Figure:
+    """ECE of every temperature, in percent, and below it a row for each temperature that somebody chose.
 
     Args:
         logits: (N, K).
         labels: (N,).
         choices: name -> temperature; the curve goes from a tenth below the lowest to a tenth above the highest.
         n_bins: of the ECE.
-        ax: Axes to draw into; default: those of a new figure.
 
     Raises:
         ValueError: no choice, or a temperature that is not positive.
 
     Example:
         >>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
-        >>> ax = chosen_temperatures(z, y, {"NLL": 1.82, "none": 1.0})
-        >>> float(min(ax.lines[0].get_ydata())) < 0.5, ax.get_legend().get_texts()[0].get_text()
-        (True, 'NLL: 1.820')
+        >>> above, below = chosen_temperatures(z, y, {"NLL": 1.82, "none": 1.0}).axes
+        >>> float(min(above.lines[0].get_ydata())) < 0.5, [text.get_text() for text in below.get_yticklabels()]
+        (True, ['NLL', 'none'])
     """
     if not choices or min(choices.values()) <= 0:
         raise expected("choices", "temperatures larger than 0", choices)
-    z = to_tensor("logits", logits).double()
+    z, y = to_tensor("logits", logits).double(), torch.as_tensor(labels)
     grid = np.linspace(0.9 * min(choices.values()), 1.1 * max(choices.values()), 80)
-    errors = [100 * ece((z / t).softmax(1), torch.as_tensor(labels), n_bins=n_bins) for t in grid]
-    ax = _axes(ax)
-    ax.plot(grid, errors, color=plots.BLACK)
-    for (name, t), color in zip(choices.items(), plots.COLORS, strict=False):
-        ax.axvline(t, color=color, linewidth=1, label=f"{name}: {t:.3f}")
-    ax.set(xlabel="temperature", ylabel="ECE (%)", ylim=(0, None))
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return ax
+    figure, (above, below) = plt.subplots(
+        2, 1, sharex=True, figsize=(6.5, 2.6 + 0.22 * len(choices)), height_ratios=(2.0, 0.22 * len(choices))
+    )
+    errors = {t: 100 * ece((z / t).softmax(1), y, n_bins=n_bins) for t in (*grid, *choices.values())}
+    above.plot(grid, [errors[t] for t in grid], color=plots.BLACK)
+    for row, t in enumerate(choices.values()):
+        above.plot(t, errors[t], "o", color=plots.BLUE)
+        below.plot(t, row, "o", color=plots.BLUE)
+        below.annotate(f"{t:.3f}", (t, row), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+    above.set(ylabel="test ECE (%)", ylim=(0, None))
+    below.set_yticks(range(len(choices)), list(choices))
+    below.set(xlabel="temperature", ylim=(len(choices) - 0.5, -0.5))
+    return figure
 
 
-def twice(x: Array, y: Array, *, ax: Axes | None = None) -> Axes:
+def twice(x: Array, y: Array, *, ax: Axes | None = None, color: str = plots.BLUE) -> Axes:
     """Positive numbers that were found twice, against each other on equal logarithmic axes, with the diagonal.
 
     Raises:
@@ -123,7 +126,7 @@ def twice(x: Array, y: Array, *, ax: Axes | None = None) -> Axes:
         raise expected("y", f"positive numbers of shape {x.shape}, as `x`", f"shape {y.shape}")
     ax = _axes(ax)
     ends = [0.9 * min(x.min(), y.min()), 1.1 * max(x.max(), y.max())]
-    ax.plot(x, y, "o", color=plots.BLUE, alpha=0.4)
+    ax.plot(x, y, "o", color=color, alpha=0.4)
     ax.plot(ends, ends, color=plots.BLACK, linewidth=0.8, linestyle="--")
     ax.set(xscale="log", yscale="log")
     ticks = [t for t in (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 10) if ends[0] <= t <= ends[1]]

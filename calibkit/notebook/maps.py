@@ -1,4 +1,4 @@
-"""What a segmentation network says of whole images: classes and confidence in every pixel."""
+"""What a segmentation network says of a whole image: classes, confidence and mistakes in every pixel."""
 
 from __future__ import annotations
 
@@ -6,40 +6,52 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
+from calibkit import plots
 from calibkit._checks import expected
 from calibkit._files import read_npz
 
-_CLASSES = {"vmin": 0, "vmax": 19, "cmap": "tab20", "interpolation": "nearest"}
-_CONFIDENCE = {"vmin": 0, "vmax": 1, "cmap": "viridis"}
+COLUMNS = ("predicted class", "confidence", "mistakes")
+_MISTAKES = ListedColormap([plots.RED, "#E6E6E6", "#FFFFFF"])  # wrong, right, no label
 
 
-def maps(networks: Mapping[str, Path], images: Sequence[int] = (0, -1)) -> Figure:
-    """Predicted classes and confidence of some images, a row a network.
+def maps(networks: Mapping[str, Path], names: Sequence[str], image: int = 0) -> Figure:
+    """Predicted classes, confidence and mistakes of one image, a row a network.
 
     Args:
         networks: title -> file of its maps, as ``Network.maps`` finds it.
-        images: which of the images of the files.
+        names: of the classes, for the legend.
+        image: which of the images of the files.
 
     Raises:
-        ValueError: no network.
+        ValueError: no network, or more classes predicted than there are names.
     """
     if not networks:
         raise expected("networks", "at least one", "none")
-    columns = 2 * len(images)
-    figure, axes = plt.subplots(
-        len(networks), columns, figsize=(2.2 * columns, 1.55 * len(networks)), squeeze=False, layout="constrained"
-    )
-    for row, (title, path) in zip(axes, networks.items(), strict=True):
-        stored = read_npz(path)
-        for i, image in enumerate(images):
-            row[2 * i].imshow(stored["predicted"][image], **_CLASSES)
-            shade = row[2 * i + 1].imshow(stored["confidence"][image] / 255, **_CONFIDENCE)
+    stored = {title: read_npz(path) for title, path in networks.items()}
+    most = max(int(arrays["predicted"].max()) for arrays in stored.values())
+    if most >= len(names):
+        raise expected("names", f"at least {most + 1}, one a class", len(names))
+    colors = plt.get_cmap("tab20")(np.arange(len(names)) % 20)
+    pixels = {"interpolation": "nearest"}
+    figure, axes = plt.subplots(len(networks), 3, figsize=(7, 1.42 * len(networks) + 0.8), squeeze=False)
+    for row, (title, arrays) in zip(axes, stored.items(), strict=True):
+        shown = (arrays[name][image] for name in ("predicted", "confidence", "right"))
+        predicted, confidence, right = shown
+        row[0].imshow(predicted, vmin=-0.5, vmax=len(names) - 0.5, cmap=ListedColormap(colors), **pixels)
+        shade = row[1].imshow(confidence / 255, vmin=0, vmax=1, cmap=plt.get_cmap("viridis", 10), **pixels)
+        row[2].imshow(right, vmin=-0.5, vmax=2.5, cmap=_MISTAKES, **pixels)
         row[0].set_ylabel(title)
     for ax in axes.flat:
         ax.set(xticks=[], yticks=[])
-    for ax, title in zip(axes[0], ("classes", "confidence") * len(images), strict=True):
-        ax.set_title(title, fontsize="medium")
-    figure.colorbar(shade, ax=axes, label="confidence", shrink=0.6)
+        ax.grid(False)
+    for ax, title in zip(axes[0], COLUMNS, strict=True):
+        ax.set_title(title)
+    figure.colorbar(shade, ax=axes, label="confidence", shrink=0.5)
+    legend = [Patch(color=color, label=name) for color, name in zip(colors, names, strict=True)]
+    figure.legend(handles=legend, loc="outside lower center", ncols=6)
     return figure

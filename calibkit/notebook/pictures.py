@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from calibkit import plots
 from calibkit._checks import Array, check_real, expected
+from calibkit.plots.panels import COLUMNS, SIZE
 
 
 def reliability_row(
@@ -20,22 +21,21 @@ def reliability_row(
     interval: bool = True,
     histogram: bool = False,
     curves: Mapping[str, tuple[Array, Array]] | None = None,
-    columns: int | None = None,
-    size: float = 3.0,
 ) -> Figure:
-    """A reliability diagram of each sample, with one legend for all of them.
+    """A reliability diagram of each sample, at most three a row, with one legend for all of them.
+
+    Each shows where its samples are: as a strip on top or, with ``histogram``, in a panel below.
 
     Args:
         samples: title -> (probs, labels).
         n_bins: equal-width bins.
         interval: whether to draw the consistency bars.
-        histogram: whether to draw, below each, where the samples are.
+        histogram: whether to draw the confidence histogram of each below it, with its mean and the accuracy.
         curves: title -> points (x, y) of the true calibration curve, where it is known.
-        columns: diagrams a row; default: all in one. With ``histogram`` there is one row.
-        size: width of a diagram, inches.
 
     Raises:
-        ValueError: no sample, or one that :func:`calibkit.plots.reliability_diagram` refuses.
+        ValueError: no sample, or one that :func:`calibkit.plots.reliability_diagram` refuses; more than three samples
+            with ``histogram``.
 
     Example:
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
@@ -43,32 +43,35 @@ def reliability_row(
         >>> [ax.get_title() for ax in figure.axes], len(figure.legends)
         (['before', ''], 1)
     """
-    if not samples:
-        raise expected("samples", "at least one (probs, labels)", "none")
-    columns = len(samples) if histogram else min(columns or len(samples), len(samples))
+    if not samples or histogram and len(samples) > COLUMNS:
+        raise expected("samples", f"one to {COLUMNS} (probs, labels)", f"{len(samples)}")
+    columns = 2 if len(samples) == 4 else min(len(samples), COLUMNS)
     n_rows = -(-len(samples) // columns)
-    if histogram:
-        figure, axes = plt.subplots(
-            2, columns, figsize=(size * columns, 1.63 * size), height_ratios=(3, 1), sharex=True, squeeze=False
-        )
-    else:
-        figure, axes = plt.subplots(n_rows, columns, figsize=(size * columns, size * n_rows + 0.3), squeeze=False)
-    below = axes[1] if histogram else [None] * len(samples)
+    size = min(SIZE[columns], 3.2 if n_rows == 1 else 2.5)
+    height = (1.4 if histogram else 0.96) * size * n_rows + 0.5
+    ratios = (3, 1) if histogram else (1,) * n_rows
+    figure, axes = plt.subplots(
+        len(ratios), columns, figsize=(size * columns, height), height_ratios=ratios, sharex=True, squeeze=False
+    )
     for i, (title, (probs, labels)) in enumerate(samples.items()):
         ax = axes.flat[i]
-        plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, counts=False, interval=interval)
+        plots.reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, counts=not histogram, interval=interval)
         if curves and title in curves:
             ax.plot(*curves[title], color=plots.GREEN, linewidth=2, label="truth")
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set(title=title)
+        ax.set(title=title.replace("_", " "), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         if histogram:
-            plots.confidence_histogram(probs, labels, ax=below[i], n_bins=n_bins).get_legend().remove()
-            ax.set_xlabel("")
-            below[i].set_ylabel("share")
+            below = plots.confidence_histogram(probs, labels, ax=axes[1, i], n_bins=n_bins)
+            below.get_legend().remove()
+            below.set_ylabel("share")
+        ax.label_outer()
+    for ax in axes.flat[len(samples) if not histogram else axes.size :]:
+        ax.remove()
     if not histogram:
-        for ax in axes.flat[len(samples) :]:
-            ax.remove()
+        for ax in axes.flat[max(len(samples) - columns, 0) : len(samples)]:  # the lowest of each column
+            ax.set_xlabel("confidence")
+            ax.tick_params(labelbottom=True)
     figure.legend(*handles, loc="outside upper center", ncols=len(handles[0]))
     return figure
 
@@ -169,10 +172,10 @@ def mean_band(x: Array, draws: Array, *, errors: float = 2.0, **style) -> Axes:
     return band(x, mean, mean - half, mean + half, **style)
 
 
-def boxes(
+def runs(
     samples: Mapping[str, Array], *, ax: Axes | None = None, colors: Sequence[str] = (plots.BLUE, plots.GREEN)
 ) -> Axes:
-    """A box plot of each sample: median, quartiles, whiskers to the last point within 1.5 times their distance.
+    """Every value of some samples as a point, in the order of the runs, with a line at each mean.
 
     Args:
         samples: name -> (N,).
@@ -183,22 +186,20 @@ def boxes(
         ValueError: more samples than colours.
 
     Example:
-        >>> ax = boxes({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
-        >>> [text.get_text() for text in ax.get_xticklabels()]
-        ['random', 'fixed']
+        >>> ax = runs({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
+        >>> [text.get_text() for text in ax.get_xticklabels()], ax.lines[0].get_ydata().tolist()
+        (['random', 'fixed'], [1.0, 2.0, 4.0])
     """
     if len(colors) < len(samples):
         raise expected("colors", f"at least {len(samples)} colours", len(colors))
     ax = _axes(ax)
-    drawn = ax.boxplot(
-        [np.asarray(values) for values in samples.values()],
-        widths=0.5,
-        patch_artist=True,
-        medianprops={"color": plots.BLACK},
-    )
-    for box, color in zip(drawn["boxes"], colors, strict=False):
-        box.set(facecolor=color, alpha=0.4)
-    ax.set_xticks(range(1, len(samples) + 1), list(samples))
+    for i, (values, color) in enumerate(zip(samples.values(), colors, strict=False)):
+        values = np.asarray(values, float)
+        aside = np.linspace(-0.15, 0.15, len(values)) if len(values) > 1 else np.zeros(1)
+        ax.plot(i + aside, values, "o", color=color, alpha=0.7)
+        ax.plot([i - 0.25, i + 0.25], [values.mean()] * 2, color=color)
+    ax.set_xticks(range(len(samples)), list(samples))
+    ax.set_xlim(-0.5, len(samples) - 0.5)
     return ax
 
 
@@ -237,7 +238,7 @@ def image(
     scaled = np.clip((pixels - low) / (high - low), 0, 1).transpose(1, 2, 0)
     ax = _axes(ax)
     ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap=cmap, vmin=0, vmax=1)
-    ax.set(title=title, xticks=[], yticks=[])
+    ax.set(title=title.replace("_", " "), xticks=[], yticks=[])
     ax.grid(False)
     return ax
 

@@ -15,6 +15,8 @@ from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
 from calibkit.models import MODELS
 from calibkit.networks import Network
+from calibkit.notebook.printed import beside
+from calibkit.notebook.rendered import Table
 from calibkit.results.effects import seed_arm
 from calibkit.training import RECIPES
 
@@ -23,35 +25,40 @@ def paper_table(
     paper: str,
     number: str,
     wide: str | None = None,
+    caption: str = "",
+    name: str = "",
     *,
     stand_in: Mapping[str, str] | None = None,
     ours: pd.DataFrame | None = None,
     blank: Iterable[str] = (),
     names: Mapping[str, str] | None = None,
     **only: str,
-) -> pd.DataFrame:
-    """One table of a paper beside our numbers, as text.
+) -> Table:
+    """One table of a paper beside our numbers, to look at.
 
     Args:
         paper: notebook name, as in :func:`calibkit.results.compare`.
         number: of the table.
-        wide: the column whose values become columns, as in :func:`calibkit.results.table`.
+        wide: the column whose values become columns, as in :func:`calibkit.notebook.printed.beside`.
+        caption: above the table, plain text; it gets a number on the page.
+        name: what ``{numref}`` calls it; needs a caption.
         stand_in: which network of ours stands for a printed one, as in ``compare``.
         ours: rows of ours. Default: ``results.load("ours")``.
-        blank: columns that are not to tell rows apart, as ``n_bins`` where accuracy, which has none, stands beside ECE.
-        names: of the columns.
+        blank: columns that are not to tell rows apart, as ``loss`` where a row has one each.
+        names: shown in place of keys, before those of :func:`calibkit.notebook.names.shown`.
         only: column=value, the rows to show.
 
     Raises:
-        ValueError: an unknown paper, table or column, or no such rows.
+        ValueError: an unknown paper, table or column, or no such rows; a name without a caption.
 
     Example:
-        >>> paper_table("mbls", "8", wide="loss", metric="ece").columns[:2].tolist()
-        ['label_smoothing', 'focal']
+        >>> shown = paper_table("mbls", "8", "loss", "Vision transformers", "tbl-vit", metric="ece")
+        >>> [column.group for column in shown.columns][:2], len(shown.rows), len(shown.folded)
+        (['MbLS', 'LS'], 0, 2)
     """
     compared = results.compare(paper, number, stand_in=stand_in, ours=ours)
-    shown = results.table(select(compared, **only).assign(**dict.fromkeys(blank, "")), wide=wide)
-    return shown.rename(columns=names or {})
+    rows = select(compared, **only).assign(**dict.fromkeys(blank, ""))
+    return beside(rows, wide, caption, name, names=names)
 
 
 def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:

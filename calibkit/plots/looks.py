@@ -2,20 +2,20 @@
 
 A colour stands for a kind of method, the dash and the marker for the method: solid with a dot comes first in its kind.
 
-=======  ==============================================  ==========================================
-colour   calibrators                                     losses
-=======  ==============================================  ==========================================
+=======  ==============================================  ==============================================
+colour   calibrators                                     losses and objectives of a fit
+=======  ==============================================  ==============================================
 grey     none: the network as it is
-black                                                    proper scores: cross-entropy, Brier
+black                                                    proper scores: cross-entropy or NLL, Brier
 blue     one temperature: TS, ETS, PTS                   ACLS
-red      a temperature a class: CTS                      logit margin: MbLS
+red      a temperature a class: CTS                      logit margin: MbLS; losses of the classes: CLS
 green    a vector: VS, SVS                               smoothed labels
 orange   a matrix: MS, MS-ODIR, Dir-ODIR, SMS            focal, FLSD
 purple   bins and curves: isotonic, histogram, spline    entropy and its kind: ECP, CPC
-sky      Neural Clamping                                 calibration errors: MMCE, MDCA, CRL
-=======  ==============================================  ==========================================
+sky      Neural Clamping                                 calibration errors: MMCE, MDCA, CRL, ECE
+=======  ==============================================  ==============================================
 
-A calibrator and a loss may share a look; two calibrators, or two losses, never do.
+A calibrator, a loss and an objective may share a look; two calibrators, two losses or two objectives never do.
 """
 
 from __future__ import annotations
@@ -43,7 +43,21 @@ _KINDS = (
     (ORANGE, ("focal", "flsd")),
     (PURPLE, ("ecp", "cpc")),
     (SKY, ("mmce", "mdca", "crl")),
+    (BLACK, ("nll",)),
+    (RED, ("class_loss_scaling", "class_balanced")),
+    (SKY, ("ece",)),
 )
+#: How figures write some names.
+SHORT = {
+    "none": "identity",
+    "ts": "temperature_scaling",
+    "vs": "vector_scaling",
+    "ms": "matrix_scaling",
+    "nc": "neural_clamping",
+    "ce": "cross_entropy",
+    "ls": "label_smoothing",
+    "fl": "focal",
+}
 LOOKS = {
     name: (color, dash, marker)
     for color, names in _KINDS
@@ -55,12 +69,15 @@ def look_of(name: str) -> dict[str, str]:
     """``color``, ``linestyle`` and ``marker`` of a method: keywords of ``ax.plot``, the same in every figure.
 
     Args:
-        name: key of a calibrator or a loss; its options and its objective do not change the look. Any other name gets a
-            look that hangs on nothing but the name; two such names may share one.
+        name: key of a calibrator, a loss or an objective, or its abbreviation, such as CE; options and objective of a
+            key do not change the look. Any other name gets a look that hangs on nothing but the name; two such names
+            may share one.
 
     Example:
         >>> look_of("mbls margin=8")
         {'color': '#D55E00', 'linestyle': '-', 'marker': 'o'}
+        >>> color_of("CE") == color_of("cross_entropy") == color_of("nll")
+        True
         >>> look_of("my method") == look_of("my method")
         True
     """
@@ -79,8 +96,10 @@ def color_of(name: str) -> str:
 
 
 def _registry_name(name: str) -> str:
+    if name.lower() in SHORT:
+        return SHORT[name.lower()]
     try:
-        return Key.parse(name).name
+        return Key.parse(name.lower()).name
     except ValueError:
         return name
 

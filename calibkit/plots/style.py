@@ -7,8 +7,10 @@ paper is, whoever made it so: ``use_style(dark=True)``, ``styled`` or a style of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from calibkit._extras import needs
 
@@ -35,6 +37,9 @@ STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure everywhere
     "font.size": 9,
     "axes.titlesize": 10,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -64,7 +69,7 @@ DARK = _paper("#121212", ON_DARK[BLACK], "#333333", tuple(ON_DARK.get(color, col
 
 
 def use_style(*, dark: bool = False) -> None:
-    """Set matplotlib's defaults to the book's; call once, after the parameters of a notebook.
+    """Set matplotlib's defaults to the book's; call once, after the parameters of a notebook, which then shows SVG.
 
     Args:
         dark: light ink on the paper of the book's dark mode, ``#121212``.
@@ -76,6 +81,9 @@ def use_style(*, dark: bool = False) -> None:
         '#121212'
     """
     mpl.rcParams.update(STYLE | (DARK if dark else LIGHT))
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
+        inline = import_module("matplotlib_inline.config").InlineBackend  # comes with IPython
+        inline.instance(parent=shell).figure_formats = {"svg"}
 
 
 @contextmanager

@@ -68,8 +68,12 @@ def _decimals(row: pd.Series) -> int:
     return len(row["printed"].partition(".")[2])
 
 
-def _number(row: pd.Series) -> str:
-    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none."""
+def number_of_ours(row: pd.Series) -> str:
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none.
+
+    Args:
+        row: of ``compare``; its printed number says how many decimals.
+    """
     for name, shown in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
         if not pd.isna(row[name]):
             return shown.format(f"{row[name]:.{_decimals(row)}f}")
@@ -78,11 +82,11 @@ def _number(row: pd.Series) -> str:
 
 def _ours(row: pd.Series) -> str:
     if pd.isna(row["ours"]):
-        return _number(row)
+        return number_of_ours(row)
     d = _decimals(row)
-    return f"{_number(row)} [{row['low']:.{d}f}, {row['high']:.{d}f}]"
+    return f"{number_of_ours(row)} [{row['low']:.{d}f}, {row['high']:.{d}f}]"
 
 
 def _cell(row: pd.Series) -> str:
-    number, mark = _number(row), MARKS[row["answer"]]
+    number, mark = number_of_ours(row), MARKS[row["answer"]]
     return f"{row['printed']} / {number}" + (mark and f"\N{NO-BREAK SPACE}{mark}") if number else row["printed"]

@@ -43,7 +43,7 @@ def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.nd
         arrays |= {f"{name}_logits": logits, f"{name}_labels": labels}
     facts["accuracy"] = float((arrays["test_logits"].argmax(1) == arrays["test_labels"]).mean())
     if setup.spec.kind == "dense":
-        maps = maps_of(model, test)
+        maps = maps_of(model, test, setup.splits["test"].labels)
     return arrays, facts, maps
 
 
@@ -99,14 +99,18 @@ def pixels_of(
     return np.concatenate(kept), np.concatenate(kept_labels), images, facts
 
 
-def maps_of(model: nn.Module, feed: Feed) -> dict[str, np.ndarray]:
+def maps_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> dict[str, np.ndarray]:
     """What a dense network says of ``MAPS`` images, evenly spaced over a split: ``index`` (n,) in it, ``confidence``
-    (n, H, W) in units of 1/255, and the ``predicted`` class (n, H, W), all of them uint8 but for the index.
+    (n, H, W) in units of 1/255, the ``predicted`` class (n, H, W), and whether that is ``right`` (n, H, W): 0 or 1, and
+    2 where there is no label. All of them are uint8 but for the index.
     """
     index = torch.linspace(0, len(feed) - 1, MAPS, device=feed.device).round().long().unique()
     confidence, predicted = logits_of(model, feed, index).softmax(1).max(1)
     maps = {"index": index, "confidence": (255 * confidence).round().byte(), "predicted": predicted.byte()}
-    return {name: values.cpu().numpy() for name, values in maps.items()}
+    maps = {name: values.cpu().numpy() for name, values in maps.items()}
+    truth = np.asarray(labels[maps["index"]])
+    right = np.where(truth == IGNORE, 2, maps["predicted"] == truth).astype(np.uint8)
+    return maps | {"right": right}
 
 
 def _gap(probs: Tensor, labels: Tensor) -> np.ndarray:

@@ -54,16 +54,19 @@ def test_correlated_refuses(samples):
     assert not plt.get_fignums()
 
 
-def test_the_curve_is_the_ece_of_every_temperature(ax, overconfident):
+def test_the_curve_is_the_ece_of_every_temperature(overconfident):
     z, y = overconfident
-    curves.chosen_temperatures(z.numpy(), y.numpy(), {"true": 3.0, "none": 1.0}, n_bins=10, ax=ax)
-    line, *choices = ax.lines
+    choices = {"true": 3.0, "none": 1.0}
+    ax, below = curves.chosen_temperatures(z.numpy(), y.numpy(), choices, n_bins=10).axes
+    line, *on_curve = ax.lines
     grid, errors = line.get_xdata(), line.get_ydata()
     assert (grid[0], grid[-1]) == pytest.approx((0.9, 3.3))
     assert errors[7] == pytest.approx(100 * ece((z / grid[7]).softmax(1), y, n_bins=10))
     assert grid[errors.argmin()] == pytest.approx(3.0, abs=0.2)
-    assert [c.get_xdata()[0] for c in choices] == [3.0, 1.0]
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_ylim()[0]) == ("temperature", "ECE (%)", 0.0)
+    assert [point.get_xdata()[0] for point in on_curve] == [3.0, 1.0]
+    assert on_curve[0].get_ydata()[0] == pytest.approx(100 * ece((z / 3).softmax(1), y, n_bins=10))
+    assert [(row.get_xdata()[0], row.get_ydata()[0]) for row in below.lines] == [(3.0, 0), (1.0, 1)]
+    assert (below.get_xlabel(), ax.get_ylabel(), ax.get_ylim()[0]) == ("temperature", "test ECE (%)", 0.0)
 
 
 @pytest.mark.parametrize("choices", [{}, {"T": 0.0}, {"T": 1.0, "U": -1.0}])

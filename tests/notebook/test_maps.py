@@ -1,4 +1,4 @@
-"""Maps of segmentation networks: a row a network, classes and confidence of the chosen images."""
+"""Maps of segmentation networks: a row a network, classes, confidence and mistakes of one image."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,24 +7,41 @@ import pytest
 from calibkit._files import write_npz
 from calibkit.notebook.maps import maps
 
+NAMES = [f"class {k}" for k in range(12)]
+
 
 @pytest.fixture
 def path(tmp_path):
     predicted = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)
-    return write_npz(tmp_path / "maps.npz", {"predicted": predicted, "confidence": 255 - predicted})
+    return write_npz(
+        tmp_path / "maps.npz", {"predicted": predicted, "confidence": 255 - predicted, "right": predicted % 3}
+    )
 
 
-def test_a_row_shows_classes_and_confidence_of_the_chosen_images(path):
-    figure = maps({"CE": path, "MbLS": path}, images=(2,))
+def test_a_row_shows_classes_confidence_and_mistakes_of_the_image(path):
+    figure = maps({"CE": path, "MbLS": path}, NAMES, image=2)
     *axes, bar = figure.axes
-    assert [ax.get_ylabel() for ax in axes] == ["CE", "", "MbLS", ""] and bar.get_ylabel() == "confidence"
-    classes, confidence = (ax.get_images()[0].get_array() for ax in axes[2:])
+    assert [ax.get_ylabel() for ax in axes] == ["CE", "", "", "MbLS", "", ""] and bar.get_ylabel() == "confidence"
+    classes, confidence, right = (ax.get_images()[0].get_array() for ax in axes[3:])
     np.testing.assert_array_equal(classes, [[8, 9], [10, 11]])
     np.testing.assert_allclose(confidence, (255 - classes) / 255)
-    assert axes[3].get_images()[0].get_clim() == (0, 1)  # one scale for all: that of the bar
+    np.testing.assert_array_equal(right, classes % 3)
+    assert axes[4].get_images()[0].get_clim() == (0, 1)  # one scale for all: that of the bar
     plt.close(figure)
 
 
-def test_no_network_is_refused():
+def test_the_legend_has_the_colour_of_each_class(path):
+    figure = maps({"CE": path}, NAMES, image=2)
+    image, (legend,) = figure.axes[0].get_images()[0], figure.legends
+    for k, patch in enumerate(legend.get_patches()):
+        assert legend.get_texts()[k].get_text() == NAMES[k]
+        np.testing.assert_allclose(patch.get_facecolor(), image.cmap(image.norm(k)))
+    plt.close(figure)
+
+
+def test_no_network_and_too_few_names_are_refused(path):
     with pytest.raises(ValueError, match="Expected `networks` to be at least one"):
-        maps({})
+        maps({}, NAMES)
+    with pytest.raises(ValueError, match="Expected `names` to be at least 12, one a class"):
+        maps({"CE": path}, NAMES[:3])
+    assert not plt.get_fignums()

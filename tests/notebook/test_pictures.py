@@ -22,11 +22,12 @@ def sample(n=200, seed=0):
 
 
 # ------------------------------------------------------------------------------------------------ reliability_row
-@pytest.mark.parametrize(("columns", "n_axes"), [(None, 3), (2, 3), (5, 3)])
-def test_a_diagram_for_each_sample_and_one_legend(columns, n_axes):
-    samples = {name: sample(seed=i) for i, name in enumerate("abc")}
-    figure = pictures.reliability_row(samples, n_bins=7, columns=columns)
-    assert [ax.get_title() for ax in figure.axes] == list("abc") and len(figure.axes) == n_axes
+@pytest.mark.parametrize(("names", "columns"), [("a", 1), ("ab", 2), ("abc", 3), ("abcd", 2), ("abcdefg", 3)])
+def test_a_diagram_for_each_sample_and_one_legend(names, columns):
+    samples = {name: sample(seed=i) for i, name in enumerate(names)}
+    figure = pictures.reliability_row(samples, n_bins=7)
+    assert [ax.get_title() for ax in figure.axes] == list(names)
+    assert figure.axes[0].get_gridspec().ncols == columns and figure.get_size_inches()[0] <= 7.2
     assert len(figure.legends) == 1 and all(ax.get_legend() is None for ax in figure.axes)
     for ax, (probs, labels) in zip(figure.axes, samples.values(), strict=True):
         bins = reliability_bins(probs, labels, n_bins=7)
@@ -54,6 +55,8 @@ def test_consistency_bars_can_be_left_out():
 def test_no_sample_is_refused_before_a_figure_is_made():
     with pytest.raises(ValueError, match="Expected `samples`"):
         pictures.reliability_row({})
+    with pytest.raises(ValueError, match="Expected `samples` to be one to 3"):
+        pictures.reliability_row({name: sample() for name in "abcd"}, histogram=True)
     assert not plt.get_fignums()
 
 
@@ -92,15 +95,12 @@ def test_mean_band_is_the_mean_and_its_standard_errors():
     assert top[0] == pytest.approx((draws.mean(1) - 3 * error).min())
 
 
-def test_boxes_show_the_quartiles():
+def test_runs_show_every_value_and_the_mean():
     values = np.array([1.0, 2, 3, 4, 10])
-    ax = pictures.boxes({"one": values, "two": values + 1})
-    box = ax.patches[1].get_path().vertices[:, 1]
-    assert (box.min(), box.max()) == (3.0, 5.0)
-    medians = [
-        line.get_ydata()[0] for line in ax.lines if line.get_color() == plots.BLACK and len(line.get_ydata()) == 2
-    ]
-    assert {3.0, 4.0} <= set(medians)
+    ax = pictures.runs({"one": values, "two": values + 1})
+    points, mean, *_ = ax.lines[2:]
+    assert points.get_ydata().tolist() == [2, 3, 4, 5, 11] and set(mean.get_ydata()) == {5.0}
+    assert len(set(points.get_xdata())) == 5 and set(np.round(points.get_xdata())) == {1}
 
 
 # ----------------------------------------------------------------------------------------------------------- image
@@ -122,7 +122,7 @@ def test_image_is_scaled_by_channel_and_clipped():
         (lambda: pictures.band([[1]], [[1]], [[1]], [[1]]), "middle"),
         (lambda: pictures.mean_band([0], [[1.0]]), "draws"),
         (lambda: pictures.mean_band([0], [[1.0, 2.0]], errors=-1), "errors"),
-        (lambda: pictures.boxes({"a": [1], "b": [2], "c": [3]}), "colors"),
+        (lambda: pictures.runs({"a": [1], "b": [2], "c": [3]}), "colors"),
         (lambda: pictures.image(np.zeros((2, 4, 4))), "pixels"),
         (lambda: pictures.image(np.zeros(4)), "pixels"),
     ],

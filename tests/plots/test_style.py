@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgb
 from calibkit import plots
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
+from calibkit.objectives import OBJECTIVES
 from calibkit.plots.style import ON_DARK, is_dark
 
 
@@ -76,7 +77,7 @@ def test_colours_are_seen_on_their_paper_and_told_apart(dark):
         assert min(apart) > 0.06
 
 
-@pytest.mark.parametrize("registry", [CALIBRATORS, LOSSES], ids=["calibrators", "losses"])
+@pytest.mark.parametrize("registry", [CALIBRATORS, LOSSES, OBJECTIVES], ids=["calibrators", "losses", "objectives"])
 def test_each_registered_method_has_a_look_of_its_own(registry):
     looks = {tuple(plots.look_of(name).items()) for name in registry}
     assert len(looks) == len(registry)
@@ -85,6 +86,8 @@ def test_each_registered_method_has_a_look_of_its_own(registry):
 def test_a_look_hangs_on_the_registry_name():
     ts = plots.look_of("temperature_scaling")
     assert ts == plots.look_of("temperature_scaling:ece") == plots.look_of("temperature_scaling solver=sctl")
+    for short, name in {"CE": "nll", "LS": "label_smoothing", "FL": "focal", "MbLS": "mbls", "TS": "ts"}.items():
+        assert plots.look_of(short) == plots.look_of(name)
     assert plots.look_of("cts") == plots.look_of("class_temperature_scaling")
     assert plots.color_of("matrix_scaling") == plots.color_of("ms_odir") != plots.color_of("vector_scaling")
 

@@ -91,6 +91,9 @@ def test_dense_prediction(cache):
     confidence, predicted = torch.from_numpy(predict(model, inputs, "camvid")).softmax(1).max(1)
     np.testing.assert_array_equal(maps["index"], [0, 1, 2, 3])
     np.testing.assert_array_equal(maps["predicted"], predicted)
+    truth = data.load_split("camvid", "test").labels
+    np.testing.assert_array_equal(maps["right"] == 2, truth == -100)
+    np.testing.assert_array_equal(maps["right"] == 1, predicted.numpy() == truth)
     np.testing.assert_allclose(maps["confidence"] / 255, confidence, rtol=0, atol=0.5 / 255 + 1e-6)
 
 

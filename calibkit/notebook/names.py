@@ -1,0 +1,68 @@
+"""The names that a page shows in place of keys: of data sets, networks, losses, methods, metrics."""
+
+from __future__ import annotations
+
+from calibkit.keys import Key
+
+DATASETS = {
+    **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar10_lt": "CIFAR-10-LT", "cifar100_lt": "CIFAR-100-LT"},
+    **{"imagenet": "ImageNet", "tiny_imagenet": "Tiny-ImageNet", "tiny_imagenet_20": "Tiny-ImageNet, 20 classes"},
+    **{"svhn": "SVHN", "cub200": "CUB-200", "20newsgroups": "20 Newsgroups", "camvid": "CamVid", "voc2012": "VOC 2012"},
+}
+MODELS = {
+    **{f"resnet{depth}": f"ResNet-{depth}" for depth in (18, 20, 32, 34, 50, 56, 101, 110, 152)},
+    **{f"resnet{depth}_sd": f"ResNet-{depth} SD" for depth in (110, 152)},
+    **{f"densenet{depth}": f"DenseNet-{depth}" for depth in (40, 121, 161)},
+    **{f"wide_resnet_{depth}": f"WRN-{depth}" for depth in (28, 32)},
+    **{"wide_resnet_26_10": "WRN-26-10", "wide_resnet_40_10": "WRN-40-10", "regnet_y_400mf": "RegNetY-400MF"},
+    **{"efficientnet_b0": "EfficientNet-B0", "gpool_cnn": "GPool-CNN", "small_cnn": "small CNN", "vit": "ViT"},
+    **{f"deeplabv3_resnet{depth}": f"DeepLabV3, ResNet-{depth}" for depth in (34, 50)},
+}
+LOSSES = {
+    **{"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD", "brier": "Brier", "mmce": "MMCE"},
+    **{"ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL", "mbls": "MbLS", "acls": "ACLS", "patra": "PATRA"},
+    **{"cape_bin": "CaPE (bin)", "cutmix": "CutMix", "mc_dropout": "MC dropout"},
+}
+METHODS = {
+    **{"identity": "uncalibrated", "temperature_scaling": "TS", "class_temperature_scaling": "CTS", "ets": "ETS"},
+    **{"pts": "PTS", "neural_clamping": "NC", "vector_scaling": "VS", "matrix_scaling": "MS", "ms_odir": "MS-ODIR"},
+    **{"dir_odir": "Dir-ODIR", "histogram_binning": "histogram binning", "isotonic": "isotonic", "spline": "spline"},
+    **{"class_loss_scaling": "CLS", "class_balanced": "class-balanced", "nll": "NLL"},
+}
+METRICS = {
+    **{"accuracy": "accuracy", "accuracy_drop": "accuracy drop", "ece": "ECE", "adaptive_ece": "AECE", "miou": "mIoU"},
+    **{"classwise_ece": "class-wise ECE", "entropy": "entropy"},
+}
+COLUMNS = {"dataset": "data", "model": "network", "n_bins": "bins"}
+OPTIONS = {"margin": "m", "weight_pos": "λ₁", "weight_neg": "λ₂"}
+SHOWN = DATASETS | MODELS | LOSSES | METHODS | METRICS | COLUMNS
+
+
+def shown(text: str) -> str:
+    """What stands on a page for ``text``, a key or the name of a column; what has no name there stays as it is.
+
+    Example:
+        >>> shown("tiny_imagenet"), shown("temperature_scaling:ece"), shown("mbls margin=0 weight=0.05")
+        ('Tiny-ImageNet', 'TS by ECE', 'MbLS, m = 0, weight = 0.05')
+        >>> shown("class_temperature_scaling accuracy_constraint=False"), shown("seen on 20 images")
+        ('CTS, no accuracy constraint', 'seen on 20 images')
+    """
+    if text in SHOWN:
+        return SHOWN[text]
+    try:
+        key = Key.parse(text)
+    except ValueError:
+        return text
+    return _of(key) if key.name in SHOWN else text
+
+
+def _of(key: Key) -> str:
+    words = [SHOWN.get(key.name, key.name), *(_option(*item) for item in key.options.items())]
+    return ", ".join(words) + (f" by {_of(key.objective)}" if key.objective else "")
+
+
+def _option(name: str, value: object) -> str:
+    name = OPTIONS.get(name, name.replace("_", " "))
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    return f"{name} = {value}"

@@ -1,0 +1,95 @@
+"""Every page of the built book as a browser shows it: at four widths, in light and dark, on paper, by keyboard."""
+
+import pytest
+from page_checks import CONTRAST, EQUATIONS, HEADINGS, IDS, PICTURES, SCROLLERS, WIDER, findings, listed
+
+pytestmark = pytest.mark.browser
+WIDTHS = (400, 768, 1300, 2560)
+PAPER = 718  # px: A4 less margins of 10 mm
+#: The slow ones are left to CONTRAST, which axe is the oracle of on the front page; formulas are MathJax's to describe.
+OPTIONS = "{rules: {'color-contrast': {enabled: false}}, resultTypes: ['violations']}"
+
+
+@pytest.fixture(scope="module", params=listed())
+def page(request, chromium, site):
+    """A page, opened once for all tests; what it logged and asked for is in ``page.said``."""
+    opened = chromium.new_page(viewport={"width": 1300, "height": 900})
+    opened.said = []
+    opened.on("pageerror", lambda error: opened.said.append(str(error)))
+    opened.on("console", lambda m: opened.said.append(m.text) if m.type in ("error", "warning") else None)
+    opened.on("request", lambda r: None if r.url.startswith(LOCAL) else opened.said.append(f"asked for {r.url}"))
+    opened.goto((site / f"{request.param}.html").as_uri())
+    opened.evaluate("() => window.MathJax?.startup?.promise")
+    yield opened
+    opened.close()
+
+
+LOCAL = ("file:", "data:", "blob:")
+
+
+@pytest.fixture
+def sized(page):
+    """Resize the page, and settle."""
+
+    def resize(width: int) -> None:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    yield resize
+    page.emulate_media(media="screen")
+    set_theme(page, "light")
+
+
+def set_theme(page, mode: str) -> None:
+    page.evaluate("mode => Object.assign(document.documentElement.dataset, {theme: mode, mode})", mode)
+
+
+def test_no_error_and_nothing_from_the_network(page):
+    assert page.said == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_sticks_out(page, sized, width):
+    sized(width)
+    assert findings(page, WIDER) + findings(page, EQUATIONS) == []
+
+
+def test_nothing_is_cut_on_paper(page, sized):
+    page.emulate_media(media="print")
+    sized(PAPER)
+    assert findings(page, WIDER, paper=True) == []
+
+
+@pytest.mark.parametrize("check", [PICTURES, HEADINGS, IDS], ids=["pictures", "headings", "ids"])
+def test_structure(page, check):
+    assert findings(page, check) == []
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_contrast(page, sized, mode):
+    set_theme(page, mode)
+    sized(1300)
+    assert findings(page, CONTRAST) == []
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_axe(page, sized, width):
+    axe = pytest.importorskip("axe_playwright_python.base", reason="extra `browser`")
+    sized(width)
+    page.evaluate(axe.AXE_SCRIPT)
+    found = page.evaluate(f"() => axe.run({{exclude: ['mjx-container']}}, {OPTIONS})")["violations"]
+    assert [(rule["id"], len(rule["nodes"]), rule["nodes"][0]["html"][:200]) for rule in found] == []
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_a_keyboard_scrolls_what_scrolls(page, sized, width):
+    sized(width)
+    assert findings(page, SCROLLERS) == []
+
+
+def test_the_first_key_offers_to_skip_the_menu(page, sized):
+    sized(1300)
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#main-content"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")

@@ -1,0 +1,57 @@
+"""The box at the head of a chapter says what the results say."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibkit import results
+
+pytest.importorskip("sphinx")
+ROOT = Path(__file__).resolve().parents[1]
+PAPERS = ["neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls"]
+
+
+@pytest.fixture(scope="module")
+def brief():
+    """The extension, which imports its neighbours as the book's build does."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        spec = importlib.util.spec_from_file_location("brief", ROOT / "tools" / "brief.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    return module
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_verdicts_and_strengths_add_up_to_the_claims(brief, paper):
+    number = int((results.ledger()["paper"] == paper).sum())
+    lines = brief.outcome(paper)
+    assert lines[0].startswith(f"**{number} claims**")
+    for line in lines:
+        assert sum(map(int, re.findall(r"(\d+) ×", line))) == number, line
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_each_chapter_of_a_paper_begins_with_its_box(paper):
+    cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
+    first = cells[cells.index("# # ") : cells.index("# ## ")]
+    assert f"```{{brief}} {paper}" in first
+    for word in ("**Paper**", "**Claim**", "**Found**"):
+        assert word in first, word
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_box_links_to_the_paper(brief, paper):
+    cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
+    line = brief.links(cells[: cells.index("# ## ")])
+    assert line.startswith("**Read** [article](https://doi.org/10.") or "[preprint](https://arxiv.org/abs/" in line
+
+
+def test_a_box_that_cites_nothing_is_refused(brief):
+    with pytest.raises(ValueError, match=r"^Expected `text` to cite the paper, but got 'none'$"):
+        brief.links("none")
