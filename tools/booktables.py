@@ -3,7 +3,7 @@
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
-``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN; its content is the caption.
+``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
 ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
 cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
 """
