@@ -1,16 +1,21 @@
 """Every page of the built book as a browser shows it: at four widths, in light and dark, on paper, by keyboard."""
 
+import chromium as tool
 import pytest
-from page_checks import CONTRAST, EQUATIONS, HEADINGS, IDS, PICTURES, SCROLLERS, WIDER, findings, listed
+from page_checks import CONTRAST, EQUATIONS, HEADINGS, IDS, PICTURES, SCROLLERS, WIDER, findings
 
 pytestmark = pytest.mark.browser
 WIDTHS = (400, 768, 1300, 2560)
 PAPER = 718  # px: A4 less margins of 10 mm
-#: The slow ones are left to CONTRAST, which axe is the oracle of on the front page; formulas are MathJax's to describe.
-OPTIONS = "{rules: {'color-contrast': {enabled: false}}, resultTypes: ['violations']}"
+LOCAL = ("file:", "data:", "blob:")
+PAGES = [*tool.pages(), "genindex", "search"]
+#: Formulas are MathJax's to describe. Contrast takes axe minutes: elsewhere than on the front page CONTRAST
+#: stands for it.
+CONTEXT = "{exclude: ['mjx-container', 'pre']}"
+OFF = ("empty-table-header",)  # a table of numbers has an empty corner
 
 
-@pytest.fixture(scope="module", params=listed())
+@pytest.fixture(scope="module", params=PAGES)
 def page(request, chromium, site):
     """A page, opened once for all tests; what it logged and asked for is in ``page.said``."""
     opened = chromium.new_page(viewport={"width": 1300, "height": 900})
@@ -19,12 +24,9 @@ def page(request, chromium, site):
     opened.on("console", lambda m: opened.said.append(m.text) if m.type in ("error", "warning") else None)
     opened.on("request", lambda r: None if r.url.startswith(LOCAL) else opened.said.append(f"asked for {r.url}"))
     opened.goto((site / f"{request.param}.html").as_uri())
-    opened.evaluate("() => window.MathJax?.startup?.promise")
+    tool.ready(opened)
     yield opened
     opened.close()
-
-
-LOCAL = ("file:", "data:", "blob:")
 
 
 @pytest.fixture
@@ -73,11 +75,18 @@ def test_contrast(page, sized, mode):
 
 
 @pytest.mark.parametrize("width", [1300, 400])
-def test_axe(page, sized, width):
-    axe = pytest.importorskip("axe_playwright_python.base", reason="extra `browser`")
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_axe(page, sized, mode, width):
+    front = "book/index" in page.url
+    if mode == "dark" and not front:
+        pytest.skip("only contrast depends on the mode, and test_contrast looks at it")
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe is not installed: extra `browser`")
+    set_theme(page, mode)
     sized(width)
     page.evaluate(axe.AXE_SCRIPT)
-    found = page.evaluate(f"() => axe.run({{exclude: ['mjx-container']}}, {OPTIONS})")["violations"]
+    off = OFF if front else (*OFF, "color-contrast")
+    options = {"rules": {rule: {"enabled": False} for rule in off}, "resultTypes": ["violations"]}
+    found = page.evaluate(f"options => axe.run({CONTEXT}, options)", options)["violations"]
     assert [(rule["id"], len(rule["nodes"]), rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
