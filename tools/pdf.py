@@ -83,9 +83,9 @@ def main(out: Path) -> None:
             for sheet in parts[name].pages:
                 writer.add_page(sheet)
             if part and part not in marks:
-                marks[part] = writer.add_outline_item(part, starts[name], bold=True)
+                marks[part] = writer.add_outline_item(title=part, page_number=starts[name], bold=True)
             title = (parts[name].metadata.title or name).partition(" \u2014 ")[0]
-            writer.add_outline_item(title, starts[name], parent=marks.get(part))
+            writer.add_outline_item(title=title, page_number=starts[name], parent=marks.get(part))
             print(f"{name}: {len(parts[name].pages)} pages", flush=True)
         for sheet, number in zip(writer.pages, numbers(browser, len(writer.pages)).pages, strict=False):
             sheet.merge_page(number)

@@ -20,8 +20,7 @@
 
   const fit = (paper) => {
     const formulas = [...document.querySelectorAll(FORMULA)].filter((element) => element.checkVisibility());
-    const numbers = (element) => element.closest("div.math")?.querySelector(".eqno")?.offsetWidth + 10 || 0;
-    const room = (element) => (paper ? PAPER - 60 - numbers(element) : element.parentElement.clientWidth);
+    const room = (element) => Math.min(element.parentElement.clientWidth, paper ? PAPER - 60 : Infinity);
     shrink(formulas, room, paper ? 0 : LEAST);
     const tables = [...document.querySelectorAll("main table")].filter((element) => element.checkVisibility());
     if (paper) shrink(tables, () => PAPER - 30, 0);

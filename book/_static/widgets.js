@@ -85,9 +85,13 @@
     const total = (d) => entropy(d) + penalty(d);
     const [x, y] = axes(svg, [16, Math.ceil(Math.max(total(0), total(16)))], ["distance d to every other class", "loss"]);
     const curve = (of) => "M" + grid.map((d) => `${x(d).toFixed(2)},${y(of(d)).toFixed(2)}`).join("L");
+    make(svg, "path", { class: "total", d: curve(total) });
     make(svg, "path", { class: "part", d: curve(entropy) });
     make(svg, "path", { class: "part second", d: curve(penalty) });
-    make(svg, "path", { class: "total", d: curve(total) });
+    [["total", "loss"], ["part", "cross-entropy"], ["part second", "penalty"]].forEach(([css, name], i) => {
+      make(svg, "path", { class: css, d: `M250,${18 + 14 * i}h24` });
+      make(svg, "text", { x: 280, y: 22 + 14 * i }, name);
+    });
     make(svg, "path", { class: "ideal", d: `M${x(distance)},${y(0)}V${y(total(distance))}` });
     make(svg, "circle", { class: "point", cx: x(distance), cy: y(total(distance)), r: 4 });
     const decides = m >= inner ? "the margin decides" : "the weight decides";
