@@ -51,4 +51,5 @@ def test_what_the_theme_writes_is_mended(accessible):
         accessible.mended('mode = localStorage.getItem("mode") || "";')
         == 'mode = localStorage.getItem("mode") || "auto";'
     )
+    assert accessible.mended('<summary><span class="toctree-toggle">').startswith("<summary aria-label=")
     assert accessible.mended('<div class="citation" role="doc-biblioentry">') == '<div class="citation">'

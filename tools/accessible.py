@@ -19,6 +19,7 @@ MENDED = (
     (re.compile(r'<link rel="preload" as="font"[^>]*>\n?'), ""),  # a browser refuses it to a page from a folder
     (re.compile(r'(getItem\("mode"\) \|\| )""'), r'\1"auto"'),  # light or dark as the reader's system is
     (re.compile(r'(id="search-input".*)id="search-input"', re.S), r'\1id="search-again"'),  # of the page of results
+    (re.compile(r'<summary>(?=<span class="toctree-toggle")'), '<summary aria-label="The pages below">'),
     (re.compile(r' role="doc-biblioentry"'), ""),  # no longer a role
     (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
     (

@@ -15,7 +15,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, NameObject, NullObject, NumberObject
 
 PAPER = {"format": "A4", "print_background": True, "margin": dict.fromkeys(("left", "right", "top"), "10mm")}
-NUMBER = "<p style='break-after: page; font: 9pt sans-serif; margin: 0; padding-top: 279mm; text-align: center'>{}</p>"
+NUMBER = "<p style='break-before: page; font: 9pt sans-serif; margin: 0; padding-top: 285mm; text-align: center'>{}</p>"
 
 
 def printed(browser: object, name: str) -> PdfReader:
@@ -74,24 +74,30 @@ def link(writer: PdfWriter, parts: dict[str, PdfReader], starts: dict[str, int])
                 note[NameObject("/Dest")] = ArrayObject(where)
 
 
-def main(out: Path) -> None:
-    """Write the book."""
+def bound(browser: object, names: dict[str, str]) -> PdfWriter:
+    """Pages, each with the part of the book that it stands in, as one book."""
     writer, parts, starts, marks = PdfWriter(), {}, {}, {}
-    with launched() as browser:
-        for name, part in pages().items():
-            starts[name], parts[name] = len(writer.pages), printed(browser, name)
-            for sheet in parts[name].pages:
-                writer.add_page(sheet)
-            if part and part not in marks:
-                marks[part] = writer.add_outline_item(title=part, page_number=starts[name], bold=True)
-            title = (parts[name].metadata.title or name).partition(" \u2014 ")[0]
-            writer.add_outline_item(title=title, page_number=starts[name], parent=marks.get(part))
-            print(f"{name}: {len(parts[name].pages)} pages", flush=True)
-        for sheet, number in zip(writer.pages, numbers(browser, len(writer.pages)).pages, strict=False):
-            sheet.merge_page(number)
+    for name, part in names.items():
+        starts[name], parts[name] = len(writer.pages), printed(browser, name)
+        for sheet in parts[name].pages:
+            writer.add_page(sheet)
+        if part and part not in marks:
+            marks[part] = writer.add_outline_item(title=part, page_number=starts[name], bold=True)
+        title = (parts[name].metadata.title or name).partition(" \u2014 ")[0]
+        writer.add_outline_item(title=title, page_number=starts[name], parent=marks.get(part))
+        print(f"{name}: {len(parts[name].pages)} pages", flush=True)
+    for sheet, number in zip(writer.pages, numbers(browser, len(writer.pages)).pages, strict=True):
+        sheet.merge_page(number)
     link(writer, parts, starts)
     writer.add_metadata({"/Title": "Calibration, reproduced", "/Author": "The calibkit authors"})
     writer.compress_identical_objects()
+    return writer
+
+
+def main(out: Path) -> None:
+    """Write the book."""
+    with launched() as browser:
+        writer = bound(browser, pages())
     out.parent.mkdir(parents=True, exist_ok=True)
     writer.write(out)
     print(f"{out}: {len(writer.pages)} pages, {out.stat().st_size / 1e6:.1f} MB")
