@@ -6,7 +6,7 @@ const name = e => e.tagName.toLowerCase() + (e.id && '#' + e.id) + [...e.classLi
   + ' "' + (e.textContent || '').trim().slice(0, 40) + '"';
 const style = e => getComputedStyle(e);
 const seen = e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1
-  && !e.closest('mjx-assistive-mml, .sr-only, .visually-hidden');
+  && !e.closest('mjx-assistive-mml, .sr-only, .visually-hidden, details:not([open]) > :not(summary)');
 const parents = e => { const found = []; while (e = e.parentElement) found.push(e); return found; };
 const scrolls = e => /auto|scroll/.test(style(e).overflowX);
 const cuts = e => /hidden|clip/.test(style(e).overflowX) && style(e).display !== 'inline' && e.tagName !== 'svg';

@@ -52,4 +52,5 @@ def test_what_the_theme_writes_is_mended(accessible):
         == 'mode = localStorage.getItem("mode") || "auto";'
     )
     assert accessible.mended('<summary><span class="toctree-toggle">').startswith("<summary aria-label=")
+    assert 'role="group"' in accessible.mended('<div class="scroll" tabindex="0" role="region" aria-label="table">')
     assert accessible.mended('<div class="citation" role="doc-biblioentry">') == '<div class="citation">'

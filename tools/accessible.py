@@ -20,6 +20,8 @@ MENDED = (
     (re.compile(r'(getItem\("mode"\) \|\| )""'), r'\1"auto"'),  # light or dark as the reader's system is
     (re.compile(r'(id="search-input".*)id="search-input"', re.S), r'\1id="search-again"'),  # of the page of results
     (re.compile(r'<summary>(?=<span class="toctree-toggle")'), '<summary aria-label="The pages below">'),
+    # A group has a name as a region has, and a page may have many.
+    (re.compile(r'(<div class="scroll" tabindex="0" )role="region"'), r'\1role="group"'),
     (re.compile(r' role="doc-biblioentry"'), ""),  # no longer a role
     (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
     (
