@@ -37,7 +37,9 @@
 # half would be refuted by a loss that is better calibrated than ACLS by more than chance.
 
 # %% tags=["parameters"]
-logits = "cifar10/resnet20-cross_entropy-s0"  # a name of the zoo, or a path to a Logits file
+logits = (
+    "cifar10/resnet20-cross_entropy-s0"  # a name of the zoo, or a path to a Logits file
+)
 comparison = "cifar10/resnet20"  # data set and network that all losses are compared on
 seed = 0  # of the compared networks and of the resamples
 margin = 6.0  # of ACLS and MbLS; the paper takes 6 for CIFAR-10 and 10 elsewhere
@@ -82,7 +84,16 @@ from IPython.display import display
 from torch import nn
 
 from calibkit import accuracy, plots, results
-from calibkit.losses import ACLS, CPC, CRL, FLSD, LOSSES, CrossEntropy, LabelSmoothing, MbLS
+from calibkit.losses import (
+    ACLS,
+    CPC,
+    CRL,
+    FLSD,
+    LOSSES,
+    CrossEntropy,
+    LabelSmoothing,
+    MbLS,
+)
 from calibkit.metrics.comparison import Estimate
 from calibkit.notebook import claims, pictures, tables
 from calibkit.notebook.free_sample import follow
@@ -281,21 +292,29 @@ plt.show()
 # %%
 generator = torch.Generator().manual_seed(0)
 rows = (2 * torch.randn(64, 6, generator=generator)).sort(1, descending=True).values
-rows[:, 0] = rows[:, 1] + 2 + torch.rand(64, generator=generator)  # class 0 is the predicted one
+rows[:, 0] = (
+    rows[:, 1] + 2 + torch.rand(64, generator=generator)
+)  # class 0 is the predicted one
 right = torch.zeros(64).long()
 p = rows.softmax(1)
 top, rest = p[:, :1], p[:, 1:]
 d = rows[:, :1] - rows
 beyond = (d >= 4).double()
-ratio = rest[:, None, :] / (rest[:, None, :] + rest[:, :, None])  # (N, k, j): p_j / (p_j + p_k)
+ratio = rest[:, None, :] / (
+    rest[:, None, :] + rest[:, :, None]
+)  # (N, k, j): p_j / (p_j + p_k)
 nothing = torch.zeros(64, 1)
 unit = {"margin": 4.0, "weight_pos": 1.0, "weight_neg": 5.0}
 
 computed = {  # gradient of the regulariser, by automatic differentiation
     "LS": regulariser(LabelSmoothing(alpha=0.3), rows, right),
     "FLSD": regulariser(FLSD(), rows, right),
-    "CPC, 1v1": regulariser(CPC(weight_1v1=1.0, weight_be=0.0, variant="paper"), rows, right),
-    "CPC, BE": regulariser(CPC(weight_1v1=0.0, weight_be=1.0, variant="paper"), rows, right),
+    "CPC, 1v1": regulariser(
+        CPC(weight_1v1=1.0, weight_be=0.0, variant="paper"), rows, right
+    ),
+    "CPC, BE": regulariser(
+        CPC(weight_1v1=0.0, weight_be=1.0, variant="paper"), rows, right
+    ),
     "MDCA": among_all_labels(rows),
     "MbLS": regulariser(MbLS(margin=4.0, weight=1.0, variant="paper"), rows, right),
     "CRL": beside_a_better_history(rows),
@@ -307,7 +326,12 @@ TABLE_2 = [  # method, class, printed term, its values with all weights 1
     ("LS", "others", "eps / K", 0.3 / 6 + 0 * rest),
     ("FLSD", "top", "constant", nothing + 1),
     ("FLSD", "others", "constant", 1 + 0 * rest),
-    ("CPC, 1v1", "top", "- sum p_k / (p_k + p_y)", -(rest / (top + rest)).sum(1, keepdim=True)),
+    (
+        "CPC, 1v1",
+        "top",
+        "- sum p_k / (p_k + p_y)",
+        -(rest / (top + rest)).sum(1, keepdim=True),
+    ),
     ("CPC, 1v1", "others", "+ p_j / (p_y + p_j)", rest / (top + rest)),
     ("CPC, BE", "top", "0", nothing),
     ("CPC, BE", "others", "sum (p_k - p_j) / (p_k + p_j)", (1 - 2 * ratio).sum(1)),
@@ -329,9 +353,19 @@ lines = []
 for method, where, term, printed in TABLE_2:
     slope = computed[method][:, :1] if where == "top" else -computed[method][:, 1:]
     difference, verdict = agreement(printed, slope)
-    values = {"printed": printed[0, -1], "autograd": slope[0, -1], "largest difference": difference}
+    values = {
+        "printed": printed[0, -1],
+        "autograd": slope[0, -1],
+        "largest difference": difference,
+    }
     numbers = {head: f"{float(value) + 0:.4f}" for head, value in values.items()}
-    line = {"method": method, "class": where, "term": term, **numbers, "verdict": verdict}
+    line = {
+        "method": method,
+        "class": where,
+        "term": term,
+        **numbers,
+        "verdict": verdict,
+    }
     lines.append(line)
 checked = pd.DataFrame(lines)
 
@@ -350,7 +384,9 @@ checked.set_index("method")
 print("sum over the classes of the regulariser's gradient, largest of 64 samples")
 sums = {method: float(slope.sum(1).abs().max()) for method, slope in computed.items()}
 for method, largest in sums.items():
-    print(f"{method:11} {largest:8.4f}   {'zero, as it must be' if largest < 1e-9 else 'NOT ZERO'}")
+    print(
+        f"{method:11} {largest:8.4f}   {'zero, as it must be' if largest < 1e-9 else 'NOT ZERO'}"
+    )
 
 # %% [markdown]
 # The paper's verdict on MbLS, that it "does not penalize" the label of the predicted class, falls with its zero. MbLS
@@ -371,7 +407,9 @@ kinds = {
 }
 mean_f = {}
 for name, loss in kinds.items():
-    ok, miss = (regulariser(loss, rows, labels).mean(0) for labels in (right, right + 1))
+    ok, miss = (
+        regulariser(loss, rows, labels).mean(0) for labels in (right, right + 1)
+    )
     mean_f[name] = [ok[0], miss[0], 0 - miss[1]]
 columns = ["predicted, right", "predicted, wrong", "true class, when wrong"]
 pd.DataFrame.from_dict(mean_f, orient="index", columns=columns).map("{:+.4f}".format)
@@ -389,7 +427,9 @@ pd.DataFrame.from_dict(mean_f, orient="index", columns=columns).map("{:+.4f}".fo
 # %% mystnb={"figure": {"caption": "Is a sample smoothed more the further it is out? Left: smoothing of the predicted class as its logit moves away from nine equal others. Right: smoothing of one other class as its logit falls, the rest 4 below the top. Each curve over its largest absolute value. Dotted: the margin. The paper's Figure 1 (e).", "name": "fig-acls-functions"}, "image": {"alt": "Two panels of seven curves against the distance. LS is flat; FLSD, CPC, MDCA and CRL fade beyond a distance of six; MbLS jumps from zero to one at the margin, and ACLS rises from there in a straight line."}}
 gaps, first = torch.linspace(0.05, 14, 200), torch.zeros(200).long()
 climbing = F.pad(gaps[:, None], (0, 9))
-falling = torch.cat([torch.zeros(200, 1), -gaps[:, None], torch.full((200, 8), -4.0)], 1)
+falling = torch.cat(
+    [torch.zeros(200, 1), -gaps[:, None], torch.full((200, 8), -4.0)], 1
+)
 shapes = {
     "LS": lambda z: regulariser(LabelSmoothing(), z, first),
     "FLSD": lambda z: regulariser(FLSD(), z, first),
@@ -402,7 +442,9 @@ shapes = {
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
 for name, shape in shapes.items():
     look = plots.look_of(name.split(",")[0]) | {"marker": ""}
-    for ax, values in zip(axes, (shape(climbing)[:, 0], -shape(falling)[:, 1]), strict=True):
+    for ax, values in zip(
+        axes, (shape(climbing)[:, 0], -shape(falling)[:, 1]), strict=True
+    ):
         ax.plot(gaps, values / values.abs().max(), label=name, **look)
 for ax in axes:
     ax.axvline(margin, color=plots.BLACK, linewidth=0.8, linestyle=":")
@@ -469,7 +511,10 @@ class Equation13(nn.Module):
         low, high = z.aminmax(dim=1, keepdim=True)
         height, depth = (torch.relu(high - x - self.margin) for x in (low, z))
         others = self.weight_neg * (depth**2).sum(1) / (z.shape[1] - 1)
-        return F.cross_entropy(z, y) + (self.weight_pos * height[:, 0] ** 2 + others).mean()
+        return (
+            F.cross_entropy(z, y)
+            + (self.weight_pos * height[:, 0] ** 2 + others).mean()
+        )
 
 
 def jacobian(loss, z, i, j, step=1e-5):
@@ -487,9 +532,13 @@ forms = {
     "ACLS, code": ACLS(margin=6.0, variant="code"),
 }
 by_hand = torch.tensor([[0.1 * 8, 0, -0.01 * 3 / 4, -0.01 * 5 / 4, -0.01 * 8 / 4]])
-example = {"eq. (12)": by_hand} | {name: regulariser(loss, z, y) for name, loss in forms.items()}
+example = {"eq. (12)": by_hand} | {
+    name: regulariser(loss, z, y) for name, loss in forms.items()
+}
 columns = [f"z = {value:g}" for value in z[0]]
-fields = pd.DataFrame({name: slope[0].numpy() for name, slope in example.items()}, index=columns).T
+fields = pd.DataFrame(
+    {name: slope[0].numpy() for name, slope in example.items()}, index=columns
+).T
 fields["sum"] = fields.sum(axis=1)
 print("gradient of the regulariser, and two entries of its Jacobian; "
       "m = 6, weights 0.1 and 0.01 / (K - 1)")  # fmt: skip
@@ -524,7 +573,9 @@ print(f"penalty on 2,000 test images of the network above, m = {margin:g}")
 shifted = {}
 for variant in ("paper", "code"):
     penalty = ACLS(margin=margin, variant=variant).penalty
-    shifted[variant] = {f"{by:+g}": float(penalty(sample + by, labels)) for by in (-5.0, 0.0, 5.0)}
+    shifted[variant] = {
+        f"{by:+g}": float(penalty(sample + by, labels)) for by in (-5.0, 0.0, 5.0)
+    }
 pd.DataFrame(shifted).T.map("{:.3f}".format)
 
 # %% [markdown]
@@ -536,7 +587,10 @@ pd.DataFrame(shifted).T.map("{:.3f}".format)
 ways = {
     "MbLS": (MbLS(margin=margin), "-"),
     "ACLS, eq. (12), mean": (ACLS(margin=margin, variant="paper"), "-"),
-    "ACLS, eq. (12), sum": (ACLS(margin=margin, variant="paper", weight_neg=0.01 * 9), "--"),
+    "ACLS, eq. (12), sum": (
+        ACLS(margin=margin, variant="paper", weight_neg=0.01 * 9),
+        "--",
+    ),
     "ACLS, eq. (13) literal": (Equation13(margin), ":"),
     "ACLS, code": (ACLS(margin=margin, variant="code"), "-."),
 }
@@ -547,7 +601,9 @@ fig, axes = plt.subplots(1, 2, figsize=(7, 2.7))
 for name, path in paths.items():
     color = plots.color_of(name.split(",")[0])
     for ax, values in zip(axes, path.T, strict=True):
-        ax.plot(np.arange(1, len(path) + 1), values, ways[name][1], color=color, label=name)
+        ax.plot(
+            np.arange(1, len(path) + 1), values, ways[name][1], color=color, label=name
+        )
 axes[0].axhline(margin, color=plots.BLACK, linewidth=0.8, linestyle=":")
 axes[0].set(xlabel="step", ylabel="logit distance", xscale="log")
 axes[1].set(xlabel="step", ylabel="mean of the logits")
@@ -561,7 +617,12 @@ for name, path in paths.items():
     distance, mean = path[-1]
     change = round(2 * (mean - path[-501, 1]), 2) + 0
     confidence = 100 / (1 + 9 * np.exp(-distance))
-    ends[name] = [f"{distance:.2f}", f"{confidence:.2f}", f"{mean:.2f}", f"{change:+.2f}"]
+    ends[name] = [
+        f"{distance:.2f}",
+        f"{confidence:.2f}",
+        f"{mean:.2f}",
+        f"{change:+.2f}",
+    ]
 columns = ["distance", "confidence (%)", "mean logit", "its change in 1,000 steps"]
 pd.DataFrame.from_dict(ends, orient="index", columns=columns)
 
@@ -575,7 +636,9 @@ pd.DataFrame.from_dict(ends, orient="index", columns=columns)
 print("confidence in percent where all other logits are m below the top")
 classes = (10, 100, 200, 1000)
 rest_at = {m: [100 / (1 + (k - 1) * np.exp(-m)) for k in classes] for m in (6, 10)}
-shown = {f"m = {m}": [f"{value:.2f}" for value in values] for m, values in rest_at.items()}
+shown = {
+    f"m = {m}": [f"{value:.2f}" for value in values] for m, values in rest_at.items()
+}
 pd.DataFrame.from_dict(shown, orient="index", columns=[f"K = {k}" for k in classes])
 
 # %% [markdown]
@@ -606,7 +669,9 @@ how = {"epochs": toy_epochs, "seed": seed}
 digits = {name: train_on_digits(loss, **how) for name, loss in trainings.items()}
 for reading, w in (("mean", 0.01), ("sum", 0.01 * 9)):
     loss = ACLS(weight_neg=w, **in_paper)
-    digits[f"ACLS, eq. (12), {reading}, clipped"] = train_on_digits(loss, clip_norm=2.0, **how)
+    digits[f"ACLS, eq. (12), {reading}, clipped"] = train_on_digits(
+        loss, clip_norm=2.0, **how
+    )
 
 # %%
 print(f"digits, {toy_epochs} epochs: accuracy, mean confidence and ECE in percent;")
@@ -660,11 +725,16 @@ print("not run here:", ", ".join(missing) or "none")
 # The ranking needs the history of the training. {numref}`fig-acls-inactive` takes it from the trainings on digits.
 
 # %% mystnb={"figure": {"caption": "In how many samples is the regulariser silent? Left: share of samples without a gradient of it, by epoch of training on digits. Right: histogram of its value per test image of CIFAR-10, for the network trained with ACLS, clipped to [0, 0.1] as in the paper's Figure 3, by the code's variant.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
-silent = {name: np.reshape(values, (toy_epochs, -1)).mean(1) for name, values in inactive.items()}
+silent = {
+    name: np.reshape(values, (toy_epochs, -1)).mean(1)
+    for name, values in inactive.items()
+}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
 epochs = np.arange(1, toy_epochs + 1)
 for (name, values), line in zip(silent.items(), ("o:", "s--", "o-"), strict=True):
-    axes[0].plot(epochs, 100 * values, line, color=plots.color_of(name.split()[0]), label=name)
+    axes[0].plot(
+        epochs, 100 * values, line, color=plots.color_of(name.split()[0]), label=name
+    )
 axes[0].set(xlabel="epoch", ylabel="silent samples (%)", ylim=(-3, 103), xticks=epochs)
 axes[0].legend()
 watched = networks.get("acls", data)
@@ -675,7 +745,9 @@ watched = (
 zeros = {}
 for m, color in ((margin, plots.color_of("ACLS")), (10.0, plots.GREY)):
     one = ACLS(margin=m)
-    values = [float(one.penalty(z[None], y[None])) for z, y in zip(*watched, strict=False)]
+    values = [
+        float(one.penalty(z[None], y[None])) for z, y in zip(*watched, strict=False)
+    ]
     zeros[m] = np.mean(np.array(values) == 0)
     bins = {"bins": 20, "range": (0, 0.1), "histtype": "step"}
     axes[1].hist(np.clip(values, 0, 0.1), color=color, label=f"m = {m:g}", **bins)
@@ -703,10 +775,15 @@ print("network trained with ACLS, test images with a value of exactly zero:", sh
 # %% tags=["nbval-check-output"]
 others = ("cifar10/resnet20-cross_entropy-s0", "cifar100/resnet20-cross_entropy-s0")
 threes = {}
-for name, network in {logits: data, **{name: notebook.logits_of(name) for name in others}}.items():
+for name, network in {
+    logits: data,
+    **{name: notebook.logits_of(name) for name in others},
+}.items():
     probs = torch.from_numpy(network.test_logits).double().softmax(1)
     true = probs.gather(1, torch.from_numpy(network.test_labels)[:, None])[:, 0]
-    shares = [float((values >= 0.2).double().mean()) for values in (true, probs.amax(1))]
+    shares = [
+        float((values >= 0.2).double().mean()) for values in (true, probs.amax(1))
+    ]
     threes[name] = [f"{100 * share:.1f} %" for share in shares]
 print("share of test images with gamma = 3")
 columns = ["by the true class", "by the predicted class"]
@@ -764,7 +841,9 @@ raw = {loss: fits[loss](network.test_logits) for loss, network in networks.items
 # %% tags=["nbval-check-output"]
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "AECE": ("", "adaptive_ece")}
 before = tables.estimates(measured, networks, heads)
-before.insert(0, "epochs", [network.meta.get("epochs", "?") for network in networks.values()])
+before.insert(
+    0, "epochs", [network.meta.get("epochs", "?") for network in networks.values()]
+)
 heads = {"ECE": (" + TS", "ece"), "AECE": (" + TS", "adaptive_ece")}
 after = tables.estimates(measured, networks, heads)
 after.insert(0, "T", [f"{fits[f'{loss} + TS'].temperature:.2f}" for loss in networks])
@@ -789,7 +868,9 @@ CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is 
 }
 versus = {
     text: [
-        claims.compared(other, measured, f"acls{stage}", f"{other}{stage}", judge, metric)
+        claims.compared(
+            other, measured, f"acls{stage}", f"{other}{stage}", judge, metric
+        )
         for other in networks
         if other != "acls"
     ]
@@ -805,7 +886,9 @@ if "acls" in networks:
     for text, column in versus.items():
         print(f"{text}: {claims.tally(claim.verdict for claim in column)}")
 else:
-    print("the network trained with ACLS is not among the stored ones: nothing to compare")
+    print(
+        "the network trained with ACLS is not among the stored ones: nothing to compare"
+    )
 
 # %% [markdown]
 # These intervals hold the chance of the test images. That of the training stands beside it here, from the losses that were
@@ -820,10 +903,17 @@ tables.loss_differences("cifar10/resnet20", "acls")
 
 # %% mystnb={"figure": {"caption": "Where is the error? Reliability diagrams before temperature scaling. A vermilion line inside a grey bar is what a calibrated network would show. The paper's Figure 2 has the last six on Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
 FIGURE_2 = ("cross_entropy", "label_smoothing", "mdca", "cpc", "mbls", "crl", "acls")
-drawn = {loss: (raw[loss], networks[loss].test_labels) for loss in FIGURE_2 if loss in networks}
+drawn = {
+    loss: (raw[loss], networks[loss].test_labels)
+    for loss in FIGURE_2
+    if loss in networks
+}
 pictures.reliability_row(drawn, n_bins=n_bins)
 plt.show()
-print("not run here:", ", ".join(loss for loss in FIGURE_2 if loss not in networks) or "none")
+print(
+    "not run here:",
+    ", ".join(loss for loss in FIGURE_2 if loss not in networks) or "none",
+)
 
 # %% [markdown]
 # ### Do the networks predict alike?
@@ -889,14 +979,20 @@ grid = {}
 for pair in [(pos, neg) for pos in toy_weights_pos for neg in toy_weights_neg]:
     loss = ACLS(margin=margin, weight_pos=pair[0], weight_neg=pair[1])
     grid[pair] = digits[same[pair]] if pair in same else train_on_digits(loss, **how)
-print(f"digits, {toy_epochs} epochs; columns as above; the paper's are on Tiny-ImageNet")
-by_margin = tables.logit_summary({f"m = {m:g}": out for m, out in sweep.items()}, n_bins=n_bins)
+print(
+    f"digits, {toy_epochs} epochs; columns as above; the paper's are on Tiny-ImageNet"
+)
+by_margin = tables.logit_summary(
+    {f"m = {m:g}": out for m, out in sweep.items()}, n_bins=n_bins
+)
 by_weights = {f"{pos:g}, {neg:g}": out for (pos, neg), out in grid.items()}
 by_weights = tables.logit_summary(by_weights, n_bins=n_bins)
 display(by_margin.rename_axis("Figure A"), by_weights.rename_axis("Table A"))
 
 # %% mystnb={"figure": {"caption": "How does the margin set the confidence? Mean confidence and accuracy on 497 digits after training with ACLS, by margin. In the place of the paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Confidence rises with the margin towards the accuracy, which hardly changes."}}
-trained = {m: (out[0].softmax(1), out[1]) for m, out in sweep.items() if out is not None}
+trained = {
+    m: (out[0].softmax(1), out[1]) for m, out in sweep.items() if out is not None
+}
 tops = [100 * float(probs.amax(1).mean()) for probs, _ in trained.values()]
 hit = [100 * accuracy(probs, y) for probs, y in trained.values()]
 fig, ax = plt.subplots(figsize=(5.5, 2.8))
@@ -931,7 +1027,9 @@ def paper_table(number, wide="metric"):
     """A table of the paper, and how many of its numbers have which verdict."""
     compared = results.compare("acls", number)
     print(f"Table {number}, {len(compared)} numbers: {tables.verdict_counts(compared)}")
-    n_bins = compared["n_bins"].replace("", "15")  # accuracy has none, and stands with the rest
+    n_bins = compared["n_bins"].replace(
+        "", "15"
+    )  # accuracy has none, and stands with the rest
     return results.table(compared.assign(n_bins=n_bins), wide=wide)
 
 
@@ -967,7 +1065,9 @@ paper = results.load("paper")
 printed = tables.select(paper, paper="acls", table="3", source="printed")
 scores = printed[printed["metric"] != "accuracy"]
 leads = {}
-for (name, network, metric), part in scores.groupby(["dataset", "model", "metric"], sort=False):
+for (name, network, metric), part in scores.groupby(
+    ["dataset", "model", "metric"], sort=False
+):
     own = tables.select(part, loss="acls", method="identity")["value"].iloc[0]
     best = part[part["loss"] != "acls"].sort_values("value", kind="stable").iloc[0]
     of = best["loss"] + (" + TS" if best["method"] != "identity" else "")
@@ -976,7 +1076,8 @@ for (name, network, metric), part in scores.groupby(["dataset", "model", "metric
 columns = ["ACLS", "best other", "of", "difference"]
 display(pd.DataFrame.from_dict(leads, orient="index", columns=columns))
 halves = [
-    (estimate.high - estimate.low) / 2 for estimate in (measured.of(loss) for loss in networks)
+    (estimate.high - estimate.low) / 2
+    for estimate in (measured.of(loss) for loss in networks)
 ]
 low, high = 100 * min(halves), 100 * max(halves)
 print(f"half-width of an ECE in our comparison: {low:.2f} to {high:.2f} points")
@@ -984,13 +1085,21 @@ print(f"half-width of an ECE in our comparison: {low:.2f} to {high:.2f} points")
 # %% tags=["nbval-check-output"]
 cell = ["dataset", "model", "loss", "method", "metric", "n_bins"]
 theirs = tables.select(paper, paper="mbls", source="printed")
-theirs = theirs[theirs["table"].isin(["1", "2"])].drop_duplicates(cell).set_index(cell)["value"]
+theirs = (
+    theirs[theirs["table"].isin(["1", "2"])]
+    .drop_duplicates(cell)
+    .set_index(cell)["value"]
+)
 here = printed.set_index(cell)["value"]
 common = here.index.intersection(theirs.index)
 unlike = [key for key in common if abs(here[key] - theirs[key]) > 1e-9]
-print(f"numbers that the MbLS paper prints too: {len(common)}, of them different: {len(unlike)}")
+print(
+    f"numbers that the MbLS paper prints too: {len(common)}, of them different: {len(unlike)}"
+)
 for key in unlike:
-    print(f"  {' '.join(key[:3])} {key[4]}: {here[key]:.2f} here, {theirs[key]:.2f} there")
+    print(
+        f"  {' '.join(key[:3])} {key[4]}: {here[key]:.2f} here, {theirs[key]:.2f} there"
+    )
 
 # %% [markdown]
 # On CIFAR-10 the lead over MbLS is smaller than the chance of the test set, and one cell is a tie. The larger leads, of 0.5
@@ -1049,8 +1158,15 @@ def acls_beside(cell, *others):
     )
     others = [loss for loss in stored if loss != "acls"]
     less = notebook.differences(among, [("acls", loss) for loss in others]).values()
-    acls_less = pd.Series([f"{value:+.2f}" for value in less], others, name="ACLS less this loss")
-    return shown.join(less_ce).join(acls_less).reindex(losses, fill_value=claims.NOT_RUN).fillna("")
+    acls_less = pd.Series(
+        [f"{value:+.2f}" for value in less], others, name="ACLS less this loss"
+    )
+    return (
+        shown.join(less_ce)
+        .join(acls_less)
+        .reindex(losses, fill_value=claims.NOT_RUN)
+        .fillna("")
+    )
 
 
 acls_beside("camvid/deeplabv3_resnet34", "ecp", "label_smoothing", "focal", "mbls")
@@ -1073,7 +1189,9 @@ paper_table("5")
 
 # %% tags=["nbval-check-output"]
 both_parts = ("acls part=adaptive", "acls part=conditional")
-acls_beside("tiny_imagenet_20/resnet20", "label_smoothing", "focal", "mbls", *both_parts)
+acls_beside(
+    "tiny_imagenet_20/resnet20", "label_smoothing", "focal", "mbls", *both_parts
+)
 
 # %% [markdown]
 # ```bash
@@ -1190,7 +1308,9 @@ tables.logit_summary(variants, n_bins=n_bins)
 # ## Summary
 
 # %%
-wrong = checked[checked["verdict"].str.startswith("WRONG") & (checked["method"] != "ACLS, code")]
+wrong = checked[
+    checked["verdict"].str.startswith("WRONG") & (checked["method"] != "ACLS, code")
+]
 wrong = wrong[~wrong["term"].str.startswith("(8)")]
 slips = wrong["method"] + " (" + wrong["class"] + ")"
 print("1. entries of Table 2 that are not the gradient:\n   " + "; ".join(slips))
@@ -1204,7 +1324,9 @@ for name in ("ACLS, eq. (12), mean", "ACLS"):
 print("   equation (12) trains the digits, without clipping: "
       f"{learns['ACLS, eq. (12), mean']}; the code does: {learns['ACLS']}")  # fmt: skip
 if "acls" in networks:
-    print(f"3. ACLS against {len(networks) - 1} other losses, number of cases in which the claim")
+    print(
+        f"3. ACLS against {len(networks) - 1} other losses, number of cases in which the claim"
+    )
     for text, column in versus.items():
         print(f"   {text}: {claims.tally(claim.verdict for claim in column)}")
     for other in ("mbls", "cross_entropy"):

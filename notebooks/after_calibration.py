@@ -83,10 +83,15 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 
 # %% tags=["nbval-check-output"]
 label_probs = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
-held_out, labels = np.stack([label_probs, 1 - label_probs], axis=1), np.zeros(9, dtype=int)
+held_out, labels = (
+    np.stack([label_probs, 1 - label_probs], axis=1),
+    np.zeros(9, dtype=int),
+)
 for miss in (0.3, 0.1, 0.05):
     threshold = ConformalSets(miss).fit(held_out, labels).threshold
-    which = f"classes of p >= {1 - threshold:.1f}" if threshold < np.inf else "all classes"
+    which = (
+        f"classes of p >= {1 - threshold:.1f}" if threshold < np.inf else "all classes"
+    )
     print(f"alpha = {miss}: threshold {threshold:.1f}, the set holds {which}")
 
 # %% [markdown]
@@ -109,7 +114,10 @@ for miss in (0.3, 0.1, 0.05):
 
 # %% tags=["nbval-check-output"]
 fits = {
-    name: {"before": Identity().fit(*data.val), "after": TemperatureScaling().fit(*data.val)}
+    name: {
+        "before": Identity().fit(*data.val),
+        "after": TemperatureScaling().fit(*data.val),
+    }
     for name, data in stored.items()
 }
 probs = {
@@ -132,12 +140,21 @@ for name, data in stored.items():
     for when, p in probs[name].items():
         for score in SCORES:
             for split, (fit, new) in enumerate(halves(len(y))):
-                conformal = ConformalSets(alpha, score=score, seed=seed).fit(p[fit], y[fit])
+                conformal = ConformalSets(alpha, score=score, seed=seed).fit(
+                    p[fit], y[fit]
+                )
                 sets = conformal(p[new])
                 row = {"network": name, "score": score, "T": when, "split": split}
-                row |= {"threshold": conformal.threshold, "coverage": 100 * coverage(sets, y[new])}
-                by_class = [100 * sets[y[new] == k, k].mean() for k in range(data.n_classes)]
-                rows.append(row | {"size": set_size(sets), "by class": np.array(by_class)})
+                row |= {
+                    "threshold": conformal.threshold,
+                    "coverage": 100 * coverage(sets, y[new]),
+                }
+                by_class = [
+                    100 * sets[y[new] == k, k].mean() for k in range(data.n_classes)
+                ]
+                rows.append(
+                    row | {"size": set_size(sets), "by class": np.array(by_class)}
+                )
 runs = pd.DataFrame(rows)
 names = ["network", "score", "T"]
 for name, both in fits.items():
@@ -145,9 +162,17 @@ for name, both in fits.items():
     print(
         f"{name}: T = {both['after'].temperature:.2f}, ECE {errors[0]:.1f} % -> {errors[1]:.1f} %"
     )
-print(f"\nmeans over {n_splits} halves, coverage in percent; {100 * (1 - alpha):g} % was asked for")
-means = runs.groupby(names, sort=False)[["coverage", "size", "threshold"]].mean().unstack("T")
-show(means.swaplevel(axis=1).sort_index(axis=1, ascending=False, sort_remaining=False), 3)
+print(
+    f"\nmeans over {n_splits} halves, coverage in percent; {100 * (1 - alpha):g} % was asked for"
+)
+means = (
+    runs.groupby(names, sort=False)[["coverage", "size", "threshold"]]
+    .mean()
+    .unstack("T")
+)
+show(
+    means.swaplevel(axis=1).sort_index(axis=1, ascending=False, sort_remaining=False), 3
+)
 
 # %% [markdown]
 # **The coverage is the same before and after.** It has to be: the promise never looked at the probabilities. What a
@@ -155,10 +180,16 @@ show(means.swaplevel(axis=1).sort_index(axis=1, ascending=False, sort_remaining=
 
 # %% tags=["nbval-check-output"]
 sizes = runs.pivot(index=["network", "score", "split"], columns="T", values="size")
-growth = (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split").loc[list(stored)]
+growth = (
+    (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split").loc[list(stored)]
+)
 growth = growth.reindex(list(SCORES), level="score")
 print("size of the sets after temperature scaling against before, in percent")
-summary = {"mean": growth.mean(axis=1), "least": growth.min(axis=1), "most": growth.max(axis=1)}
+summary = {
+    "mean": growth.mean(axis=1),
+    "least": growth.min(axis=1),
+    "most": growth.max(axis=1),
+}
 show(pd.DataFrame(summary), 1)
 
 # %% [markdown]
@@ -181,17 +212,21 @@ show(pd.DataFrame(summary), 1)
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
 # at the top label alone.
 
-# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration below the diagonal, those after on it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
+# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
 for name, data in stored.items():
     for when, line in (("before", "--"), ("after", "-")):
         u = np.random.default_rng([seed, 1]).random((len(data.test_labels), 1))
-        scores = SCORES["randomized_aps"](torch.from_numpy(probs[name][when]), torch.from_numpy(u))
+        scores = SCORES["randomized_aps"](
+            torch.from_numpy(probs[name][when]), torch.from_numpy(u)
+        )
         of_label = scores.numpy()[np.arange(len(u)), data.test_labels]
         label = f"{name}, {when}"
-        axes[0].plot(levels, np.quantile(of_label, levels), line, color=colors[name], label=label)
+        axes[0].plot(
+            levels, np.quantile(of_label, levels), line, color=colors[name], label=label
+        )
     best = fits[name]["after"].temperature
     temperatures = best * np.geomspace(0.4, 2, 9)
     fit, new = next(halves(len(data.test_labels)))
@@ -203,7 +238,9 @@ for name, data in stored.items():
             found.append(set_size(conformal.fit(p[fit], data.test_labels[fit])(p[new])))
         relative = np.array(found[1:]) / found[0]
         label = f"{name}, {score}"
-        axes[1].plot(temperatures / best, relative, marker, color=colors[name], label=label)
+        axes[1].plot(
+            temperatures / best, relative, marker, color=colors[name], label=label
+        )
 axes[0].plot([0, 1], [0, 1], ":", color=plots.BLACK)
 axes[0].set(xlabel=r"asked for, $1 - \alpha$", ylabel=r"threshold $\hat q$")
 axes[1].axvline(1, color=plots.BLACK, linestyle=":")
@@ -219,12 +256,16 @@ found = {}
 for name, data in stored.items():
     for when, p in probs[name].items():
         own = ConformalSets(alpha, score="randomized_aps", seed=seed)
-        own.fit(p, data.test_labels)  # starts the generator; the quantile is then replaced
+        own.fit(
+            p, data.test_labels
+        )  # starts the generator; the quantile is then replaced
         own.threshold = 1 - alpha
         sets = own(p)
         found[name, when] = {"coverage": 100 * coverage(sets, data.test_labels)}
         found[name, when]["size"] = set_size(sets)
-print(f"sets of {100 * (1 - alpha):g} % of the classifier's own mass, without a held-out half")
+print(
+    f"sets of {100 * (1 - alpha):g} % of the classifier's own mass, without a held-out half"
+)
 show(pd.DataFrame(found).T)
 
 # %% [markdown]
@@ -266,7 +307,9 @@ show(of_class.map(np.min).unstack("T"), 1)
 two = np.array([[2.0, 0.0, -9.0], [2.3, 0.0, 0.0]])
 for t in (0.3, 1.0, 3.0):
     first, second = softmax(two / t, axis=1).max(1)
-    print(f"T = {t}: confidences {first:.4f} and {second:.4f}, {'<' if first < second else '>'}")
+    print(
+        f"T = {t}: confidences {first:.4f} and {second:.4f}, {'<' if first < second else '>'}"
+    )
 
 # %% [markdown]
 # The first image has one rival, the second has two that are further away. A small $T$ sees only the distance of the
@@ -279,8 +322,16 @@ for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     for (when, p), line in zip(both.items(), ("--", "-"), strict=True):
         covered, risk = risk_coverage(p, stored[name].test_labels)
         shown = covered > 0.05
-        ax.plot(100 * covered[shown], 100 * risk[shown], line, color=colors[name], label=when)
-    ax.set(title=name, xlabel="answered (%)", ylabel="wrong among them (%)", ylim=(0, None))
+        ax.plot(
+            100 * covered[shown],
+            100 * risk[shown],
+            line,
+            color=colors[name],
+            label=when,
+        )
+    ax.set(
+        title=name, xlabel="answered (%)", ylabel="wrong among them (%)", ylim=(0, None)
+    )
     ax.legend()
 plt.show()
 
@@ -292,9 +343,13 @@ for name, both in probs.items():
     rng, drawn = np.random.default_rng([seed, 2]), []
     for _ in range(n_resamples):
         some = rng.integers(0, len(y), len(y))
-        drawn.append(aurc(both["after"][some], y[some]) - aurc(both["before"][some], y[some]))
+        drawn.append(
+            aurc(both["after"][some], y[some]) - aurc(both["before"][some], y[some])
+        )
     change = Estimate(after - before, *np.quantile(drawn, [0.025, 0.975])).percent
-    print(f"{name}: {50 * (1 - tau):.1f} % of the pairs of images change places;", end=" ")
+    print(
+        f"{name}: {50 * (1 - tau):.1f} % of the pairs of images change places;", end=" "
+    )
     print(f"AURC {100 * before:.2f} % -> {100 * after:.2f} %, {change:+.2f}")
 
 # %% [markdown]

@@ -46,7 +46,9 @@ n_draws = 10  # long-tailed subsets
 n_epochs = 200  # of the toy experiment
 n_resamples = 1000  # bootstrap resamples
 seed = 0  # of subsets and resamples
-budget = "smoke"  # "reduced" or "paper": train the network first, if its logits are absent
+budget = (
+    "smoke"  # "reduced" or "paper": train the network first, if its logits are absent
+)
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
@@ -131,7 +133,9 @@ ax.set(xlabel="class, by its loss", ylabel="mean loss (nats)", xticks=[])
 plt.show()
 for name, values in bars.items():
     spread = values.std(correction=0)
-    print(f"{name:9} mean of the class losses {values.mean():.3f}, standard deviation {spread:.3f}")
+    print(
+        f"{name:9} mean of the class losses {values.mean():.3f}, standard deviation {spread:.3f}"
+    )
 
 # %% [markdown]
 # ## Does the spread of the class losses explain the calibration error?
@@ -183,7 +187,9 @@ _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 *axes, unused = panels.flat
 unused.remove()
 for ax, letter, column in zip((axes[0], axes[2], axes[3]), "acd", toy, strict=True):
-    curves.marked(toy[column], {"A": a, "B": b}, ax=ax).set(title=f"({letter}) {column}")
+    curves.marked(toy[column], {"A": a, "B": b}, ax=ax).set(
+        title=f"({letter}) {column}"
+    )
 for k, curve in enumerate(by_class.T):
     axes[1].plot(curve, color=plots.RED if k in worst else plots.GREY, linewidth=1)
 axes[1].set(title="(b) class losses")
@@ -196,7 +202,9 @@ axes[4].set(title="(e) share of the loss", ylim=(0, 1))
 plt.show()
 print(f"epoch A {a}, epoch B {b}; the lowest total loss is at epoch {lowest}")
 for name, values in toy.items():
-    print(f"{name:20} A {values[a]:.3f}  B {values[b]:.3f}  lowest {values[lowest]:.3f}")
+    print(
+        f"{name:20} A {values[a]:.3f}  B {values[b]:.3f}  lowest {values[lowest]:.3f}"
+    )
 
 # %% [markdown]
 # There are two states of equal total loss, and the one with the smaller spread has the smaller ECE, but by 0.06 points,
@@ -272,7 +280,10 @@ by_hand = torch.tensor([0.2, 0.5, 1.1, 0.4], dtype=torch.float64)
 z_score = (by_hand - by_hand.mean()) / by_hand.std()
 w = 1.5 / (1 + torch.exp(-z_score / 1.0)) - 0.75
 print("by equations (4) and (5):", w.numpy().round(4))
-print("package:                 ", ClassLossScaling(alpha=1.0).scales(by_hand).numpy().round(4))
+print(
+    "package:                 ",
+    ClassLossScaling(alpha=1.0).scales(by_hand).numpy().round(4),
+)
 print(f"they sum to {w.sum():+.4f}, not to zero")
 
 fixed = TemperatureScaling("class_loss_scaling").fit(val_logits, val_labels).temperature
@@ -301,7 +312,9 @@ print(f"gradient of (8) at its own weights, T = {fixed:.4f}, below 1e-6: {vanish
 # the sigmoid that ND reaches. So a comparison of the three at one $\alpha$ compares strengths more than shapes.
 
 # %% tags=["nbval-check-output"]
-print("weights w_k on this network after TS, from the class of smallest loss to that of largest")
+print(
+    "weights w_k on this network after TS, from the class of smallest loss to that of largest"
+)
 for norm in ("nd", "cm", "mm"):
     scales = ClassLossScaling(normalization=norm).scales(after).sort().values
     print(f"{norm}: from {scales[0]:+.2f} to {scales[-1]:+.2f},", end=" ")
@@ -328,10 +341,14 @@ LOSSES = {"CE": NLL(), "LS": LabelSmoothing(), "FL": Focal(), "CLS": ClassLossSc
 def misfit(alpha, beta):
     """Equation (6) after the first step."""
     scales = ClassLossScaling(alpha=alpha, beta=beta).scales(second)
-    return float(torch.linalg.vector_norm(first - scales * (second - first) - second.mean()))
+    return float(
+        torch.linalg.vector_norm(first - scales * (second - first) - second.mean())
+    )
 
 
-traces = {name: stops.trace(loss, val_logits, val_labels) for name, loss in LOSSES.items()}
+traces = {
+    name: stops.trace(loss, val_logits, val_labels) for name, loss in LOSSES.items()
+}
 first, second = (class_losses(val_logits / t) for t in traces["CLS"][:2])
 shape = ClassLossScaling().fit_shape(first, second)
 bound = np.log(K) / 2
@@ -341,7 +358,10 @@ box = {corner: misfit(*corner) for corner in product((0.1, 1.0, bound), (1.5, 2.
 print(f"first step of the fit: T from {traces['CLS'][0]:.2f} to {traces['CLS'][1]:.2f}")
 print(f"SLSQP returns alpha = {shape.alpha:.4f} (upper bound {bound:.4f}),", end=" ")
 print(f"beta = {shape.beta:.2f} (lower bound 1.50)")
-print("equation (6) at the corners of the box:", " ".join(f"{value:.4f}" for value in box.values()))
+print(
+    "equation (6) at the corners of the box:",
+    " ".join(f"{value:.4f}" for value in box.values()),
+)
 fall = 100 * (1 - box[bound, 1.5] / box[1.0, 1.5])
 print(f"from the start (1, 1.5) to the end it falls by {fall:.2f} %")
 
@@ -418,9 +438,16 @@ for model, name in product(models, objectives):
     e, acc = tailed["ECE", model, name], tailed["accuracy", model, name]
     print(f"{model:4} {name:15} ECE {e.mean():5.2f} ({e.std():.2f})", end="   ")
     print(f"accuracy {acc.mean():6.2f} ({acc.std():.2f})")
-for model, (name, base) in product(models, (("CLS", "class-balanced"), ("class-balanced", "NLL"))):
-    change, gained = (tailed[x, model, name] - tailed[x, model, base] for x in ("ECE", "accuracy"))
-    print(f"{model:4} {name} minus {base}: ECE {change.mean():+.2f} ({change.std():.2f}),", end=" ")
+for model, (name, base) in product(
+    models, (("CLS", "class-balanced"), ("class-balanced", "NLL"))
+):
+    change, gained = (
+        tailed[x, model, name] - tailed[x, model, base] for x in ("ECE", "accuracy")
+    )
+    print(
+        f"{model:4} {name} minus {base}: ECE {change.mean():+.2f} ({change.std():.2f}),",
+        end=" ",
+    )
     print(f"lower in {(change < 0).sum()} draws; accuracy {gained.mean():+.2f}")
 
 # %% [markdown]
@@ -457,10 +484,15 @@ merged = 1 / (w1 / logit_ets.temperature + w2)
 same = (logit_ets(val_logits) - (val_logits / merged).softmax(1)).abs().max() < 1e-12
 print(f"as the authors run it: T = {logit_ets.temperature:.2f},", end=" ")
 print(f"third weight {abs(w3):.3f}: one temperature of {merged:.2f}")
-print("largest difference of a probability to TS with that temperature below 1e-12:", bool(same))
+print(
+    "largest difference of a probability to TS with that temperature below 1e-12:",
+    bool(same),
+)
 mixture = ETS().fit(val_logits, val_labels)
 weights = (mixture.weights.round(3) + 0.0).tolist()
-print(f"ETS of probabilities, at its optimum: T = {mixture.temperature:.2f}, w = {weights}")
+print(
+    f"ETS of probabilities, at its optimum: T = {mixture.temperature:.2f}, w = {weights}"
+)
 
 # %% [markdown]
 # **PTS** of {cite:t}`tomani2022parameterized` gives each sample its own temperature by a small network. Theirs has four
@@ -499,7 +531,8 @@ print(f"from {varied.min():.2f} to {varied.max():.2f}")
 colors = {name: plots.color_of(name) for name in LOSSES}
 detached = LOSSES | {"FL": Focal(detach=True)}  # as the public code has it
 optima = {
-    name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in detached.items()
+    name: TemperatureScaling(loss).fit(*data.val).temperature
+    for name, loss in detached.items()
 }
 
 _, axes = plt.subplots(1, 3, figsize=(7, 2.6))
@@ -527,7 +560,11 @@ for name, (*_, stop) in traces.items():
     end = optima[name]
     probs = [(test_logits / t).softmax(1) for t in (stop, end)]
     errors = [100 * ece(p, test_labels, n_bins=n_bins) for p in probs]
-    where = "at the optimum" if abs(stop - end) <= 0.02 else f"T {stop:.2f}  ECE {errors[0]:4.1f}"
+    where = (
+        "at the optimum"
+        if abs(stop - end) <= 0.02
+        else f"T {stop:.2f}  ECE {errors[0]:4.1f}"
+    )
     print(f"{name:4}  {where:20} T {end:.2f}  ECE {errors[1]:5.2f}")
 
 # %% [markdown]
@@ -552,7 +589,8 @@ marks = {
     "FL": "focal",
 }
 choices = {
-    name: TemperatureScaling(loss).fit(*data.val).temperature for name, loss in marks.items()
+    name: TemperatureScaling(loss).fit(*data.val).temperature
+    for name, loss in marks.items()
 }
 curves.chosen_temperatures(*data.test, choices, n_bins=n_bins)
 plt.show()
@@ -613,7 +651,10 @@ for row in logged[~near].itertuples():
 by_loss = cells.set_index(["loss", "network"])
 their_pts, ts = (by_loss[by_loss["calibrator"] == name] for name in ("PTS", "TS"))
 apart = (their_pts["replay"] - ts["exact"]).abs().groupby("loss").max()
-print("their PTS against the exact TS for the same loss, largest difference in points:\n ", end=" ")
+print(
+    "their PTS against the exact TS for the same loss, largest difference in points:\n ",
+    end=" ",
+)
 print(", ".join(f"{name} {apart[name]:.3f}" for name in list(OBJECTIVES)[:-1]))
 of_ls = [ts["exact"]["LS", network] for network in NETWORKS]
 print("TS at the optimum of LS: {:.2f} on CIFAR-10,".format(*of_ls), end=" ")
@@ -633,7 +674,10 @@ ends = recorded(
     "class_loss_scaling/nudged",
     partial(stops.nudged, first_logits, NORMS),
     available=first_logits in published(),
-    tolerance={"CTS+CLS-ND": 0.05, "CTS+CLS-MM": 0.5},  # in points; the processor decides, too
+    tolerance={
+        "CTS+CLS-ND": 0.05,
+        "CTS+CLS-MM": 0.5,
+    },  # in points; the processor decides, too
 )
 for name, row in ends.iterrows():
     print(f"{name}, {first_network}, test ECE:", " ".join(f"{e:.2f}" for e in row), "%")
@@ -645,10 +689,16 @@ for name, row in ends.iterrows():
 # %% tags=["nbval-check-output"]
 all_here = set(NETWORKS.values()) <= set(published())
 stopped = recorded(
-    "class_loss_scaling/guo", partial(stops.guo_stops, NETWORKS), available=all_here, tolerance=0.02
+    "class_loss_scaling/guo",
+    partial(stops.guo_stops, NETWORKS),
+    available=all_here,
+    tolerance=0.02,
 )
 for network, row in stopped.iterrows():
-    print(f"{network:23} stops at T {row['T stop']:.2f}, ECE {row['ECE stop']:.2f} %;", end=" ")
+    print(
+        f"{network:23} stops at T {row['T stop']:.2f}, ECE {row['ECE stop']:.2f} %;",
+        end=" ",
+    )
     print(f"optimum T {row['T optimum']:.2f}, ECE {row['ECE optimum']:.2f} %")
 
 # %% [markdown]
@@ -852,13 +902,24 @@ tails = list(NETWORKS)[1:]
 lower = (exact["CLS"] < exact["CE"]).sum()
 print(f"1. lower ECE with CLS than with CE, exact fits: {lower} of {len(exact)} cells")
 least, most = share[tails].min(), share[tails].max()
-print(f"2. of the long-tailed gain in ECE, class balance alone brings {least:.0f} to {most:.0f} %")
+print(
+    f"2. of the long-tailed gain in ECE, class balance alone brings {least:.0f} to {most:.0f} %"
+)
 for network in tails:
     ours_of = dict(
-        zip(("CE", "class-balanced", "CLS"), acc.loc[(network, "CTS"), list(THREE)], strict=True)
+        zip(
+            ("CE", "class-balanced", "CLS"),
+            acc.loc[(network, "CTS"), list(THREE)],
+            strict=True,
+        )
     )
-    print(f"3. accuracy of CTS, {network}:", ", ".join(f"{k} {v:.2f}" for k, v in ours_of.items()))
-ranks = exact.xs("TS", level="calibrator")[["CE", "LS", "FL", "CLS", "balanced"]].rank(axis=1)["LS"]
+    print(
+        f"3. accuracy of CTS, {network}:",
+        ", ".join(f"{k} {v:.2f}" for k, v in ours_of.items()),
+    )
+ranks = exact.xs("TS", level="calibrator")[["CE", "LS", "FL", "CLS", "balanced"]].rank(
+    axis=1
+)["LS"]
 print("4. rank of LS among five losses for TS at its optimum:\n  ", end=" ")
 print(", ".join(f"{network} {ranks[network]:.0f}" for network in NETWORKS))
 names = {"CLS": "ND", "CLS-CM": "CM", "CLS-MM": "MM"}

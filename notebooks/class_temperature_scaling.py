@@ -44,7 +44,9 @@ max_sweeps = 5  # passes over all classes
 n_resamples = 1000  # bootstrap resamples
 n_splits = 5  # random divisions of the data in the section on overfitting
 seed = 0  # of resamples and divisions
-budget = "smoke"  # "reduced" or "paper": train the network first, if its logits are absent
+budget = (
+    "smoke"  # "reduced" or "paper": train the network first, if its logits are absent
+)
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
@@ -82,7 +84,9 @@ from calibkit.networks import PUBLISHED, published, zoo
 from calibkit.notebook import claims, curves, pictures, searches, stops, tables
 from calibkit.notebook.recorded import recorded
 
-pd.set_option("display.max_rows", None, "display.max_colwidth", None)  # whole tables and keys
+pd.set_option(
+    "display.max_rows", None, "display.max_colwidth", None
+)  # whole tables and keys
 plots.use_style()
 torch.set_num_threads(1)
 
@@ -132,7 +136,11 @@ def class_errors(probs, labels):
     parts = np.zeros((2, n_classes, n_bins))
     for j in range(n_classes):
         bins = reliability_bins(probs, labels, n_bins=n_bins, class_index=j)
-        gap = np.nan_to_num(bins.accuracy - bins.confidence) * bins.counts / (labels == j).sum()
+        gap = (
+            np.nan_to_num(bins.accuracy - bins.confidence)
+            * bins.counts
+            / (labels == j).sum()
+        )
         parts[:, j] = np.maximum(gap, 0), np.maximum(-gap, 0)
     hits = probs.argmax(1) == labels
     class_accuracy = np.array([hits[labels == j].mean() for j in range(n_classes)])
@@ -148,11 +156,17 @@ print(f"class-wise ECE computed directly     {direct:.6f}")
 assert abs((under + over).mean() - direct) < 1e-12  # equation (5)
 
 # %% mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
-errors = {"error": under + over, "under-confident part": under, "over-confident part": over}
+errors = {
+    "error": under + over,
+    "under-confident part": under,
+    "over-confident part": over,
+}
 _, panels = plt.subplots(2, 2, figsize=(7, 5))
 axes, top = panels.flatten(), 1.08 * float((under + over).max())
 colors = (plots.BLACK, plots.BLUE, plots.RED)
-for ax, letter, (name, values), color in zip(axes, "abc", errors.items(), colors, strict=False):
+for ax, letter, (name, values), color in zip(
+    axes, "abc", errors.items(), colors, strict=False
+):
     plots.class_scatter(class_accuracy, values, ax=ax, color=color)
     ax.set(title=f"({letter}) {name}", ylim=(-0.03 * top, top))
 by_bin = dict(zip(("under", "over"), parts.sum(1), strict=True))
@@ -168,7 +182,9 @@ for name, values in errors.items():
     found = correlation(class_accuracy, values)
     print(f"accuracy of a class against its {name:21} rank correlation {found:+.2f}")
 lowest = parts[0, :, 0].sum() / parts[0].sum()
-print(f"share of the under-confidence that lies in the lowest bin: {100 * lowest:.0f} %")
+print(
+    f"share of the under-confidence that lies in the lowest bin: {100 * lowest:.0f} %"
+)
 
 # %% [markdown]
 # The paper's first two claims are about this figure: the error of a class falls with its accuracy, and
@@ -267,7 +283,10 @@ few = np.random.default_rng(seed).choice(len(val_labels), 200, replace=False)
 small_logits, small_labels = val_logits[few][:, :6].astype(float), val_labels[few] % 6
 fast = ClassTemperatureScaling(grid=grid, n_bins=n_bins, max_sweeps=2)
 found = fast.fit(small_logits, small_labels).temperatures
-print("same temperatures:", np.array_equal(found, naive_search(small_logits, small_labels, 2)))
+print(
+    "same temperatures:",
+    np.array_equal(found, naive_search(small_logits, small_labels, 2)),
+)
 
 # %% [markdown]
 # ## Experiment
@@ -277,7 +296,9 @@ print("same temperatures:", np.array_equal(found, naive_search(small_logits, sma
 # The last row fits the same $K$ temperatures by gradient on NLL; {cite:t}`jung2023scaling` call that CTS too.
 
 # %%
-search = partial(ClassTemperatureScaling, grid=grid, n_bins=n_bins, max_sweeps=max_sweeps)
+search = partial(
+    ClassTemperatureScaling, grid=grid, n_bins=n_bins, max_sweeps=max_sweeps
+)
 methods = {
     "uncalibrated": Identity(),
     "TS by NLL": TemperatureScaling(),
@@ -303,7 +324,9 @@ for name, method in fits.items():
 outcome = pd.DataFrame(rows).T
 
 # %% tags=["nbval-check-output"]
-print("ECE and accuracy in percent, with the 95 % interval of the test ECE; NLL in nats")
+print(
+    "ECE and accuracy in percent, with the 95 % interval of the test ECE; NLL in nats"
+)
 outcome.round(2)
 
 # %% tags=["nbval-check-output"]
@@ -331,7 +354,7 @@ for metric, changes in paired.items():
 #
 # {numref}`fig-cts-reliability` is the paper's Figure 2: the same network three times.
 
-# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, one temperature by ECE, and CTS. The gaps of the first close in the other two."}}
+# %% mystnb={"figure": {"caption": "Where on the scale of confidence do the methods leave an error? Accuracy against confidence on the test images, with the range of a calibrated network in grey. The paper's Figure 2.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, one temperature by ECE, and CTS. The first lies a little below the diagonal, the other two on it."}}
 names = ("uncalibrated", "TS by ECE", "CTS")
 shown = {name: (fits[name](test_logits), test_labels) for name in names}
 pictures.reliability_row(shown, n_bins=n_bins)
@@ -345,9 +368,13 @@ plt.show()
 
 # %%
 cts, start = fits["CTS"], fits["TS by ECE"].temperature
-history = cts.history  # rows (sweep, class, temperature, validation ECE), the start first
+history = (
+    cts.history
+)  # rows (sweep, class, temperature, validation ECE), the start first
 val_curve = 100 * history[:, 3]
-assert (np.diff(val_curve) < 0).all(), "validation ECE must fall with every accepted step"
+assert (np.diff(val_curve) < 0).all(), (
+    "validation ECE must fall with every accepted step"
+)
 
 temperatures = np.full((len(history), K), start)  # after each step
 for step, (_, class_index, temperature, _) in enumerate(history[1:], 1):
@@ -355,14 +382,17 @@ for step, (_, class_index, temperature, _) in enumerate(history[1:], 1):
 
 steps = np.unique(np.linspace(0, len(history) - 1, min(len(history), 40)).astype(int))
 on_val, on_test = (
-    [(torch.as_tensor(z).double() / torch.as_tensor(t)).softmax(1) for t in temperatures[steps]]
+    [
+        (torch.as_tensor(z).double() / torch.as_tensor(t)).softmax(1)
+        for t in temperatures[steps]
+    ]
     for z in (val_logits, test_logits)
 )
 test_curve = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in on_test]
 val_accuracy = [accuracy(probs, val_labels) for probs in on_val]
 assert (np.diff(val_accuracy) >= 0).all(), "validation accuracy must not fall"
 
-# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with every accepted step; test ECE falls less and stays above it."}}
+# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with each of the accepted steps to a third; test ECE goes up and down, ends lower than it began, and stays above it."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 ax.plot(val_curve, color=plots.BLUE, label="validation: chooses the step")
 ax.plot(steps, test_curve, color=plots.RED, label="test")
@@ -372,7 +402,10 @@ ax.set(xlabel="accepted steps", ylabel="ECE (%)", ylim=(0, None))
 ax.legend()
 plt.show()
 sweeps = history[1:, 0].astype(int).tolist()
-print("accepted steps by sweep:", " ".join(f"{i}: {sweeps.count(i)}" for i in sorted(set(sweeps))))
+print(
+    "accepted steps by sweep:",
+    " ".join(f"{i}: {sweeps.count(i)}" for i in sorted(set(sweeps))),
+)
 
 # %% [markdown]
 # The paper says that five sweeps were enough. The count of accepted steps shows how much the later sweeps still move.
@@ -395,21 +428,32 @@ for split in range(n_splits):
         for name, method in (("TS by ECE", by_ece), ("CTS", search())):
             method.fit(pool_logits[order[:n]], pool_labels[order[:n]])
             for part, images in (("fitted", order[:n]), ("held out", order[n_val:])):
-                error = ece(method(pool_logits[images]), pool_labels[images], n_bins=n_bins)
+                error = ece(
+                    method(pool_logits[images]), pool_labels[images], n_bins=n_bins
+                )
                 draws.append((name, part, n, split, 100 * error))
 names = ["method", "part", "n", "split", "ECE"]
 draws = pd.DataFrame(draws, columns=names)
-errors_by_size = draws.pivot(index=["method", "part", "n"], columns="split", values="ECE")
+errors_by_size = draws.pivot(
+    index=["method", "part", "n"], columns="split", values="ECE"
+)
 
-# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: thick curves with bands on held-out images fall, thin dotted ones on the fitted images lie below them, those of CTS lowest."}}
+# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: the curves on held-out images fall within wide bands and meet; of the dotted ones on the fitted images that of TS falls from above, that of CTS stays low throughout."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 for name in ("TS by ECE", "CTS"):
     color = plots.color_of(name.split()[0])
-    held_out, fitted = (errors_by_size.loc[name, part] for part in ("held out", "fitted"))
+    held_out, fitted = (
+        errors_by_size.loc[name, part] for part in ("held out", "fitted")
+    )
     pictures.mean_band(sizes, held_out, ax=ax, color=color, label=f"{name}, held out")
     label = f"{name}, fitted images"
     ax.plot(sizes, fitted.mean(axis=1), ":", color=color, linewidth=0.8, label=label)
-ax.set(xscale="log", xlabel="images that choose the temperatures", ylabel="ECE (%)", ylim=(0, None))
+ax.set(
+    xscale="log",
+    xlabel="images that choose the temperatures",
+    ylabel="ECE (%)",
+    ylim=(0, None),
+)
 ax.set_xticks(sizes, [str(n) for n in sizes])
 ax.minorticks_off()
 ax.legend()
@@ -418,7 +462,9 @@ plt.show()
 # %% tags=["nbval-check-output"]
 held_out = errors_by_size.xs(("held out", sizes[-1]), level=["part", "n"])
 gain = held_out.loc["CTS"] - held_out.loc["TS by ECE"]
-print(f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:")
+print(
+    f"held-out ECE of CTS minus that of TS by ECE, in {n_splits} divisions, percentage points:"
+)
 print(" ".join(f"{value:+.2f}" for value in gain))
 
 # %% [markdown]
@@ -427,13 +473,16 @@ print(" ".join(f"{value:+.2f}" for value in gain))
 # {numref}`fig-cts-temperatures` is the paper's Figure 3. If temperatures reflected a property of the classes, they would
 # come out alike from two different sets of images. So CTS is fitted twice more, on two halves of the validation images.
 
-# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half.", "name": "fig-cts-temperatures"}, "image": {"alt": "Left: temperatures against class accuracy; most classes lie on the line of the single temperature, those that moved lie scattered above and below. Right: temperatures from two halves of the images, scattered about the diagonal."}}
+# %% mystnb={"figure": {"caption": "Do the temperatures belong to the classes? Left: temperature of each class against its accuracy, with the single temperature as a line, where the grey classes stay (the paper's Figure 3). Right: temperatures from one half of the validation images against those from the other half, of the classes that moved in either.", "name": "fig-cts-temperatures"}, "image": {"alt": "Left: temperatures against class accuracy; most classes, grey, lie on the line of the single temperature; those that moved, vermilion, lie scattered above and below. Right: temperatures from two halves of the images, scattered about the diagonal."}}
 parts = np.array_split(np.random.default_rng(seed).permutation(n_val), 2)
 found = [search().fit(val_logits[i], val_labels[i]) for i in parts]
 halves = [np.asarray(half.temperatures) for half in found]
 color, moved = plots.color_of("CTS"), np.asarray(cts.temperatures) != start
 _, axes = plt.subplots(1, 2, figsize=(7, 3.4))
-groups = {f"{moved.sum()} moved": (moved, color), f"{(~moved).sum()} stay": (~moved, plots.GREY)}
+groups = {
+    f"{moved.sum()} moved": (moved, color),
+    f"{(~moved).sum()} stay": (~moved, plots.GREY),
+}
 for label, (some, shade) in groups.items():
     values = np.asarray(cts.temperatures)[some]
     options = {"color": shade, "label": label, "reference": start}
@@ -480,7 +529,9 @@ for method in (
     "class_temperature_scaling solver=sctl:nll",
 ):
     measured = tables.select(ours, **network, source="author-logits", method=method)
-    printed = notebook.number(paper, **theirs, method=method.replace(" solver=sctl", "")).value
+    printed = notebook.number(
+        paper, **theirs, method=method.replace(" solver=sctl", "")
+    ).value
     rows[method] = {
         "accuracy": f"{notebook.number(measured, metric='accuracy').value:.2f}",
         "ece": f"{notebook.number(measured, metric='ece').value:.3f}",
@@ -546,16 +597,22 @@ of_tables = {"paper": "class_temperature_scaling", "source": "printed"}
 def printed_for(network, method, metric="ece"):
     """What Table I or II prints for a network: percent."""
     method = method.replace(" accuracy_constraint=running", "")
-    where = dict(zip(("dataset", "model", "loss"), PUBLISHED[AUTHORS[network]], strict=True))
+    where = dict(
+        zip(("dataset", "model", "loss"), PUBLISHED[AUTHORS[network]], strict=True)
+    )
     of_table = {"table": "II" if method == CTS["U-CTS"] else "I"} | of_tables
-    return notebook.number(paper, **of_table, **where, method=method, metric=metric).value
+    return notebook.number(
+        paper, **of_table, **where, method=method, metric=metric
+    ).value
 
 
 measured = recorded(
     "class_temperature_scaling/networks",
     partial(searches.errors, AUTHORS, {"TS": TS, **CTS}),
     available=authors_here,
-    tolerance={name: 0.5 if "CIFAR-100" in name else 0.02 for name in AUTHORS},  # see below
+    tolerance={
+        name: 0.5 if "CIFAR-100" in name else 0.02 for name in AUTHORS
+    },  # see below
 )
 rows = {}
 for network, row in measured.iterrows():
@@ -575,15 +632,21 @@ pd.DataFrame(rows).T
 off = pd.DataFrame(
     {
         name: [
-            measured.loc[network, f"{name} ECE"] - printed_for(network, key) for network in AUTHORS
+            measured.loc[network, f"{name} ECE"] - printed_for(network, key)
+            for network in AUTHORS
         ]
         for name, key in {"TS": TS, **CTS}.items()
     }
 ).abs()
 print("ours less printed, absolute, in points of ECE")
 for name in off:
-    print(f"{name:10} mean {off[name].mean():.2f}, largest {off[name].max():.2f};", end=" ")
-    print(f"within a unit of the last digit on {(off[name] < 0.01).sum()} of {len(off)} networks")
+    print(
+        f"{name:10} mean {off[name].mean():.2f}, largest {off[name].max():.2f};",
+        end=" ",
+    )
+    print(
+        f"within a unit of the last digit on {(off[name] < 0.01).sum()} of {len(off)} networks"
+    )
 
 # %% [markdown]
 # The code's constraint gives what the paper prints, the text's does not on CIFAR-100. One network stays apart in all
@@ -606,15 +669,21 @@ ends = recorded(
     available=authors_here and budget != "smoke",
     tolerance=1.0,
 )
-print(f"test ECE in percent, lowest to highest of {N_DRAWS}; * the printed value lies within")
+print(
+    f"test ECE in percent, lowest to highest of {N_DRAWS}; * the printed value lies within"
+)
 rows = {}
 for network in AUTHORS:
     rows[network] = {}
     for name, key in followed.items():
         want = printed_for(network, key)
         rows[network][f"{name} printed"] = f"{want:.2f}"
-        for cause, short in zip(searches.CAUSES, ("nudged", "other order"), strict=True):
-            low, high = ends.loc[f"{network}; {name}; {cause}", ["lowest", "highest"]].round(2)
+        for cause, short in zip(
+            searches.CAUSES, ("nudged", "other order"), strict=True
+        ):
+            low, high = ends.loc[
+                f"{network}; {name}; {cause}", ["lowest", "highest"]
+            ].round(2)
             within = "*" if low <= want <= high else ""
             rows[network][f"{name} {short}"] = f"{low:.2f} to {high:.2f}{within}"
 pd.DataFrame(rows).T
@@ -623,7 +692,9 @@ pd.DataFrame(rows).T
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, followed.items(), strict=True):
     for place, network in enumerate(AUTHORS):
-        causes = zip(searches.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True)
+        causes = zip(
+            searches.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True
+        )
         for cause, shift, color in causes:
             low, quarter, median, upper, high = ends.loc[f"{network}; {name}; {cause}"]
             y, label = place + shift, cause if place == 0 else None
@@ -631,7 +702,9 @@ for ax, (name, key) in zip(axes, followed.items(), strict=True):
             ax.plot([quarter, upper], [y, y], color=color, linewidth=6, alpha=0.4)
             ax.plot(median, y, "o", color=color, label=label)
         want = printed_for(network, key)
-        ax.plot([want, want], [place - 0.4, place + 0.4], color=plots.BLACK, linewidth=2)
+        ax.plot(
+            [want, want], [place - 0.4, place + 0.4], color=plots.BLACK, linewidth=2
+        )
     ax.set(title=name, xlabel="test ECE (%)")
 axes[0].set_xlim(0, None)
 axes[0].set_yticks(range(len(AUTHORS)), AUTHORS)
@@ -651,13 +724,21 @@ plt.show()
 
 # %% tags=["nbval-check-output"]
 near = {network: 0.5 if "CIFAR-100" in network else 0.02 for network in AUTHORS}
-text, code = (partial(searches.gains, AUTHORS, CTS[f"CTS, {how}"], TS) for how in ("text", "code"))
+text, code = (
+    partial(searches.gains, AUTHORS, CTS[f"CTS, {how}"], TS) for how in ("text", "code")
+)
 of_authors = {
     "CTS, text": recorded(
-        "class_temperature_scaling/gains_text", text, available=authors_here, tolerance=near
+        "class_temperature_scaling/gains_text",
+        text,
+        available=authors_here,
+        tolerance=near,
     ),
     "CTS, code": recorded(
-        "class_temperature_scaling/gains_code", code, available=authors_here, tolerance=near
+        "class_temperature_scaling/gains_code",
+        code,
+        available=authors_here,
+        tolerance=near,
     ),
 }
 own = {
@@ -666,12 +747,15 @@ own = {
     if name.startswith("cifar10/resnet20") and name.endswith("-s0")
 }
 changes = {
-    name: pd.concat([of, searches.gains(own, CTS[name], TS)]) for name, of in of_authors.items()
+    name: pd.concat([of, searches.gains(own, CTS[name], TS)])
+    for name, of in of_authors.items()
 }
 print("CTS as the code runs it, less TS by ECE; 95 % interval of the paired bootstrap")
 print(f"{'':36}{'ECE, points':27}NLL, nats")
 for network, row in changes["CTS, code"].iterrows():
-    error, likelihood = (Estimate(*row[[m, f"{m} low", f"{m} high"]]) for m in ("ece", "nll"))
+    error, likelihood = (
+        Estimate(*row[[m, f"{m} low", f"{m} high"]]) for m in ("ece", "nll")
+    )
     print(f"{network:36}{f'{error:+.2f}':27}{likelihood:+.4f}")
 
 # %% tags=["nbval-check-output"]
@@ -679,10 +763,14 @@ for name, change in changes.items():
     print(f"{name}, {len(change)} networks:")
     for metric, unit, digits in (("ece", "points", 2), ("nll", "nats", 4)):
         value, low, high = (change[f"{metric}{end}"] for end in ("", " low", " high"))
-        print(f"  {metric.upper()} {value.mean():+.{digits}f} {unit} on average,", end=" ")
+        print(
+            f"  {metric.upper()} {value.mean():+.{digits}f} {unit} on average,", end=" "
+        )
         print(f"from {value.min():+.{digits}f} to {value.max():+.{digits}f};", end=" ")
         print(f"lower on {(value < 0).sum()},", end=" ")
-        print(f"beyond chance lower on {(high < 0).sum()} and higher on {(low > 0).sum()}")
+        print(
+            f"beyond chance lower on {(high < 0).sum()} and higher on {(low > 0).sum()}"
+        )
 
 # %% [markdown]
 # The networks of a data set share its test images, so these are no independent trials. Still, two things stand out. The
@@ -713,7 +801,9 @@ for loss, tiny in networks.items():
         for name, cls in (("TS", TemperatureScaling), ("CTS", ClassTemperatureScaling))
     }
     both = Comparison.on(tiny.test, found, ["ece"], **bootstrap)
-    val_ts, val_cts, test_ts, test_cts = (f"{both.of(name).percent.value:.2f}" for name in both)
+    val_ts, val_cts, test_ts, test_cts = (
+        f"{both.of(name).percent.value:.2f}" for name in both
+    )
     apart = f"{both.difference('CTS val', 'TS val').percent:+.2f}"
     print(f"{loss:16}{val_ts:8}{val_cts:8}{apart:28}{test_ts:8}{test_cts}")
 
@@ -785,10 +875,15 @@ change = paired["ece"]["CTS minus TS by ECE"]
 fit_gain = outcome.loc["TS by ECE", "val ECE"] - outcome.loc["CTS", "val ECE"]
 falls = correlation(class_accuracy, under + over).value
 print(f"1. ECE falls with the accuracy of a class: rank correlation {falls:+.2f}")
-print(f"2. test ECE of CTS against TS by ECE: {change:+.2f} points:\n   {claims.direction(change)}")
+print(
+    f"2. test ECE of CTS against TS by ECE: {change:+.2f} points:\n   {claims.direction(change)}"
+)
 print(f"   over {n_splits} divisions: {gain.mean():+.2f} on average,", end=" ")
 print(f"from {gain.min():+.2f} to {gain.max():+.2f}")
-print(f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points,", end=" ")
+print(
+    f"   on the images that chose the temperatures it fell by {fit_gain:.2f} points,",
+    end=" ",
+)
 print(f"on new ones by {-change.value:.2f}")
 for name in ("CTS", "U-CTS"):
     lost = paired["accuracy"][f"{name} minus uncalibrated"]

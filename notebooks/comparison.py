@@ -68,9 +68,15 @@ from calibkit.reporting.needs import need_of
 from calibkit.results.comparators import KEEP_THE_PREDICTION
 
 plots.use_style()
-pd.set_option("display.max_colwidth", None, "display.max_rows", None, "display.max_columns", None)
+pd.set_option(
+    "display.max_colwidth", None, "display.max_rows", None, "display.max_columns", None
+)
 
-TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
+TS, TS_ECE, CTS = (
+    "temperature_scaling",
+    "temperature_scaling:ece",
+    "class_temperature_scaling",
+)
 CALIBRATORS = {  # key -> name in this chapter
     "identity": "no calibration",
     TS: "TS",
@@ -91,9 +97,18 @@ BINS_AND_CURVES = {
     "histogram_binning": "histogram binning",
     "isotonic": "isotonic regression",
 }
-ours, effects, third = results.load("ours"), results.load_effects(), results.load("third_party")
-ours["network"], third["network"] = pooling.network_names(ours), pooling.network_names(third)
-to_ts = select(effects, TS)  # every method less temperature scaling, on the same network
+ours, effects, third = (
+    results.load("ours"),
+    results.load_effects(),
+    results.load("third_party"),
+)
+ours["network"], third["network"] = (
+    pooling.network_names(ours),
+    pooling.network_names(third),
+)
+to_ts = select(
+    effects, TS
+)  # every method less temperature scaling, on the same network
 by_network = to_ts[to_ts["metric"] == "ece"].groupby("network")["method"].agg(set)
 complete = [name for name, has in by_network.items() if set(CALIBRATORS) - {TS} <= has]
 to_ts["group"] = np.select(
@@ -104,14 +119,19 @@ to_ts["group"] = np.select(
 to_ts.loc[to_ts["dataset"] == "cifar10_lt", "group"] = "long-tailed, K = 10"
 to_ts.loc[to_ts["dataset"] == "cifar100_lt", "group"] = "long-tailed, K = 100"
 main = to_ts[to_ts["network"].isin(complete)]
-GROUPS = [f"{kind}, K = {k}" for kind in ("balanced", "long-tailed") for k in (10, 100)] + ["other"]
+GROUPS = [
+    f"{kind}, K = {k}" for kind in ("balanced", "long-tailed") for k in (10, 100)
+] + ["other"]
 SCALE = {"ece": 100, "brier": 100, "nll": 1}
 
 
 def difference(rows, metric):
     """The pooled difference as an Estimate: in points, of the NLL in nats."""
     return Estimate(
-        *(SCALE[metric] * x for x in results.effects.over_networks(rows[rows["metric"] == metric]))
+        *(
+            SCALE[metric] * x
+            for x in results.effects.over_networks(rows[rows["metric"] == metric])
+        )
     )
 
 
@@ -127,10 +147,14 @@ def text(estimate, metric):
 
 # %% tags=["nbval-check-output"]
 short = {k: v for k, v in CALIBRATORS.items() if k != TS}
-print(f"{len(complete)} networks with every calibrator; difference to TS, mean [95 % interval]")
+print(
+    f"{len(complete)} networks with every calibrator; difference to TS, mean [95 % interval]"
+)
 for key, name in short.items():
     rows = main[main["method"] == key]
-    few = ", ".join(f"{m.upper()} {text(difference(rows, m), m)}" for m in ("ece", "nll"))
+    few = ", ".join(
+        f"{m.upper()} {text(difference(rows, m), m)}" for m in ("ece", "nll")
+    )
     print(f"  {name:15} {few}")
 
 # %% [markdown]
@@ -142,11 +166,15 @@ for key, name in short.items():
 # package, and is measured once on the test images.
 
 # %%
-plain = ours[(ours["method"] == "identity") & ours["network"].isin(set(to_ts["network"]))]
+plain = ours[
+    (ours["method"] == "identity") & ours["network"].isin(set(to_ts["network"]))
+]
 wide = plain.drop_duplicates(["network", "source", "metric"]).pivot(
     index=["dataset", "model", "source", "loss"], columns="metric", values="value"
 )
-one = ours[(ours["method"] == TS) & (ours["metric"] == "ece")].drop_duplicates(["network"])
+one = ours[(ours["method"] == TS) & (ours["metric"] == "ece")].drop_duplicates(
+    ["network"]
+)
 one = one.set_index(["dataset", "model", "source", "loss"])["value"]
 described = pd.DataFrame(
     {
@@ -160,7 +188,9 @@ described = pd.DataFrame(
 )
 of_losses = described.index.get_level_values("loss")
 described["every calibrator"] = [
-    "yes" if f"{d}/{m}" + ("" if loss == "cross_entropy" else f", {loss}") in complete else ""
+    "yes"
+    if f"{d}/{m}" + ("" if loss == "cross_entropy" else f", {loss}") in complete
+    else ""
     for d, m, _, loss in described.index
 ]
 described[of_losses.isin(["cross_entropy", "brier"])].round({"NLL": 3}).round(2)
@@ -221,9 +251,14 @@ _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
 ):
-    rows = main[main["metric"] == metric].assign(value=lambda f, m=metric: SCALE[m] * f["value"])
+    rows = main[main["metric"] == metric].assign(
+        value=lambda f, m=metric: SCALE[m] * f["value"]
+    )
     forest(
-        {name: difference(main[main["method"] == key], metric) for key, name in short.items()},
+        {
+            name: difference(main[main["method"] == key], metric)
+            for key, name in short.items()
+        },
         {name: rows.loc[rows["method"] == key, "value"] for key, name in short.items()},
         ax=ax,
         linear=linear,
@@ -231,7 +266,11 @@ for ax, metric, title, linear in zip(
     for end in (-linear, linear):
         ax.axvline(end, color=plots.GREY, linewidth=0.8, linestyle=":")
     ends = [-linear, 0, linear, 10 * linear]
-    ax.set(title=f"{title}, less that of TS", xticks=ends, xticklabels=[f"{x:g}" for x in ends])
+    ax.set(
+        title=f"{title}, less that of TS",
+        xticks=ends,
+        xticklabels=[f"{x:g}" for x in ends],
+    )
     ax.set_xlim(min(-2 * linear, 1.5 * rows["value"].min()), 1.5 * rows["value"].max())
 plt.show()
 
@@ -300,7 +339,9 @@ OBJECTIVES = {
 }
 NAMES = {TS: "TS", "ets": "ETS", "pts": "PTS", CTS: "CTS"}
 variants = {
-    f"{k}:{o}": f"{name}, {said}" for k, name in NAMES.items() for o, said in OBJECTIVES.items()
+    f"{k}:{o}": f"{name}, {said}"
+    for k, name in NAMES.items()
+    for o, said in OBJECTIVES.items()
 }
 variants[f"{CTS} accuracy_constraint=False"] = "CTS, unconstrained"
 by_group(variants, "ece")
@@ -320,7 +361,10 @@ by_group(variants, "ece")
 
 # %%
 MARK = {"better": " -", "worse": " +"}
-against, cts = {}, {}  # base -> rows with the words of their tests; columns of the table
+against, cts = (
+    {},
+    {},
+)  # base -> rows with the words of their tests; columns of the table
 for base, name in ((TS_ECE, "TS by ECE"), (TS, "TS")):
     rows = select(effects, base, method=CTS)
     rows = rows[rows["metric"].isin(["ece", "nll"])]
@@ -328,7 +372,9 @@ for base, name in ((TS_ECE, "TS by ECE"), (TS, "TS")):
     for metric in ("ece", "nll"):
         column = cts[f"{metric.upper()} less {name}"] = {}
         for row in against[base][against[base]["metric"] == metric].itertuples():
-            estimate = Estimate(*(SCALE[metric] * x for x in (row.value, row.low, row.high)))
+            estimate = Estimate(
+                *(SCALE[metric] * x for x in (row.value, row.low, row.high))
+            )
             column[row.network] = text(estimate, metric) + MARK.get(row.word, "")
 pd.DataFrame(cts).fillna("")
 
@@ -343,8 +389,12 @@ by_ece, by_nll = (
     for base, metric in ((TS_ECE, "ece"), (TS, "nll"))
 )
 print("CTS against one temperature: networks better / worse / not decided")
-print(f"  ECE, less TS by ECE: {tally(by_ece['word'])}, {text(difference(by_ece, 'ece'), 'ece')}")
-print(f"  NLL, less TS:        {tally(by_nll['word'])}, {text(difference(by_nll, 'nll'), 'nll')}")
+print(
+    f"  ECE, less TS by ECE: {tally(by_ece['word'])}, {text(difference(by_ece, 'ece'), 'ece')}"
+)
+print(
+    f"  NLL, less TS:        {tally(by_nll['word'])}, {text(difference(by_nll, 'nll'), 'nll')}"
+)
 for dataset, of in by_ece.groupby("dataset"):
     told = text(difference(of, "ece"), "ece")
     print(f"  ECE on {dataset:16} {tally(of['word']):9} {told}")
@@ -382,7 +432,9 @@ def errors_by(metric):
     of = ours[ours["network"].isin(complete) & ours["method"].isin(CALIBRATORS)]
     of = of[(of["dataset"] != "camvid") & of["metric"].isin([metric, "ece"])]
     of = of.drop_duplicates(["network", "method", "metric"])
-    wide = of.pivot(index=["dataset", "network"], columns=["metric", "method"], values="value")
+    wide = of.pivot(
+        index=["dataset", "network"], columns=["metric", "method"], values="value"
+    )
     found = wide[metric].reindex(columns=wide["ece"].columns)
     if metric == "nll":
         found = found.mask(found.isna() & wide["ece"].notna(), np.inf)
@@ -391,26 +443,35 @@ def errors_by(metric):
 
 rankings = {metric: ranks.ranking(errors_by(metric), level) for metric in METRICS}
 first = errors_by("nll")
-n_sets = results.effects.images_of(first.index.get_level_values("dataset").to_series()).nunique()
+n_sets = results.effects.images_of(
+    first.index.get_level_values("dataset").to_series()
+).nunique()
 cautious = ranks.critical_difference(len(CALIBRATORS), n_sets, level)
 some = rankings["nll"]
 pairs = len(CALIBRATORS) * (len(CALIBRATORS) - 1) // 2
 print(f"{len(CALIBRATORS)} methods, {some.n_blocks} networks, {n_sets} test sets")
-print(f"critical difference {some.critical:.2f}; with the test sets as blocks {cautious:.2f}")
+print(
+    f"critical difference {some.critical:.2f}; with the test sets as blocks {cautious:.2f}"
+)
 for metric, found in rankings.items():
     apart = f"{found.apart()} of {pairs} pairs apart"
     with_care = found._replace(critical=cautious).apart()
     print(
         f"  {METRICS[metric]:15} Friedman p = {found.chance:.1g}, {apart}, cautiously {with_care}"
     )
-mean_ranks = pd.DataFrame({said: rankings[metric].mean for metric, said in METRICS.items()})
+mean_ranks = pd.DataFrame(
+    {said: rankings[metric].mean for metric, said in METRICS.items()}
+)
 mean_ranks.sort_values("NLL").round(1)
 
 # %% mystnb={"figure": {"caption": "Which calibrators differ in rank? Mean rank over networks, 1 is best, with a bar of one critical difference: two methods are told apart where their bars do not overlap.", "name": "fig-comparison-ranks"}, "image": {"alt": "Two panels of mean ranks, by NLL and by ECE: a dot with a bar for each calibrator; most bars overlap."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.6))
 for ax, metric in zip(axes, ("nll", "ece"), strict=True):
     found, half = rankings[metric], rankings[metric].critical / 2
-    rows = {name: Estimate(rank, rank - half, rank + half) for name, rank in found.mean.items()}
+    rows = {
+        name: Estimate(rank, rank - half, rank + half)
+        for name, rank in found.mean.items()
+    }
     forest(rows, ax=ax, reference=None)
     ax.set(title=f"by {METRICS[metric]}", xlabel="mean rank")
 plt.show()
@@ -425,7 +486,9 @@ plt.show()
 # network, all networks of the comparison:
 
 # %%
-of_nll = main[main["metric"] == "nll"].pivot(index="network", columns="method", values="value")
+of_nll = main[main["metric"] == "nll"].pivot(
+    index="network", columns="method", values="value"
+)
 of_nll = of_nll.assign(**{TS: 0.0})[list(CALIBRATORS)].rename(columns=CALIBRATORS)
 of_nll = of_nll.fillna(np.inf)  # an infinite NLL
 regret = of_nll.sub(of_nll.min(axis=1), axis=0)
@@ -487,21 +550,31 @@ def losses_beside(metric):
             effects, TS, "cross_entropy", method=method, metric=metric, **CELL
         ).itertuples():
             if (row.loss, method) != ("cross_entropy", TS):
-                estimate = Estimate(*(SCALE[metric] * x for x in (row.value, row.low, row.high)))
-                found[how, row.loss] = (estimate, SCALE[metric] * seed_arm(row), row.n_seeds)
+                estimate = Estimate(
+                    *(SCALE[metric] * x for x in (row.value, row.low, row.high))
+                )
+                found[how, row.loss] = (
+                    estimate,
+                    SCALE[metric] * seed_arm(row),
+                    row.n_seeds,
+                )
     return found
 
 
 def both(estimate, arm):
     """The interval over test images and seeds."""
     value, low, high = estimate
-    return Estimate(value, value - np.hypot(value - low, arm), value + np.hypot(high - value, arm))
+    return Estimate(
+        value, value - np.hypot(value - low, arm), value + np.hypot(high - value, arm)
+    )
 
 
 beside = {metric: losses_beside(metric) for metric in ("ece", "nll")}
 of_losses = {}
 for (how, loss), (estimate, arm, n) in beside["ece"].items():
-    nll, nll_arm, _ = beside["nll"].get((how, loss), (Estimate(*[np.nan] * 3), np.nan, 0))
+    nll, nll_arm, _ = beside["nll"].get(
+        (how, loss), (Estimate(*[np.nan] * 3), np.nan, 0)
+    )
     of_losses[how, loss] = {
         "trainings": n,
         "ECE": text(estimate, "ece"),
@@ -522,8 +595,13 @@ order = sorted(
     key=lambda loss: beside["ece"].get((RAW, loss), (Estimate(0, 0, 0), 0, 0))[0].value,
 )
 for ax, how in zip(axes, (RAW, AFTER), strict=True):
-    of_how = {loss: beside["ece"][how, loss] for loss in order if (how, loss) in beside["ece"]}
-    forest({loss.removesuffix(" weight=0.05"): e for loss, (e, *_) in of_how.items()}, ax=ax)
+    of_how = {
+        loss: beside["ece"][how, loss] for loss in order if (how, loss) in beside["ece"]
+    }
+    forest(
+        {loss.removesuffix(" weight=0.05"): e for loss, (e, *_) in of_how.items()},
+        ax=ax,
+    )
     for y, (estimate, arm, _) in enumerate(of_how.values()):
         if np.isfinite(arm):
             ax.plot(both(estimate, arm)[1:], [y, y], color=plots.BLACK, linewidth=0.8)
@@ -537,8 +615,14 @@ plt.show()
 # %% tags=["nbval-check-output"]
 survive = {}
 for method, how in (("identity", RAW), (TS, AFTER)):
-    of = ours[(ours["method"] == method) & (ours["metric"] == "ece") & (ours["source"] == "ours")]
-    of = of[(of["dataset"] == CELL["dataset"]) & (of["model"] == CELL["model"])].set_index("loss")
+    of = ours[
+        (ours["method"] == method)
+        & (ours["metric"] == "ece")
+        & (ours["source"] == "ours")
+    ]
+    of = of[
+        (of["dataset"] == CELL["dataset"]) & (of["model"] == CELL["model"])
+    ].set_index("loss")
     twice = of[of["n_seeds"] > 1]
     df = int((twice["n_seeds"] - 1).sum())
     sigma = float(np.sqrt((twice["std"] ** 2 * (twice["n_seeds"] - 1)).sum() / df))
@@ -575,7 +659,9 @@ for how, method in ((RAW, "identity"), (AFTER, TS)):
     for metric in ("ece", "nll"):
         chosen = of["metric"] == metric
         best = of[chosen].sort_values("value").iloc[0]
-        estimate = Estimate(*(SCALE[metric] * best[end] for end in ("value", "low", "high")))
+        estimate = Estimate(
+            *(SCALE[metric] * best[end] for end in ("value", "low", "high"))
+        )
         print(
             f"{how}, {metric.upper()}: better / worse / not decided {tally(words[chosen])}",
             end="; ",
@@ -597,7 +683,9 @@ for row in margin.itertuples():
     scale = SCALE.get(row.metric, 100)
     estimate = Estimate(*(scale * x for x in (row.value, row.low, row.high)))
     wide = both(estimate, scale * seed_arm(row))
-    answers[row.metric] = f"{text(estimate, row.metric)}, with seeds {text(wide, row.metric)}"
+    answers[row.metric] = (
+        f"{text(estimate, row.metric)}, with seeds {text(wide, row.metric)}"
+    )
     print(f"margin 6 less margin 0, {row.metric:8} {answers[row.metric]}")
 
 # %% [markdown]
@@ -616,10 +704,14 @@ for row in margin.itertuples():
 # $$
 
 # %%
-values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(["network", "method", "metric"])
+values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
+    ["network", "method", "metric"]
+)
 values = values.set_index(["metric", "network", "method"])["value"]
 parts = []
-for network, (_, name) in ((n, k) for n in sorted(set(main["network"])) for k in NAMES.items()):
+for network, (_, name) in (
+    (n, k) for n in sorted(set(main["network"])) for k in NAMES.items()
+):
     key = next(k for k, said in NAMES.items() if said == name)
     start = f"{key}:nll" if key == CTS else key
     for metric, scale in (("ece", 100), ("nll", 1)):
@@ -628,7 +720,11 @@ for network, (_, name) in ((n, k) for n in sorted(set(main["network"])) for k in
             for k in (start, f"{key}:class_balanced", f"{key}:class_loss_scaling")
         )
         where = ours[ours["network"] == network].iloc[0]
-        facts = {"network": network, "whose": where["source"], "dataset": where["dataset"]}
+        facts = {
+            "network": network,
+            "whose": where["source"],
+            "dataset": where["dataset"],
+        }
         parts.append(
             facts
             | {"calibrator": name, "metric": metric, "by NLL": a}
@@ -636,13 +732,16 @@ for network, (_, name) in ((n, k) for n in sorted(set(main["network"])) for k in
         )
 parts = pd.DataFrame(parts)
 tail = parts[parts["dataset"].str.endswith("_lt") & (parts["metric"] == "ece")]
-tail.set_index(["network", "whose", "calibrator"]).drop(columns=["dataset", "metric"]).round(2)
+tail.set_index(["network", "whose", "calibrator"]).drop(
+    columns=["dataset", "metric"]
+).round(2)
 
 # %%
 kinds = {
     "long-tailed, authors' logits": parts["dataset"].str.endswith("_lt")
     & (parts["whose"] == "author-logits"),
-    "long-tailed, trained here": parts["dataset"].str.endswith("_lt") & (parts["whose"] == "ours"),
+    "long-tailed, trained here": parts["dataset"].str.endswith("_lt")
+    & (parts["whose"] == "ours"),
     "balanced, authors' logits": parts["dataset"].isin(["cifar10", "cifar100"])
     & (parts["whose"] == "author-logits"),
     "balanced, trained here": parts["dataset"].isin(["cifar10", "cifar100"])
@@ -652,7 +751,9 @@ kinds = {
 left = {}
 for kind, chosen in kinds.items():
     for metric in ("ece", "nll"):
-        of = parts[chosen & (parts["metric"] == metric)].dropna(subset=["balance", "remainder"])
+        of = parts[chosen & (parts["metric"] == metric)].dropna(
+            subset=["balance", "remainder"]
+        )
         if len(of):
             digits = "+.2f" if metric == "ece" else "+.3f"
             low, high = of["remainder"].min(), of["remainder"].max()
@@ -720,7 +821,9 @@ FAMILIES = {
     "ImageNet": "imagenet",
 }
 arena = {}
-for (family, dataset), metric in ((f, m) for f in FAMILIES.items() for m in ("ece", "nll")):
+for (family, dataset), metric in (
+    (f, m) for f in FAMILIES.items() for m in ("ece", "nll")
+):
     of = less[(less["dataset"] == dataset) & (less["metric"] == metric)]
     of = of.drop(columns=["dataset", "network", "metric"]).dropna(axis=1, how="all")
     digits = "+.2f" if metric == "ece" else "+.3f"
@@ -729,10 +832,18 @@ for (family, dataset), metric in ((f, m) for f in FAMILIES.items() for m in ("ec
         for name in of
     }
 order = (
-    t.xs("nll", level="metric").sub(t.xs("nll", level="metric")[TS], axis=0).median().sort_values()
+    t.xs("nll", level="metric")
+    .sub(t.xs("nll", level="metric")[TS], axis=0)
+    .median()
+    .sort_values()
 )
-arena = pd.DataFrame(arena).reindex([name for name in order.index if name != TS]).fillna("")
-arena[[c for c in arena if c.startswith("NLL")] + [c for c in arena if c.startswith("ECE")]]
+arena = (
+    pd.DataFrame(arena).reindex([name for name in order.index if name != TS]).fillna("")
+)
+arena[
+    [c for c in arena if c.startswith("NLL")]
+    + [c for c in arena if c.startswith("ECE")]
+]
 
 # %% [markdown]
 # Ordered by the median difference in NLL. Third-party, NLL in nats, ECE in points, *(networks below TS / networks)*. Where a
@@ -746,26 +857,40 @@ arena[[c for c in arena if c.startswith("NLL")] + [c for c in arena if c.startsw
 # Some networks of CalArena are in our files as well, from the same logits, so both packages can be held against each other:
 
 # %%
-SAME = {"identity": "identity", TS: TS, "ets": "ets", "vector_scaling": "vector_scaling"}
+SAME = {
+    "identity": "identity",
+    TS: TS,
+    "ets": "ets",
+    "vector_scaling": "vector_scaling",
+}
 SAME |= {"matrix_scaling": "matrix_scaling", "dirichlet": "dir_odir"}
 SAME |= {
-    f"structured_{name}": f"structured_{name}" for name in ("vector_scaling", "matrix_scaling")
+    f"structured_{name}": f"structured_{name}"
+    for name in ("vector_scaling", "matrix_scaling")
 }
-mine = ours[ours["source"] == "author-logits"].drop_duplicates(["network", "method", "metric"])
+mine = ours[ours["source"] == "author-logits"].drop_duplicates(
+    ["network", "method", "metric"]
+)
 mine = mine.set_index(["network", "method", "metric"])["value"]
 twice = {}
-for network in sorted(set(third["network"]) & set(mine.index.get_level_values("network"))):
+for network in sorted(
+    set(third["network"]) & set(mine.index.get_level_values("network"))
+):
     for theirs, key in SAME.items():
         for metric in ("ece", "nll"):
             a = third[(third["network"] == network) & (third["method"] == theirs)]
             a = a.loc[a["metric"] == metric, "value"].iloc[0]
             b = mine.get((network, key, metric), np.nan)
             digits = ".2f" if metric == "ece" else ".4f"
-            cell = f"{SCALE[metric] * b:{digits}} / {SCALE[metric] * a:{digits}}".replace(
-                "nan", "–"
+            cell = (
+                f"{SCALE[metric] * b:{digits}} / {SCALE[metric] * a:{digits}}".replace(
+                    "nan", "–"
+                )
             )
             twice.setdefault((network, CALIBRATORS[key]), {})[metric.upper()] = cell
-pd.DataFrame.from_dict(twice, orient="index").rename_axis(["network", "ours / CalArena"])
+pd.DataFrame.from_dict(twice, orient="index").rename_axis(
+    ["network", "ours / CalArena"]
+)
 
 # %% [markdown]
 # *Ours / CalArena*, ECE in percent, NLL in nats. Without anything fitted the numbers are the same to the last digit, and so
@@ -788,7 +913,12 @@ for name, d in nats.items():
 imagenet = less[(less["dataset"] == "imagenet") & (less["metric"] == "nll")]
 measured = imagenet.set_index("network")["vector_scaling"]
 print("CalArena, vector scaling less TS on ImageNet, 25,000 images, NLL:", end=" ")
-print(", ".join(f"{network.partition('/')[2]} {value:+.3f}" for network, value in measured.items()))
+print(
+    ", ".join(
+        f"{network.partition('/')[2]} {value:+.3f}"
+        for network, value in measured.items()
+    )
+)
 
 # %% [markdown]
 # The law predicts what CalArena saw: on 25,000 images the 1,999 parameters of vector scaling cost more than they gain. On 5,000 they
@@ -833,7 +963,9 @@ for metric, said in answers.items():
 
 # %%
 for how, (n_apart, n_pairs, sigma) in survive.items():
-    print(f"{how}: {n_apart} of {n_pairs} pairs of losses, at {sigma:.2f} points a training")
+    print(
+        f"{how}: {n_apart} of {n_pairs} pairs of losses, at {sigma:.2f} points a training"
+    )
 
 # %% [markdown]
 # (sec-comparison-summary)=
@@ -850,10 +982,13 @@ for key in ("identity", "ets", "pts", f"{CTS}:nll", "vector_scaling"):
         f"   {CALIBRATORS[key]:15} {text(difference(of, 'ece'), 'ece')}, {text(difference(of, 'nll'), 'nll')}"
     )
 balanced_better = {
-    name: difference(balanced[balanced["method"] == key], "nll") for key, name in short.items()
+    name: difference(balanced[balanced["method"] == key], "nll")
+    for key, name in short.items()
 }
 best = min(balanced_better, key=lambda name: balanced_better[name].value)
-print(f"2. balanced data: lowest NLL {best}, {text(balanced_better[best], 'nll')} nats to TS")
+print(
+    f"2. balanced data: lowest NLL {best}, {text(balanced_better[best], 'nll')} nats to TS"
+)
 tails = parts[parts["dataset"].str.endswith("_lt") & (parts["metric"] == "ece")].dropna(
     subset=["CLS"]
 )
@@ -870,7 +1005,11 @@ print(f"NLL against TS {tally(by_nll['word'])}")
 said = between.where(~np.eye(len(between), dtype=bool))
 print(f"5. order by NLL and by ECE: Spearman {between.loc['NLL', 'ECE']:.2f};", end=" ")
 print(f"lowest of all pairs of metrics {said.min().min():.2f}")
-raw = [both(e, arm).below() for (how, _), (e, arm, _) in beside["ece"].items() if how == RAW]
+raw = [
+    both(e, arm).below()
+    for (how, _), (e, arm, _) in beside["ece"].items()
+    if how == RAW
+]
 print(
     f"6. losses as trained with an ECE below that of cross-entropy with TS: {raw.count('holds')} of {len(raw)}"
 )

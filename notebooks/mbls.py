@@ -48,7 +48,17 @@ losses = [
 margin = 6.0  # m in the sections on one sample
 weight = 0.1  # of the penalty, there
 n_classes = 10  # K, there
-margins = [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]  # of the sweep on small networks
+margins = [
+    0.0,
+    2.0,
+    4.0,
+    6.0,
+    8.0,
+    10.0,
+    12.0,
+    15.0,
+    20.0,
+]  # of the sweep on small networks
 weights = [0.02, 0.05, 0.1, 0.2]  # of the other sweep
 n_train = 100  # scanned digits that each small network is trained on
 n_draws = 5  # small networks a setting
@@ -150,7 +160,9 @@ cross_entropy = LOSSES["cross_entropy"]()
 smoothing, focal = LOSSES["label_smoothing"](alpha=0.05), LOSSES["focal"](gamma=3.0)
 confidence_penalty = LOSSES["ecp"](variant="paper")
 added = {  # what the loss adds to CE, per unit of its weight
-    "LS": lambda z, y: (smoothing(z, y) - 0.95 * cross_entropy(z, y)) / 0.05 - np.log(K),
+    "LS": lambda z, y: (
+        (smoothing(z, y) - 0.95 * cross_entropy(z, y)) / 0.05 - np.log(K)
+    ),
     "ECP": lambda z, y: confidence_penalty.penalty(z, y) + np.log(K),
     "FL": lambda z, y: (focal(z, y) - cross_entropy(z, y)) / 3.0 + np.log(K),
 }
@@ -232,7 +244,9 @@ cases = {
     "random, scale 30": 30 * torch.randn(2000, K, **normal),
     "one class far ahead": 700 * torch.eye(K, dtype=torch.float64),
     "all equal": torch.zeros(1, K, dtype=torch.float64),
-    "two share the lead": torch.tensor([[300.0, 300.0] + [-300.0] * (K - 2)], dtype=torch.float64),
+    "two share the lead": torch.tensor(
+        [[300.0, 300.0] + [-300.0] * (K - 2)], dtype=torch.float64
+    ),
 }
 
 
@@ -328,12 +342,16 @@ for gamma in (1.0, 2.0, 3.0, 5.0):
     slack = torch.cat(slack)
     fl_holds &= bool(slack.min() >= -1e-9)
     lowest = abs(round(float(slack.min()), 4))
-    print(f"gamma {gamma:.0f}: FL - CE + gamma H from {lowest:.4f} to {slack.max():.4f}")
+    print(
+        f"gamma {gamma:.0f}: FL - CE + gamma H from {lowest:.4f} to {slack.max():.4f}"
+    )
 z = cases["random, scale 1"]
 p = torch.softmax(z, 1)
 reversed_kl = (p * (p.log() + np.log(K))).sum(1).mean() - np.log(K)
 print(f"equation (5) holds in all cases: {fl_holds}")
-print(f"-H(p) {confidence_penalty.penalty(z, y):.10f}   KL(p || u) - log K {reversed_kl:.10f}")
+print(
+    f"-H(p) {confidence_penalty.penalty(z, y):.10f}   KL(p || u) - log K {reversed_kl:.10f}"
+)
 
 # %% [markdown]
 # ### One sample, solved
@@ -383,7 +401,9 @@ def confidence_at(d, K):
 
 # %% tags=["nbval-check-output"]
 reached = {}
-print(f"K = {K}, weight {weight}: distance of the true class to each other one, at the minimum")
+print(
+    f"K = {K}, weight {weight}: distance of the true class to each other one, at the minimum"
+)
 for m in (0.0, 2.0, 4.0, 6.0, 10.0):
     reached[m] = descend(LOSSES["mbls"](margin=m, weight=weight), K, seed=seed)
     predicted = best_distance(m, weight, K)
@@ -433,7 +453,9 @@ axes[0].set(xlabel="margin m", ylabel="distance at the minimum", ylim=(-0.4, Non
 lambdas = np.geomspace(0.002, 0.5, 200)
 for m, dash in {0.0: ":", 4.0: "-.", 6.0: "-", 10.0: "--"}.items():
     line = [confidence_at(best_distance(m, lam, K), K) for lam in lambdas]
-    axes[1].plot(lambdas, line, dash, color=color, label=f"m = {m:g}" + " (and LS)" * (m == 0))
+    axes[1].plot(
+        lambdas, line, dash, color=color, label=f"m = {m:g}" + " (and LS)" * (m == 0)
+    )
 axes[1].set(xlabel="weight", ylabel="confidence", xscale="log")
 for ax in axes:
     ax.legend()
@@ -471,7 +493,10 @@ z = torch.tensor([[9.0, 5.0, 1.0, -1.0, -4.0]], dtype=torch.float64, requires_gr
 penalty = LOSSES["mbls"](margin=6.0).penalty
 penalty(z, torch.tensor([0])).backward()
 print("logits", z.detach().numpy()[0], " distances", distance(z.detach()).numpy()[0])
-print("gradient of the penalty, m = 6, times K:", (5 * z.grad[0]).round(decimals=12).tolist())
+print(
+    "gradient of the penalty, m = 6, times K:",
+    (5 * z.grad[0]).round(decimals=12).tolist(),
+)
 print(f"penalty {penalty(z, torch.tensor([0])):.4f}, with 100 added to all logits "
       f"{penalty(z + 100, torch.tensor([0])):.4f}")  # fmt: skip
 
@@ -496,7 +521,9 @@ for name, classes, m, lam in (
     both = [confidence_at(d, classes) for d in ways]
     print(f"{name:36} {both[0]:18.4f} {both[1]:20.4f}")
 printed = tables.select(results.load("paper"), paper="mbls", source="printed")
-cell = tables.select(printed, table="2", dataset="tiny_imagenet", loss="mbls margin=0 weight=0.05")
+cell = tables.select(
+    printed, table="2", dataset="tiny_imagenet", loss="mbls margin=0 weight=0.05"
+)
 accuracies = ", ".join(f"{row.model} {row.printed} %" for row in cell.itertuples())
 print("printed accuracy of m = 0 on Tiny-ImageNet:", accuracies)
 
@@ -517,7 +544,10 @@ print("printed accuracy of m = 0 on Tiny-ImageNet:", accuracies)
 small = {"n_draws": n_draws, "n_train": n_train, "seed": seed}
 by_margin = [LOSSES["mbls"](margin=m, weight=weight) for m in margins] + [cross_entropy]
 outcome = many_on_digits(by_margin, **small)
-swept = {name: digit_scores(outcome, name, n_bins=n_bins) for name in ("train", "val", "test")}
+swept = {
+    name: digit_scores(outcome, name, n_bins=n_bins)
+    for name in ("train", "val", "test")
+}
 
 # %% mystnb={"figure": {"caption": "How does the margin act on new samples? Small networks on 100 scanned digits, mean over draws, band two standard errors; dashed: cross-entropy. Left: ECE (the paper's Figure 2, on other data). Middle: accuracy less that of cross-entropy in the same draw. Right: mean confidence on training images, beside the closed form for a fitted sample, and on test images, beside their accuracy.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE, accuracy less that of cross-entropy with bands about zero, and confidence on training and test images beside the closed form."}}
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
@@ -533,7 +563,9 @@ axes[2].plot(fine, closed, color=plots.BLACK, label="closed form")
 axes[2].plot(margins, means["train"][:, 2], "o", color=plots.GREY, label="train")
 axes[2].plot(margins, means["test"][:, 2], "o-", color=plots.RED, label="test")
 axes[2].plot(margins, means["test"][:, 1], ":", color=plots.RED, label="accuracy, test")
-for ax, name in zip(axes, ("ECE (%)", "accuracy less CE's", "confidence (%)"), strict=True):
+for ax, name in zip(
+    axes, ("ECE (%)", "accuracy less CE's", "confidence (%)"), strict=True
+):
     ax.set(xlabel="margin m", ylabel=name)
 axes[0].set_ylim(0, None)
 axes[0].legend()
@@ -556,7 +588,10 @@ shown = pd.DataFrame(
     index=[f"m = {m:g}" for m in margins] + ["CE"],
 )
 print(shown.to_string(float_format="{:.2f}".format, na_rep=""))
-chosen = {"val": margins[int(val[:-1, 0].argmin())], "test": margins[int(test[:-1, 0].argmin())]}
+chosen = {
+    "val": margins[int(val[:-1, 0].argmin())],
+    "test": margins[int(test[:-1, 0].argmin())],
+}
 print(f"margin of the lowest ECE: {chosen['val']:g} on validation images, "
       f"{chosen['test']:g} on test images")  # fmt: skip
 
@@ -573,9 +608,13 @@ print(f"margin of the lowest ECE: {chosen['val']:g} on validation images, "
 families = {
     "LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
     "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
-    f"m = {chosen['val']:g}": [LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights],
+    f"m = {chosen['val']:g}": [
+        LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights
+    ],
 }
-weighed = many_on_digits([loss for group in families.values() for loss in group], **small)
+weighed = many_on_digits(
+    [loss for group in families.values() for loss in group], **small
+)
 by_weight = {}
 for split in ("val", "test"):
     scores = np.split(digit_scores(weighed, split, n_bins=n_bins), len(families))
@@ -587,7 +626,9 @@ for name in families:
     color = plots.color_of(name if name == "LS" else "MbLS")
     of_val, of_test = by_weight["val"][name], by_weight["test"][name]
     less_ce = of_test[..., 1] - swept["test"][-1, :, 1]
-    for ax, values in zip(axes, (of_val[..., 0], of_test[..., 0], less_ce), strict=True):
+    for ax, values in zip(
+        axes, (of_val[..., 0], of_test[..., 0], less_ce), strict=True
+    ):
         line = "o--" if name == "m = 0" else "o-"
         pictures.mean_band(weights, values, ax=ax, color=color, label=name, line=line)
 heads = ("ECE (%), validation", "ECE (%), test", "accuracy less CE's")
@@ -603,7 +644,9 @@ plt.show()
 # %%
 errors = {name: values[..., 0] for name, values in by_weight["test"].items()}
 print("test ECE in percent, mean over draws, by weight")
-shown = pd.DataFrame({name: of_name.mean(1) for name, of_name in errors.items()}, index=weights).T
+shown = pd.DataFrame(
+    {name: of_name.mean(1) for name, of_name in errors.items()}, index=weights
+).T
 print(shown.to_string(float_format="{:.2f}".format))
 spread = {name: np.ptp(of_name, axis=0) for name, of_name in errors.items()}
 spreads = ", ".join(f"{name} {of_name.mean():.2f}" for name, of_name in spread.items())
@@ -627,12 +670,21 @@ print("m = 0 minus LS, mean over draws by weight:", by_mean)
 # %%
 SHORT = {
     **{"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD"},
-    **{"brier": "Brier", "mmce": "MMCE", "ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL"},
+    **{
+        "brier": "Brier",
+        "mmce": "MMCE",
+        "ecp": "ECP",
+        "cpc": "CPC",
+        "mdca": "MDCA",
+        "crl": "CRL",
+    },
     **{"mbls": "MbLS", "acls": "ACLS"},
     **{"mbls margin=0 weight=0.05": "MbLS m=0", "mbls margin=0": "MbLS m=0"},
 }
 keys = [*losses, *(["mbls margin=0 weight=0.05"] if "mbls" in losses else [])]
-stored = notebook.by_loss(f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device)
+stored = notebook.by_loss(
+    f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device
+)
 trained = {SHORT.get(key, key): data for key, data in stored.items()}
 print(f"{dataset}, {model}: {len(trained)} of {len(keys)} networks are there")
 print(" ", ", ".join(trained) or "none")
@@ -640,7 +692,11 @@ if missing := [key for key in keys if key not in stored]:
     print(tables.not_run(f"{dataset}/{model}", missing, seed))
 recipes = {name: Recipe(**data.meta["recipe"]) for name, data in trained.items()}
 for common, _ in Counter(recipes.values()).most_common(1):
-    odd = [f"{name} ({own.epochs} epochs)" for name, own in recipes.items() if own != common]
+    odd = [
+        f"{name} ({own.epochs} epochs)"
+        for name, own in recipes.items()
+        if own != common
+    ]
     if odd:
         print("trained by another recipe than the others:", ", ".join(odd))
 
@@ -662,14 +718,22 @@ if trained:
 # %% tags=["nbval-check-output"]
 names = [SHORT.get(key, key) for key in keys]
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "AECE": ("", "adaptive_ece")}
-shown = tables.estimates(comparison, trained, heads).reindex(names, fill_value=claims.NOT_RUN)
+shown = tables.estimates(comparison, trained, heads).reindex(
+    names, fill_value=claims.NOT_RUN
+)
 print("test set, percent [95 % bootstrap interval]")
 print(shown.rename_axis("as trained").to_string(), end="\n\n")
 after = tables.estimates(comparison, trained, {"ECE": (" + TS", "ece")})
-after.insert(0, "T by ECE", [f"{fits[f'{name} + TS'].temperature:.1f}" for name in trained])
+after.insert(
+    0, "T by ECE", [f"{fits[f'{name} + TS'].temperature:.1f}" for name in trained]
+)
 after["NLL"] = [f"{comparison.of(f'{name} + TS', 'nll').value:.3f}" for name in trained]
-after["T by NLL"] = [f"{fits[f'{name} + TS by NLL'].temperature:.2f}" for name in trained]
-after["NLL as trained"] = [f"{comparison.of(name, 'nll').value:.3f}" for name in trained]
+after["T by NLL"] = [
+    f"{fits[f'{name} + TS by NLL'].temperature:.2f}" for name in trained
+]
+after["NLL as trained"] = [
+    f"{comparison.of(name, 'nll').value:.3f}" for name in trained
+]
 after = after.reindex(names, fill_value=claims.NOT_RUN)
 print(after.rename_axis("after TS").to_string())
 
@@ -681,7 +745,9 @@ for row, name in enumerate(order):
     for stage, shift, fill in (("", -0.13, color), (" + TS", 0.13, "white")):
         value, low, high = comparison.of(name + stage).percent
         ax.plot([low, high], [row + shift] * 2, color=color, linewidth=1.2, alpha=0.6)
-        ax.plot(value, row + shift, "o", color=color, markerfacecolor=fill, markersize=5)
+        ax.plot(
+            value, row + shift, "o", color=color, markerfacecolor=fill, markersize=5
+        )
 ax.set_yticks(range(len(order)), order)
 ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0.5))
 plt.show()
@@ -693,7 +759,11 @@ plt.show()
 
 
 # %% tags=["nbval-check-output"]
-heads = {"ECE": ("", "ece"), "accuracy": ("", "accuracy"), "ECE, both after TS": (" + TS", "ece")}
+heads = {
+    "ECE": ("", "ece"),
+    "accuracy": ("", "accuracy"),
+    "ECE, both after TS": (" + TS", "ece"),
+}
 print("percentage points [95 % interval of the paired bootstrap]")
 for base in ("CE", "LS"):
     if base in trained and len(trained) > 1:
@@ -714,7 +784,11 @@ print("... less that of CE after one temperature, chosen by ECE")
 after_ts = "cross_entropy | temperature_scaling:ece"
 display(tables.loss_differences("cifar10/resnet20", after_ts, names=SHORT))
 print("... less that of MbLS without margin")
-display(tables.loss_differences("cifar10/resnet20", "mbls margin=0 weight=0.05", names=SHORT))
+display(
+    tables.loss_differences(
+        "cifar10/resnet20", "mbls margin=0 weight=0.05", names=SHORT
+    )
+)
 
 # %% [markdown]
 # ### What the margin does to the distances
@@ -724,7 +798,9 @@ display(tables.loss_differences("cifar10/resnet20", "mbls margin=0 weight=0.05",
 # beyond, where CE has most of its own; and LS does the same without a margin.
 
 # %% mystnb={"figure": {"caption": "Does training with a margin keep the distances below it? Share of test samples whose largest logit distance is below d. Line: the margin.", "name": "fig-mbls-distances"}, "image": {"alt": "Cumulative shares of test samples by their largest logit distance, a curve a loss, with a dashed line at the margin: the curves of the losses that hold distances down rise near it, the others far to its right."}}
-test_logits = {name: torch.from_numpy(data.test_logits) for name, data in trained.items()}
+test_logits = {
+    name: torch.from_numpy(data.test_logits) for name, data in trained.items()
+}
 apart = {name: distance(logits).numpy() for name, logits in test_logits.items()}
 fig, ax = plt.subplots(figsize=(6.5, 2.6))
 for name in [n for n in ("CE", "LS", "FL", "MbLS", "MbLS m=0", "ACLS") if n in trained]:
@@ -739,15 +815,24 @@ for name in [n for n in ("CE", "LS", "FL", "MbLS", "MbLS m=0", "ACLS") if n in t
     )
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 ax.axvline(margin, color=plots.GREY, linewidth=0.8, linestyle="--")
-ax.set(xlabel="largest distance d", ylabel="share of samples below", ylim=(0, 1), xlim=(0, None))
+ax.set(
+    xlabel="largest distance d",
+    ylabel="share of samples below",
+    ylim=(0, 1),
+    xlim=(0, None),
+)
 plt.show()
 
 # %% tags=["nbval-check-output"]
-print("largest logit distance of a test sample; share of all distances beyond the margin")
+print(
+    "largest logit distance of a test sample; share of all distances beyond the margin"
+)
 print(f"{'':10} {'median':>8} {'95th percentile':>16} {f'beyond {margin:g}':>12}")
 for name, d in apart.items():
     middle, far = np.percentile(d.max(1), [50, 95])
-    print(f"{name:10} {middle:8.2f} {far:16.2f} {100 * (d[d > 0] > margin).mean():10.1f} %")
+    print(
+        f"{name:10} {middle:8.2f} {far:16.2f} {100 * (d[d > 0] > margin).mean():10.1f} %"
+    )
 
 # %% [markdown]
 # ### Reliability
@@ -758,7 +843,10 @@ for name, d in apart.items():
 # each; LS and MbLS are close to the diagonal.
 
 # %% mystnb={"figure": {"caption": "On which side of the diagonal does each loss lie, and where? Accuracy (points) against confidence on the test set, 25 bins; vermilion: the gap; grey: where the accuracy of a calibrated network would lie. The paper's Figure 5, with other networks.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}}
-raw = {name: (fits[name](data.test_logits), data.test_labels) for name, data in trained.items()}
+raw = {
+    name: (fits[name](data.test_logits), data.test_labels)
+    for name, data in trained.items()
+}
 drawn = {name: raw[name] for name in ("CE", "LS", "FL", "MbLS") if name in raw}
 if drawn:
     pictures.reliability_row(drawn, n_bins=25)
@@ -797,7 +885,11 @@ if len({row["margin"] for row in rows if row["loss"] == "mbls"}) > 1:
     print(shown.round(2).to_string(index=False))
 else:
     print("a sweep of the margin or the weight: not run here. One point of each:")
-    for loss in ("mbls margin=8", "mbls margin=6 weight=0.05", "label_smoothing alpha=0.1"):
+    for loss in (
+        "mbls margin=8",
+        "mbls margin=6 weight=0.05",
+        "label_smoothing alpha=0.1",
+    ):
         print(" ", tables.train_command(Network(dataset, model, loss)))
 print("and of the paper's networks:")
 for loss in ("mbls margin=8", "mbls margin=10 weight=0.05"):
@@ -818,7 +910,9 @@ five = ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
 tiny = notebook.by_loss("tiny_imagenet_20/resnet20", five)
 tiny = {SHORT[loss]: data for loss, data in tiny.items()}
 of_tiny, _ = notebook.side_by_side(tiny, STAGES, **resampling)
-shown = tables.estimates(of_tiny, tiny, {"accuracy": ("", "accuracy"), "ECE": ("", "ece")})
+shown = tables.estimates(
+    of_tiny, tiny, {"accuracy": ("", "accuracy"), "ECE": ("", "ece")}
+)
 shown = shown.join(tables.estimates(of_tiny, tiny, LESS_CE, base="CE")).fillna("")
 print("percent and points [95 % bootstrap interval]")
 print(shown.to_string())
@@ -845,9 +939,15 @@ slopes = {}
 for name in ("ECP", "FL"):
     far, near = (along_distance(added[name], d, K)[1] for d in ([16.0], distances))
     slopes[name] = abs(far[0]) / np.abs(near).max()
-evidence = "slope at d = 16 / largest: " + ", ".join(f"{n} {s:.0e}" for n, s in slopes.items())
+evidence = "slope at d = 16 / largest: " + ", ".join(
+    f"{n} {s:.0e}" for n, s in slopes.items()
+)
 pushing = min(slopes.values()) > 0.1
-found.append(claims.checked("... ECP and FL do too, pushing at every distance", pushing, evidence))
+found.append(
+    claims.checked(
+        "... ECP and FL do too, pushing at every distance", pushing, evidence
+    )
+)
 of_table_1 = [
     claims.compared(f"test ECE lower than {other}", comparison, "MbLS", other)
     for other in ("CE", "ECP", "LS", "FL", "FLSD")
@@ -877,7 +977,9 @@ found += [
 ]  # fmt: skip
 
 # %%
-near_one = claims.Claim("its temperature is near 1 (printed: 0.9 to 1.2)", claims.NOT_RUN)
+near_one = claims.Claim(
+    "its temperature is near 1 (printed: 0.9 to 1.2)", claims.NOT_RUN
+)
 if "MbLS" in trained:
     (z, y), rng = trained["MbLS"].val, np.random.default_rng(seed)
     picks = (rng.integers(0, len(y), len(y)) for _ in range(100))
@@ -891,12 +993,20 @@ elsewhere = "... on twenty classes of Tiny-ImageNet"
 found += [
     near_one,
     claims.compared(little, comparison, "MbLS + TS", "MbLS", alike),
-    claims.compared("without TS lower than CE with TS (App. D)", comparison, "MbLS", "CE + TS"),
+    claims.compared(
+        "without TS lower than CE with TS (App. D)", comparison, "MbLS", "CE + TS"
+    ),
     claims.compared(elsewhere, of_tiny, "MbLS", "CE + TS"),
-    claims.compared("with TS lower than CE with TS (Table 7)", comparison, "MbLS + TS", "CE + TS"),
-    claims.compared("... both by NLL", comparison, "MbLS + TS by NLL", "CE + TS by NLL"),
+    claims.compared(
+        "with TS lower than CE with TS (Table 7)", comparison, "MbLS + TS", "CE + TS"
+    ),
+    claims.compared(
+        "... both by NLL", comparison, "MbLS + TS by NLL", "CE + TS by NLL"
+    ),
     claims.compared(elsewhere, of_tiny, "MbLS + TS", "CE + TS"),
-    claims.compared("with TS lower than LS with TS (Table 7)", comparison, "MbLS + TS", "LS + TS"),
+    claims.compared(
+        "with TS lower than LS with TS (Table 7)", comparison, "MbLS + TS", "LS + TS"
+    ),
 ]
 
 # %%
@@ -929,13 +1039,21 @@ claims.table(found, "found (points of ECE or accuracy)")
 # %%
 ours = results.load("ours")
 MARGIN_0 = "mbls margin=0 weight=0.05"  # whose weight is that of label smoothing, as in the paper
-FROM_IMAGENET = ("cub200", "voc2012", "vit")  # where the paper starts from ImageNet weights
+FROM_IMAGENET = (
+    "cub200",
+    "voc2012",
+    "vit",
+)  # where the paper starts from ImageNet weights
 
 
 def paper_table(number, caption=""):
     """One table of the paper beside ours, and what trains the networks that are absent."""
     name = caption and f"tbl-mbls-{number}"
-    display(tables.paper_table("mbls", number, "loss", caption, name, ours=ours, names=SHORT))
+    display(
+        tables.paper_table(
+            "mbls", number, "loss", caption, name, ours=ours, names=SHORT
+        )
+    )
     compared = results.compare("mbls", number, ours=ours)
     print(tables.absent_networks(compared, "mbls", ours=ours, pretrained=FROM_IMAGENET))
 
@@ -962,13 +1080,20 @@ paper_table("2", "MbLS, Table 2: accuracy on test images, in percent")
 accuracies = tables.select(printed, table="2").pivot_table(
     index=["dataset", "model"], columns="loss", values="value", sort=False
 )
-as_printed = {MARGIN_0: [-0.63, -0.15, -0.49, 0.23], "mbls": [-1.04, -0.06, 0.38, -0.23]}
+as_printed = {
+    MARGIN_0: [-0.63, -0.15, -0.49, 0.23],
+    "mbls": [-1.04, -0.06, 0.38, -0.23],
+}
 print("accuracy minus that of LS:             computed  printed")
 for name, column in as_printed.items():
     less_ls = (accuracies[name] - accuracies["label_smoothing"]).round(2)
-    for (data, net), computed, stated in zip(less_ls.index, less_ls, column, strict=True):
+    for (data, net), computed, stated in zip(
+        less_ls.index, less_ls, column, strict=True
+    ):
         differs = "" if computed == stated else "  differs"
-        print(f"{SHORT[name]:9} {data:14} {net:10} {computed:+12.2f} {stated:+8.2f}{differs}")
+        print(
+            f"{SHORT[name]:9} {data:14} {net:10} {computed:+12.2f} {stated:+8.2f}{differs}"
+        )
 
 # %% [markdown]
 # $-0.49$ with the ResNet-50 on CIFAR-10, and both $+0.23$ and $-0.23$ with the ResNet-101, are differences between MbLS with
@@ -993,7 +1118,9 @@ print("small networks, test set, mean over draws")
 print(pd.DataFrame(columns, index=weights).round(2).to_string())
 grown = ours["loss"].str.match("label_smoothing alpha=|mbls margin=0 weight=")
 grown &= ours["loss"] != MARGIN_0
-grown = ours[grown & (ours["method"] == "identity") & ours["metric"].isin(["ece", "accuracy"])]
+grown = ours[
+    grown & (ours["method"] == "identity") & ours["metric"].isin(["ece", "accuracy"])
+]
 if grown.empty:
     print("\nnetworks of the paper: not run here. One of them:")
     for loss in ("label_smoothing alpha=0.1", "mbls margin=0 weight=0.1"):
@@ -1054,7 +1181,9 @@ print(shown.to_string())
 # %%
 text = tables.select(ours, dataset="20newsgroups")
 heads = {"accuracy": "accuracy", "AECE": "adaptive_ece", "ECE": "ece"}
-for (net, how), rows in tables.select(text, method="identity").groupby(["model", "budget"]):
+for (net, how), rows in tables.select(text, method="identity").groupby(
+    ["model", "budget"]
+):
     print(f"ours, percent; {net}, budget {how}")
     cells = {SHORT[loss]: {head: f"{notebook.number(rows, loss=loss, metric=metric):.2f}"
                            for head, metric in heads.items()}
@@ -1069,12 +1198,19 @@ tables.paper_table("mbls", "7", wide="loss", ours=ours, names=SHORT,
 # After temperature scaling the order of CE and MbLS depends on what the temperature minimises:
 
 # %% tags=["nbval-check-output"]
-ways = dict(zip(("as trained", "TS by ECE", "TS by NLL"), METHODS.values(), strict=True))
+ways = dict(
+    zip(("as trained", "TS by ECE", "TS by NLL"), METHODS.values(), strict=True)
+)
 print("20 Newsgroups, test ECE in percent [95 % interval]")
 for how, method in ways.items():
     rows = tables.select(text, method=method, metric="ece")
-    pair = {loss: notebook.number(rows, loss=loss) for loss in ("cross_entropy", "mbls")}
-    print(f"{how:10}", "   ".join(f"{SHORT[loss]} {value:.2f}" for loss, value in pair.items()))
+    pair = {
+        loss: notebook.number(rows, loss=loss) for loss in ("cross_entropy", "mbls")
+    }
+    print(
+        f"{how:10}",
+        "   ".join(f"{SHORT[loss]} {value:.2f}" for loss, value in pair.items()),
+    )
 
 # %% [markdown]
 # ### Table 7: before and after temperature scaling
@@ -1092,12 +1228,16 @@ paper_table("7")
 seventh = tables.select(printed, table="7", method="temperature_scaling:ece")
 notes = seventh.assign(T=seventh["note"].str.removeprefix("optimal T "))
 index = ["dataset", "model"]
-grid = notes.pivot_table(index=index, columns="loss", values="T", aggfunc="first", sort=False)
+grid = notes.pivot_table(
+    index=index, columns="loss", values="T", aggfunc="first", sort=False
+)
 print("printed")
 print(grid.rename(columns=SHORT).to_string())
 print(f"\nours, {dataset} {model}")
 by_ece = {name: fits[f"{name} + TS"].temperature for name in trained}
-text_of_ours = "  ".join(f"{name}\N{NO-BREAK SPACE}{t:.1f}" for name, t in by_ece.items())
+text_of_ours = "  ".join(
+    f"{name}\N{NO-BREAK SPACE}{t:.1f}" for name, t in by_ece.items()
+)
 print(textwrap.fill(text_of_ours, 80))
 
 # %% [markdown]
@@ -1136,7 +1276,10 @@ plt.show()
 
 # %% mystnb={"figure": {"caption": "Where is a segmentation network sure of itself? Predicted class, confidence and mistakes (vermilion; white: no label) in every pixel of a test image of CamVid, a row a loss. A network that knows its mistakes has a low confidence where they are. The image itself comes with CamVid.", "name": "fig-mbls-maps"}, "image": {"alt": "A row a loss with three maps of one street scene: the predicted classes in eleven colours, the confidence, and the pixels that are wrong, which lie along the edges of objects and in whole wrong regions; a legend names the classes."}}
 of_drawn = {name: dense[name].meta["loss"] for name in drawn}
-of_drawn = {name: Network("camvid", "deeplabv3_resnet34", loss) for name, loss in of_drawn.items()}
+of_drawn = {
+    name: Network("camvid", "deeplabv3_resnet34", loss)
+    for name, loss in of_drawn.items()
+}
 maps({name: network.maps() for name, network in of_drawn.items()}, camvid.CLASSES)
 plt.show()
 
@@ -1184,8 +1327,13 @@ for name, (probs, labels) in of_pixels.items():
 # %%
 print("claims:", claims.tally(claim.verdict for claim in found))
 if {"MbLS", "CE"} <= {*trained}:
-    errors = {name: [comparison.of(name + stage).value for stage in STAGES] for name in trained}
-    errors = pd.DataFrame.from_dict(errors, orient="index", columns=["as trained", "after TS"])
+    errors = {
+        name: [comparison.of(name + stage).value for stage in STAGES]
+        for name in trained
+    }
+    errors = pd.DataFrame.from_dict(
+        errors, orient="index", columns=["as trained", "after TS"]
+    )
     ranks, best = errors.rank().astype(int).loc["MbLS"], errors.idxmin()
     print(f"MbLS among {len(trained)} networks by test ECE: rank {ranks['as trained']} as trained, "
           f"{ranks['after TS']} after TS")  # fmt: skip

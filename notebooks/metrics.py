@@ -26,7 +26,9 @@
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
-budget = "smoke"  # nothing is trained here; at "paper" the stored simulations are run anew
+budget = (
+    "smoke"  # nothing is trained here; at "paper" the stored simulations are run anew
+)
 n_samples = 2000  # samples behind the diagrams and the comparison of estimators
 n_bins = 15  # bins, where the text does not vary them
 n_repeats = 100  # simulated test sets behind every mean, spread and coverage
@@ -124,7 +126,9 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 confidence = np.repeat([0.9, 0.6], 5)
 right = np.array([1, 1, 1, 0, 0, 1, 1, 1, 0, 0])
 forecasts, labels = two_classes(confidence, right)  # class 0 is what she predicts
-print(f"accuracy {accuracy(forecasts, labels):.2f}, ECE {ece(forecasts, labels, n_bins=10):.2f}")
+print(
+    f"accuracy {accuracy(forecasts, labels):.2f}, ECE {ece(forecasts, labels, n_bins=10):.2f}"
+)
 
 # %% [markdown]
 # Note what the number says and what it does not. Her accuracy is 60 % on both kinds of days, so her two confidences
@@ -220,7 +224,9 @@ K, SCALE, T_TRUE = 10, 5.0, 1.5
 def with_top(p, top):
     """Probabilities whose value at the predicted class is ``top``; the others in proportion."""
     rest = (1 - top) / np.maximum(1 - p.max(1), 1e-12)
-    return np.where(np.arange(p.shape[1]) == p.argmax(1)[:, None], top[:, None], p * rest[:, None])
+    return np.where(
+        np.arange(p.shape[1]) == p.argmax(1)[:, None], top[:, None], p * rest[:, None]
+    )
 
 
 def wave(c):
@@ -250,7 +256,11 @@ c, known = p.max(1), {}
 for name, of in TRUTH.items():
     t = of(z)[np.arange(n), p.argmax(1)]
     error = np.abs(wave(c) - c) if name == "wavy" else c - t
-    known[name] = {"accuracy": t.mean(), "mean confidence": c.mean(), "true ECE": error.mean()}
+    known[name] = {
+        "accuracy": t.mean(),
+        "mean confidence": c.mean(),
+        "true ECE": error.mean(),
+    }
 known = pd.DataFrame(known).T
 print("percent")
 show(100 * known)
@@ -403,7 +413,9 @@ suspects = {  # what it says, and what is true
     "opposite": (p, opposite(z)),
     "swapped rest": (p, swapped_rest(z)),
 }
-answers = {name: (says, draw_labels(truth, rng)) for name, (says, truth) in suspects.items()}
+answers = {
+    name: (says, draw_labels(truth, rng)) for name, (says, truth) in suspects.items()
+}
 answers["B"] = B
 verdicts = {name: evaluate(*answer, n_bins=n_bins) for name, answer in answers.items()}
 print("errors, accuracy and Brier score in percent; NLL and entropy in 0.01 nats")
@@ -476,11 +488,15 @@ def test_sets(name, n, repeats, key, scale=SCALE):
         yield softmax(z, axis=1), labels
 
 
-c = softmax(SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K)), axis=1).max(1)
+c = softmax(
+    SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K)), axis=1
+).max(1)
 rows = {}
 for n in (500, 2000, 8000):
     tests = test_sets("calibrated", n, n_repeats, (5, 1))
-    found = pd.DataFrame([{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in tests])
+    found = pd.DataFrame(
+        [{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in tests]
+    )
     for m in found:
         index = np.ceil(c * m).astype(int)
         share_times_variance = np.bincount(index, c * (1 - c)) / len(c)
@@ -505,11 +521,19 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
-    for n, repeats in ((500, n_repeats // 2), (2000, n_repeats // 4), (10_000, n_repeats // 10)):
+    for n, repeats in (
+        (500, n_repeats // 2),
+        (2000, n_repeats // 4),
+        (10_000, n_repeats // 10),
+    ):
         tests = test_sets(name, n, repeats, (5, 2))
-        mean = np.mean([[ece(*test, n_bins=m) for m in M_GRID] for test in tests], axis=0)
+        mean = np.mean(
+            [[ece(*test, n_bins=m) for m in M_GRID] for test in tests], axis=0
+        )
         ax.plot(M_GRID, 100 * mean, "o-", label=f"N = {n:,}")
-    ax.axhline(100 * known.loc[name, "true ECE"], color="black", linestyle="--", linewidth=1)
+    ax.axhline(
+        100 * known.loc[name, "true ECE"], color="black", linestyle="--", linewidth=1
+    )
     ax.axvline(15, color="grey", linewidth=0.6)
     ax.set(title=name, xscale="log", xlabel="bins M", ylim=(0, 20))
     ax.set_xticks([1, 5, 15, 60, 250], labels=[1, 5, 15, 60, 250])
@@ -534,17 +558,25 @@ plt.show()
 TOP = ["ece", "adaptive_ece", "smooth_ece", "ks_error", "debiased_ece"]
 limits = {"calibrated": dict.fromkeys(TOP, 0.0)}
 for name in ("over-confident", "wavy"):
-    limits[name] = evaluate(*next(test_sets(name, 500_000, 1, (5, 3))), TOP, n_bins=n_bins)
+    limits[name] = evaluate(
+        *next(test_sets(name, 500_000, 1, (5, 3))), TOP, n_bins=n_bins
+    )
 
 sizes = sorted({200, 500, 1000, n_samples, 5000, 10_000})
 found = []
 for name in TRUTH:
     for n in sizes:
-        repeats = max(10, min(2 * n_repeats, 2000 * n_repeats // n))  # large sets vary less
+        repeats = max(
+            10, min(2 * n_repeats, 2000 * n_repeats // n)
+        )  # large sets vary less
         for test in test_sets(name, n, repeats, (5, 4)):
-            found.append({"classifier": name, "n": n} | evaluate(*test, TOP, n_bins=n_bins))
+            found.append(
+                {"classifier": name, "n": n} | evaluate(*test, TOP, n_bins=n_bins)
+            )
 limit = pd.DataFrame(limits).T.rename_axis("classifier")
-error = pd.DataFrame(found).set_index(["classifier", "n"]).sub(limit, level="classifier")
+error = (
+    pd.DataFrame(found).set_index(["classifier", "n"]).sub(limit, level="classifier")
+)
 bias = error.groupby(level=[0, 1]).mean()
 
 # %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
@@ -561,7 +593,9 @@ axes[0].legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
-print(f"N = {n_samples}, percent: limit, bias, standard deviation, and root mean square error")
+print(
+    f"N = {n_samples}, percent: limit, bias, standard deviation, and root mean square error"
+)
 rows = {}
 for name in TRUTH:
     for metric, e in error.loc[name, n_samples].items():
@@ -604,7 +638,9 @@ SCALES = {"easy": 20.0, "hard": SCALE}
 def score_if_calibrated(probs, **options):
     """ECE of the given outputs on labels drawn from themselves, ``n_repeats`` times."""
     rng = np.random.default_rng([seed, 5, 5])
-    return np.array([ece(probs, draw_labels(probs, rng), **options) for _ in range(n_repeats)])
+    return np.array(
+        [ece(probs, draw_labels(probs, rng), **options) for _ in range(n_repeats)]
+    )
 
 
 rows = {}
@@ -682,7 +718,9 @@ for name in TRUTH:
                 held.append((name, metric, kind, low <= target[metric] <= high))
 held = pd.DataFrame(held, columns=["classifier", "metric", "interval", "share"])
 held = held.pivot_table("share", ["classifier", "metric"], "interval", sort=False)
-print(f"share of 95 % intervals that hold the truth, percent; {n_repeats} test sets of {n} samples")
+print(
+    f"share of 95 % intervals that hold the truth, percent; {n_repeats} test sets of {n} samples"
+)
 show(100 * held, 0)
 
 # %% [markdown]
@@ -740,27 +778,35 @@ def single():
     c, rows = population(), {}
     for kind in ("over", "wavy"):
         for target in (0.0, 0.005, 0.01, 0.03):
-            _, truth = with_error(target, lambda size, bend=BENT[kind]: (c, 2 * c - bend(c, size)))
+            _, truth = with_error(
+                target, lambda size, bend=BENT[kind]: (c, 2 * c - bend(c, size))
+            )
             held = []
             for test in simulated({kind: c}, truth, ["ece"], 300, 8):
                 found, (_, *in_use) = test.measured[kind]["ece"], test.of(kind)
                 intervals = three(found, in_use).items()
-                held.append({name: low <= target <= high for name, (low, high) in intervals})
+                held.append(
+                    {name: low <= target <= high for name, (low, high) in intervals}
+                )
             rows[f"{kind} {100 * target:.1f}"] = 100 * pd.DataFrame(held).mean()
     return pd.DataFrame(rows).T
 
 
 # %% tags=["nbval-check-output"]
 anew = budget == "paper"
-coverage = recorded("metrics/single", single, available=anew, tolerance=0.7)  # two sets of 300
+coverage = recorded(
+    "metrics/single", single, available=anew, tolerance=0.7
+)  # two sets of 300
 coverage.index = pd.MultiIndex.from_tuples(
     [(kind, float(true)) for kind, true in coverage.index.str.split()],
     names=["gaps", "true ECE"],
 )
-print("share of 95 % intervals that hold the true ECE, percent; 300 test sets of 10,000 each")
+print(
+    "share of 95 % intervals that hold the true ECE, percent; 300 test sets of 10,000 each"
+)
 show(coverage, 0)
 
-# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: beside the dashed line at 95 percent where the error is large, below it for some kinds where it is small."}}
+# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
 for ax, kind in zip(axes, ("over", "wavy"), strict=True):
     for name, marker in zip(coverage, "vso", strict=True):
@@ -816,7 +862,9 @@ print(pd.DataFrame(needed, index=deltas).map("{:,.0f}".format).to_string())
 def true_error(a, scale):
     """True ECE of the over-confident classifier with its logits times a: all gaps have one sign."""
     z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
-    return abs((softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)).mean())
+    return abs(
+        (softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)).mean()
+    )
 
 
 easy = SCALES["easy"]
@@ -831,7 +879,9 @@ for a, found in scores.items():
 wrong = np.mean(np.array(scores[1.0]) > scores[worse])
 theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
 print(f"true ECE {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %")
-print(f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {theory:.0%}")
+print(
+    f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {theory:.0%}"
+)
 
 # %% [markdown]
 # ### The same test set for both
@@ -848,7 +898,9 @@ for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.5
     errors = np.empty((n_repeats, 2))
     for i in range(n_repeats):
         z, _, labels = draw("over-confident", 10_000, rng, easy)
-        errors[i] = [ece(softmax(z / t, axis=1), labels, n_bins=n_bins) for t in (one, other)]
+        errors[i] = [
+            ece(softmax(z / t, axis=1), labels, n_bins=n_bins) for t in (one, other)
+        ]
     rows[f"T = {one:.2f} and {other:.2f}"] = {
         "true": true_error(1 / other, easy) - true_error(1 / one, easy),
         "mean": np.diff(errors).mean(),
@@ -915,8 +967,14 @@ def paired():
             base, after = (test.measured[name]["ece"] for name in (one, other))
             value, *in_use = test.difference(other, one)
             _, *of_nll = test.difference(other, one, "nll")
-            ends = three(base._replace(value=value, draws=after.draws - base.draws), in_use)
-            row = {"pair": f"{one}, {other}", "true": 100 * true, "measured": 100 * value}
+            ends = three(
+                base._replace(value=value, draws=after.draws - base.draws), in_use
+            )
+            row = {
+                "pair": f"{one}, {other}",
+                "true": 100 * true,
+                "measured": 100 * value,
+            }
             for name, (low, high) in (ends | {"NLL": of_nll}).items():
                 row[name] = 100 * (not low <= 0 <= high)
             lows, highs = zip(ends["percentile"], ends["reflected"], strict=True)
@@ -931,7 +989,9 @@ SHARES = ["percentile", "reflected", "in use", "NLL", "hull holds", "in use hold
 near = {"true": 0.001, "measured": 0.01} | dict.fromkeys(SHARES, 1.0)
 pairs = recorded("metrics/paired", paired, available=anew, tolerance=near).T
 pairs = pairs.rename_axis("one, other")
-print("200 test sets of 10,000; difference of two ECEs in points, true and measured on average;")
+print(
+    "200 test sets of 10,000; difference of two ECEs in points, true and measured on average;"
+)
 print(
     "percent of test sets in which it is beyond chance by each interval of the ECE, and by the NLL"
 )
@@ -984,9 +1044,13 @@ inputs = {
     "votes": two_classes(votes, rng.random(500) < wave(votes)),
     "ones": two_classes(*ones),
 }
-peers = "torchmetrics netcal relplot uncertainty-calibration calzone pycalib mapie".split()
+peers = (
+    "torchmetrics netcal relplot uncertainty-calibration calzone pycalib mapie".split()
+)
 table = {
-    rule or "this book": {name: ece(*test, n_bins=10, like=rule) for name, test in inputs.items()}
+    rule or "this book": {
+        name: ece(*test, n_bins=10, like=rule) for name, test in inputs.items()
+    }
     for rule in (None, *peers)
 }
 print("ECE, percent")
@@ -1018,9 +1082,13 @@ inputs = {
     "all equal, shuffled": (equal[0][order], equal[1][order]),
     "7 samples": (sample["wavy"][0][:7], sample["wavy"][1][:7]),
 }
-peers = "focal_calibration torch-uncertainty netcal uncertainty-calibration mapie".split()
+peers = (
+    "focal_calibration torch-uncertainty netcal uncertainty-calibration mapie".split()
+)
 table = {
-    rule or "this book": {name: adaptive_ece(*test, like=rule) for name, test in inputs.items()}
+    rule or "this book": {
+        name: adaptive_ece(*test, like=rule) for name, test in inputs.items()
+    }
     for rule in (None, *peers)
 }
 print("adaptive ECE with 15 bins, percent; the true gap of 'all equal' is 3.33")
@@ -1035,8 +1103,12 @@ show(100 * pd.DataFrame(table).T)
 bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
 three = {
     "class-wise, equal mass (ace)": ace(*sample["wavy"], n_bins=n_bins),
-    "top label, equal mass (adaptive_ece)": adaptive_ece(*sample["wavy"], n_bins=n_bins),
-    "top label, unweighted mean over bins": np.nanmean(np.abs(bins.accuracy - bins.confidence)),
+    "top label, equal mass (adaptive_ece)": adaptive_ece(
+        *sample["wavy"], n_bins=n_bins
+    ),
+    "top label, unweighted mean over bins": np.nanmean(
+        np.abs(bins.accuracy - bins.confidence)
+    ),
 }
 print("three quantities called ACE, percent")
 show(100 * pd.Series(three).to_frame("wavy"))
@@ -1057,11 +1129,17 @@ true = {t: true_error(1 / t, SCALE) for t in temperatures}
 rng = np.random.default_rng([seed, 8])
 rows = []
 for _ in range(n_repeats // 2):
-    (z_val, _, y_val), (z_test, _, y_test) = (draw("over-confident", 500, rng) for _ in range(2))
-    scores = [ece(softmax(z_val / t, axis=1), y_val, n_bins=n_bins) for t in temperatures]
+    (z_val, _, y_val), (z_test, _, y_test) = (
+        draw("over-confident", 500, rng) for _ in range(2)
+    )
+    scores = [
+        ece(softmax(z_val / t, axis=1), y_val, n_bins=n_bins) for t in temperatures
+    ]
     best = temperatures[int(np.argmin(scores))]
     on_new = ece(softmax(z_test / best, axis=1), y_test, n_bins=n_bins)
-    rows.append({"on the same 500": min(scores), "on 500 new ones": on_new, "true": true[best]})
+    rows.append(
+        {"on the same 500": min(scores), "on 500 new ones": on_new, "true": true[best]}
+    )
 show(100 * pd.DataFrame(rows).mean().to_frame("ECE, percent"))
 
 # %% [markdown]
@@ -1079,12 +1157,23 @@ show(100 * pd.DataFrame(rows).mean().to_frame("ECE, percent"))
 # %%
 scaling = TemperatureScaling().fit(*data.val)
 test_logits, test_labels = data.test
-real = {"before": softmax(test_logits.astype(float), axis=1), "after": scaling(test_logits)}
+real = {
+    "before": softmax(test_logits.astype(float), axis=1),
+    "after": scaling(test_logits),
+}
 n_val, n_test = len(data.val_labels), len(test_labels)
 print(f"{logits}: {n_val:,} val, {n_test:,} test, T = {scaling.temperature:.3f}")
 
 # %% tags=["nbval-check-output"]
-chosen = ["accuracy", "nll", "brier", "ece", "debiased_ece", "ks_error", "classwise_ece"]
+chosen = [
+    "accuracy",
+    "nll",
+    "brier",
+    "ece",
+    "debiased_ece",
+    "ks_error",
+    "classwise_ece",
+]
 options = {"n_bins": n_bins, "seed": seed}
 
 
@@ -1095,7 +1184,9 @@ def report(n):
         intervals = bootstrap(probs[:n], labels, chosen, **options)
         columns[name, "value"] = evaluate(probs[:n], labels, chosen, n_bins=n_bins)
         columns[name, "low"] = {metric: low for metric, (low, _) in intervals.items()}
-        columns[name, "high"] = {metric: high for metric, (_, high) in intervals.items()}
+        columns[name, "high"] = {
+            metric: high for metric, (_, high) in intervals.items()
+        }
         scores = 100 * score_if_calibrated(probs[:n], n_bins=n_bins)
         honest[name] = scores.mean(), np.quantile(scores, 0.95)
     pair = real["before"][:n], real["after"][:n]
@@ -1103,7 +1194,9 @@ def report(n):
     print(f"{n:,} images; NLL in 0.01 nats, all else in percent")
     show(100 * pd.DataFrame(columns))
     for name, (mean, top) in honest.items():
-        print(f"{name}: a calibrated network has ECE {mean:.2f}, 95 % of them below {top:.2f}")
+        print(
+            f"{name}: a calibrated network has ECE {mean:.2f}, 95 % of them below {top:.2f}"
+        )
     for name, (low, high) in change.items():
         print(f"after - before, {name}: 95 % [{100 * low:.2f}, {100 * high:.2f}]")
     return 100 * pd.DataFrame(columns), honest, 100 * np.array(change["ece"])
@@ -1122,8 +1215,14 @@ plt.show()
 # %% tags=["hide-input"]
 values, honest, change = all_images
 few_values, few_honest, few_change = few_images
-before, after = values.loc["ece", ("before", "value")], values.loc["ece", ("after", "value")]
-few = few_values.loc["ece", ("before", "value")], few_values.loc["ece", ("after", "value")]
+before, after = (
+    values.loc["ece", ("before", "value")],
+    values.loc["ece", ("after", "value")],
+)
+few = (
+    few_values.loc["ece", ("before", "value")],
+    few_values.loc["ece", ("after", "value")],
+)
 Markdown(f"""
 All {n_test:,} images settle the matter. The ECE before is {before:.2f} %, where a calibrated
 network would have {honest["before"][0]:.2f} %. Temperature scaling takes off {-change[1]:.1f} to

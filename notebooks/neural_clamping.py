@@ -73,7 +73,15 @@ from IPython.display import Markdown
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import softmax
 
-from calibkit import Network, NeuralClamping, TemperatureScaling, calibrator, data, plots, results
+from calibkit import (
+    Network,
+    NeuralClamping,
+    TemperatureScaling,
+    calibrator,
+    data,
+    plots,
+    results,
+)
 from calibkit.calibrators.neural_clamping import entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, entropy
 from calibkit.notebook import claims, pictures, repeated, tables
@@ -83,7 +91,13 @@ from calibkit.objectives import Focal
 from calibkit.results.effects import append_effects
 
 plots.use_style()
-FIVE = ["accuracy", "entropy", "ece", "adaptive_ece", "classwise_ece"]  # of the paper's tables
+FIVE = [
+    "accuracy",
+    "entropy",
+    "ece",
+    "adaptive_ece",
+    "classwise_ece",
+]  # of the paper's tables
 
 # %%
 NETWORKS = {
@@ -92,15 +106,21 @@ NETWORKS = {
     "paper": "cifar100/resnet110-cross_entropy-s0",
 }
 if network == "auto" and budget != "smoke" and not data.available("cifar100"):
-    print("digits in the place of CIFAR-100, which is not here: calibkit data prepare cifar100")
+    print(
+        "digits in the place of CIFAR-100, which is not here: calibkit data prepare cifar100"
+    )
     budget = "smoke"
 network = NETWORKS[budget] if network == "auto" else network
-net = trained(Network.parse(network), budget, device)  # read where it is stored, else trained first
+net = trained(
+    Network.parse(network), budget, device
+)  # read where it is stored, else trained first
 model, (val_x, val_y), (test_x, test_y) = net.model, net.val, net.test
 val_z, test_z = net.logits(val_x), net.logits(test_x)
 print(f"network      {network}")
 for name, z, y in (("calibration", val_z, val_y), ("test", test_z, test_y)):
-    print(f"{name:12} {len(y)} images, accuracy {100 * (z.argmax(1) == y).mean():.2f} %")
+    print(
+        f"{name:12} {len(y)} images, accuracy {100 * (z.argmax(1) == y).mean():.2f} %"
+    )
 
 # %% [markdown]
 # The network above carries this chapter wherever it is run: a small convolutional network on scanned digits, whose
@@ -123,11 +143,14 @@ for name, z, y in (("calibration", val_z, val_y), ("test", test_z, test_y)):
 # Figure 1 with real content.
 
 # %%
-SETTINGS = {  # of a fit; lr times steps is about 1 in all of them, as in the paper (1e-3 * 1,000)
-    "smoke": {"lr": 0.01, "epochs": 15, "batch_size": 64},
-    "reduced": {"lr": 0.02, "epochs": 3, "batch_size": 250},
-    "paper": {},
-}[budget] | ({"epochs": epochs} if epochs else {})
+SETTINGS = (
+    {  # of a fit; lr times steps is about 1 in all of them, as in the paper (1e-3 * 1,000)
+        "smoke": {"lr": 0.01, "epochs": 15, "batch_size": 64},
+        "reduced": {"lr": 0.02, "epochs": 3, "batch_size": 250},
+        "paper": {},
+    }[budget]
+    | ({"epochs": epochs} if epochs else {})
+)
 
 
 def fit(**options):
@@ -149,8 +172,13 @@ pictures.image(delta, ax=axes[1], title="perturbation δ", low=-reach, high=reac
 pictures.image(x + delta, ax=axes[2], title="x + δ", low=low, high=high)
 order = np.argsort(-raw[shown])[:10]
 after = first(model, test_x[shown : shown + 1]).numpy()[0]
-bars = {"before": raw[shown, order], f"after, T = {first.temperature:.2f}": after[order]}
-pictures.grouped_bars(order, bars, ax=axes[3], colors=(plots.GREY, plots.color_of("NC")))
+bars = {
+    "before": raw[shown, order],
+    f"after, T = {first.temperature:.2f}": after[order],
+}
+pictures.grouped_bars(
+    order, bars, ax=axes[3], colors=(plots.GREY, plots.color_of("NC"))
+)
 axes[3].set(xlabel="class", ylabel="probability", title=f"label {test_y[shown]}")
 plt.show()
 
@@ -171,15 +199,21 @@ plt.show()
 # The printed "ACE" is not small at all.
 
 # %%
-printed = results.load("paper").query("paper == 'neural_clamping' and source == 'printed'")
+printed = results.load("paper").query(
+    "paper == 'neural_clamping' and source == 'printed'"
+)
 wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort=False)
 ratio = wide[["adaptive_ece", "classwise_ece"]].div(wide["ece"], axis=0).median()
-print(f"printed ACE / printed ECE, {len(wide)} rows:  median {ratio['adaptive_ece']:.2f}")
+print(
+    f"printed ACE / printed ECE, {len(wide)} rows:  median {ratio['adaptive_ece']:.2f}"
+)
 print(f"printed SCE / printed ECE:            median {ratio['classwise_ece']:.2f}")
 print("\nour network, uncalibrated:")
 print(f"  ECE                              {ece(raw, test_y, n_bins=n_bins):.4f}")
 print(f"  ACE by equation (6)              {ace(raw, test_y, n_bins=n_bins):.4f}")
-print(f"  equal-mass ECE of the top class  {adaptive_ece(raw, test_y, n_bins=n_bins):.4f}")
+print(
+    f"  equal-mass ECE of the top class  {adaptive_ece(raw, test_y, n_bins=n_bins):.4f}"
+)
 
 # %% [markdown]
 # The column called ACE is the ECE once more, with bins of equal mass: `adaptive_ece`. The authors' code computes the
@@ -255,13 +289,17 @@ def max_entropy(z, y):
 some = np.flatnonzero(val_y < 10)
 true = val_z[some, val_y[some]]
 rival = np.where(np.arange(10) == val_y[some, None], -np.inf, val_z[some, :10]).max(1)
-some = some[np.argsort(np.abs(true - rival))[:20]]  # the closest calls: some right, some wrong
+some = some[
+    np.argsort(np.abs(true - rival))[:20]
+]  # the closest calls: some right, some wrong
 z, y = net.logits(val_x[some], first.delta)[:, :10], val_y[some]
 q, multiplier = max_entropy(z, y)
 T = TemperatureScaling().fit(z, y).temperature
 print(f"1 / multiplier of the solver        T = {1 / multiplier:.3f}")
 print(f"temperature that minimises the NLL  T = {T:.3f}")
-print(f"largest |q - softmax(z / T)| below 1e-4: {np.abs(q - softmax(z / T, axis=1)).max() < 1e-4}")
+print(
+    f"largest |q - softmax(z / T)| below 1e-4: {np.abs(q - softmax(z / T, axis=1)).max() < 1e-4}"
+)
 
 # %% [markdown]
 # Lemma 1 holds, with two things to keep in mind.
@@ -274,7 +312,9 @@ print(f"largest |q - softmax(z / T)| below 1e-4: {np.abs(q - softmax(z / T, axis
 # %% tags=["nbval-check-output"]
 scaled = {
     "NLL": TemperatureScaling().fit(val_z, val_y),
-    "focal loss, gamma = 1": TemperatureScaling(objective=Focal(gamma=1.0)).fit(val_z, val_y),
+    "focal loss, gamma = 1": TemperatureScaling(objective=Focal(gamma=1.0)).fit(
+        val_z, val_y
+    ),
 }
 for name, ts in scaled.items():
     mean_logit = (ts(val_z) * val_z).sum(1).mean()
@@ -306,12 +346,16 @@ print(f"labels with the third smallest logits: 1 / multiplier {lowest:.2f}")
 # $\gamma$ between 0 and 1. Does the bound hold there all the same?
 
 # %% tags=["nbval-check-output"]
-p = np.linspace(1e-4, 1 - 1e-4, 9999)  # two classes: the entropy is the smallest that p_y allows
+p = np.linspace(
+    1e-4, 1 - 1e-4, 9999
+)  # two classes: the entropy is the smallest that p_y allows
 entropy_of_two = -p * np.log(p) - (1 - p) * np.log1p(-p)
 for gamma in (0.25, 0.5, 0.75, 1.0, 2.0, 3.0):
     slack = -((1 - p) ** gamma) * np.log(p) - (-np.log(p) - gamma * entropy_of_two)
     kept = slack.min() >= 0
-    print(f"gamma = {gamma:.2f}   smallest (focal - NLL + gamma * entropy) >= 0: {kept}")
+    print(
+        f"gamma = {gamma:.2f}   smallest (focal - NLL + gamma * entropy) >= 0: {kept}"
+    )
 
 # %% [markdown]
 # The second inequality has enough room to make up for the first: on this grid the bound is kept down to
@@ -342,7 +386,9 @@ alone = NeuralClamping(init="zero", epochs=0).fit(model, val_x, val_y)
 off = abs(alone.temperature - scaled["focal loss, gamma = 1"].temperature)
 print(f"delta = 0 equals focal temperature scaling to 1e-6: {off < 1e-6}")
 for exact in (False, True):
-    print(f"exact_temperature={exact!s:5}   T = {fit(exact_temperature=exact).temperature:.3f}")
+    print(
+        f"exact_temperature={exact!s:5}   T = {fit(exact_temperature=exact).temperature:.3f}"
+    )
 
 # %% [markdown]
 # ### Theorem 1: how much entropy a perturbation adds
@@ -374,7 +420,9 @@ for exact in (False, True):
 # %% tags=["nbval-check-output"]
 g = entropy_gradient(model, val_x)
 start = theorem_delta(g, val_x, net.input_range)
-full = np.sign(g.numpy()) * np.subtract(high, low)[:, None, None]  # the whole range, in each input
+full = (
+    np.sign(g.numpy()) * np.subtract(high, low)[:, None, None]
+)  # the whole range, in each input
 if budget == "smoke":
     print("share of the range   entropy gain   delta . g     gain / (delta . g)")
     for share in (1e-1, 1e-2, 1e-3, 1e-4):
@@ -435,7 +483,9 @@ sweep = {gamma: fit(objective=Focal(gamma=gamma)) for gamma in GAMMAS}
 val_ece = {g_: ece(c(model, val_x), val_y, n_bins=n_bins) for g_, c in sweep.items()}
 gamma = min(val_ece, key=val_ece.get)
 by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.001, 0.1)}
-weight = min(by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins))
+weight = min(
+    by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins)
+)
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
 # %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}, "image": {"alt": "Three panels against gamma: the ECE on calibration and test images goes up and down, the loss in the last epoch falls, and the entropy rises in a straight line."}}
@@ -443,12 +493,18 @@ test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
 test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.5))
 color = plots.color_of("NC")
-axes[0].plot(GAMMAS, list(val_ece.values()), "o--", color=plots.GREY, label="calibration")
+axes[0].plot(
+    GAMMAS, list(val_ece.values()), "o--", color=plots.GREY, label="calibration"
+)
 axes[0].plot(GAMMAS, test_ece, "s-", color=color, label="test")
 axes[0].legend()
 axes[1].plot(GAMMAS, [c.loss_curve[-1] for c in sweep.values()], "o-", color=color)
-axes[2].plot(GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "s-", color=color)
-for ax, title in zip(axes, ("ECE", "loss in the last epoch", "entropy (nats)"), strict=True):
+axes[2].plot(
+    GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "s-", color=color
+)
+for ax, title in zip(
+    axes, ("ECE", "loss in the last epoch", "entropy (nats)"), strict=True
+):
     ax.set(title=title, xlabel="γ")
 plt.show()
 
@@ -482,15 +538,20 @@ STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theore
 options = {
     "neural_clamping:nll": {"objective": Focal(gamma=0.0), "weight": weight},
     "neural_clamping": CHOSEN,
-    "neural_clamping init=theorem": CHOSEN | {"init": "theorem", "input_range": net.input_range},
+    "neural_clamping init=theorem": CHOSEN
+    | {"init": "theorem", "input_range": net.input_range},
 }
-runs = {key: [fit(**o, seed=seed + i) for i in range(n_runs)] for key, o in options.items()}
+runs = {
+    key: [fit(**o, seed=seed + i) for i in range(n_runs)] for key, o in options.items()
+}
 probs = {key: [c(model, test_x).numpy() for c in fits] for key, fits in runs.items()}
 focal_ts = TemperatureScaling(objective=Focal(gamma=gamma)).fit(val_z, val_y)
 on_logits = {
     "No calibration": calibrator("identity"),
     "Temperature scaling": TemperatureScaling(),
-    "TS (grid)": TemperatureScaling(objective="ece", grid=(np.arange(1, 5001) / 1000).tolist()),
+    "TS (grid)": TemperatureScaling(
+        objective="ece", grid=(np.arange(1, 5001) / 1000).tolist()
+    ),
     "Vector scaling": calibrator("vector_scaling"),
     "Matrix scaling": calibrator("matrix_scaling"),
     "MS-ODIR": calibrator("ms_odir"),
@@ -542,9 +603,14 @@ repeated.mean_and_spread(repeated.measured(parts, test_y, FIVE, n_bins=n_bins))
 
 
 # %% tags=["nbval-check-output"]
-CONTROLS = {"joint": "T* alone (paper's ablation)", "own": "T of its own (fair control)"}
+CONTROLS = {
+    "joint": "T* alone (paper's ablation)",
+    "own": "T of its own (fair control)",
+}
 resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-print("ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval")
+print(
+    "ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval"
+)
 for start_name, key in STARTS.items():
     alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
     for control, without in (("joint", alone), ("own", [focal_ts(test_z)])):
@@ -566,7 +632,9 @@ titles = ("(a) entropy", "(b) ECE", "(c) equal-mass ECE", "(d) class-wise ECE")
 fig, axes = plt.subplots(2, 2, figsize=(6, 4.4))
 for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
     colors = (plots.GREY, plots.color_of("NC"))
-    pictures.runs({name: of_both.loc[name, metric] for name in STARTS}, ax=ax, colors=colors)
+    pictures.runs(
+        {name: of_both.loc[name, metric] for name in STARTS}, ax=ax, colors=colors
+    )
     ax.set_title(title)
 plt.show()
 
@@ -588,17 +656,28 @@ if record and budget != "smoke":
         fits[f"{key} part=output"] = (alone, note(gamma))
     own = f"temperature_scaling:focal gamma={gamma}"
     fits[own] = ([focal_ts(test_z)], "")
-    fits |= {f"neural_clamping:focal gamma={k}": ([p], note(k, 1)) for k, p in test_probs.items()}
+    fits |= {
+        f"neural_clamping:focal gamma={k}": ([p], note(k, 1))
+        for k, p in test_probs.items()
+    }
     of = Network.parse(network)
     cell = {"dataset": of.dataset, "model": of.model, "loss": of.loss, "budget": budget}
     rows = repeated.rows(fits, test_y, FIVE, n_bins=n_bins, source="ours", **cell)
     print(f"{results.append(rows)} rows of ours.csv are new or different")
     alone = {key: p for key, (p, _) in fits.items()}
     alone |= {"identity": [raw], "temperature_scaling": table["Temperature scaling"]}
-    pairs = [(key, base) for key in probs for base in ("temperature_scaling", own, "identity")]
+    pairs = [
+        (key, base)
+        for key in probs
+        for base in ("temperature_scaling", own, "identity")
+    ]
     pairs += [(key, f"{key} part=output") for key in STARTS.values()]
-    pairs += [(f"neural_clamping part={part}", "identity") for part in ("input", "output")]
-    rows = repeated.differences(alone, pairs, test_y, n_bins=n_bins, source="ours", **cell)
+    pairs += [
+        (f"neural_clamping part={part}", "identity") for part in ("input", "output")
+    ]
+    rows = repeated.differences(
+        alone, pairs, test_y, n_bins=n_bins, source="ours", **cell
+    )
     print(f"{append_effects(rows)} rows of effects.csv are new or different")
 
 # %% [markdown]
@@ -616,7 +695,12 @@ if record and budget != "smoke":
 # First the question of this chapter.
 
 # %%
-cell = {"dataset": "cifar100", "model": "resnet20", "loss": "cross_entropy", "source": "ours"}
+cell = {
+    "dataset": "cifar100",
+    "model": "resnet20",
+    "loss": "cross_entropy",
+    "source": "ours",
+}
 ours = tables.select(results.load("ours"), **cell)
 effects = tables.select(results.load_effects(), **cell)
 own = "temperature_scaling:focal gamma=0.0"
@@ -625,7 +709,10 @@ print(
 )
 for key in (own, *STARTS.values(), "neural_clamping part=output"):
     print(f"  {key:36} {notebook.number(ours, method=key, metric='ece'):.2f}")
-print(ours.query("method == 'neural_clamping' and metric == 'ece'")["note"].item(), end="\n\n")
+print(
+    ours.query("method == 'neural_clamping' and metric == 'ece'")["note"].item(),
+    end="\n\n",
+)
 change = {}
 for start_name, key in STARTS.items():
     for control, base in (("joint", f"{key} part=output"), ("own", own)):
@@ -633,16 +720,27 @@ for start_name, key in STARTS.items():
             effects, method=key, base_method=base, metric="ece"
         )
         name = CONTROLS[control]
-        print(f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}")
+        print(
+            f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}"
+        )
 
 # %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
-swept = swept.assign(gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float))
+swept = swept.assign(
+    gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float)
+)
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
-for ax, metric, title in zip(axes, ("ece", "entropy"), ("test ECE", "entropy (nats)"), strict=True):
+for ax, metric, title in zip(
+    axes, ("ece", "entropy"), ("test ECE", "entropy (nats)"), strict=True
+):
     of = swept[swept["metric"] == metric].sort_values("gamma")
     pictures.band(
-        of["gamma"], of["value"], of["low"], of["high"], ax=ax, color=plots.color_of("NC")
+        of["gamma"],
+        of["value"],
+        of["low"],
+        of["high"],
+        ax=ax,
+        color=plots.color_of("NC"),
     )
     ax.set(title=title, xlabel="γ")
 plt.show()
@@ -710,8 +808,12 @@ tables.paper_table("neural_clamping", "2", **shape)
 
 # %% tags=["nbval-check-output"]
 rng = np.random.default_rng(0)
-kinds = [(k, c) for k in (2, 3, 50) for c in (0.05, 0.3, 1)]  # classes, and how far from certain
-drawn = np.vstack([rng.dirichlet(np.full(k, c), 2000) @ np.eye(k, 50) for k, c in kinds])
+kinds = [
+    (k, c) for k in (2, 3, 50) for c in (0.05, 0.3, 1)
+]  # classes, and how far from certain
+drawn = np.vstack(
+    [rng.dirichlet(np.full(k, c), 2000) @ np.eye(k, 50) for k, c in kinds]
+)
 entropies = -(drawn * np.log(np.maximum(drawn, 1e-300))).sum(1)
 margin = entropies - 2 * np.log(2) * (1 - drawn.max(1))
 print(

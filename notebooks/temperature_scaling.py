@@ -30,7 +30,10 @@
 budget = "smoke"  # every notebook takes it; nothing is trained here but tiny networks
 logits = "cifar10/resnet20-cross_entropy-s0"  # the first network: a name of the zoo, or an .npz
 many_classes = "cifar100/resnet20-cross_entropy-s0"  # the one with more classes
-long_tails = ["cifar10_lt/resnet20-cross_entropy-s0", "cifar100_lt/resnet20-cross_entropy-s0"]
+long_tails = [
+    "cifar10_lt/resnet20-cross_entropy-s0",
+    "cifar100_lt/resnet20-cross_entropy-s0",
+]
 n_bins = 15  # of ECE
 n_resamples = 400  # bootstrap resamples
 n_draws = 40  # validation sets of each size
@@ -67,7 +70,15 @@ from scipy.stats import norm, rankdata
 from torch.nn.functional import cross_entropy
 
 from calibkit import Network, TemperatureScaling, calibrator, plots
-from calibkit.metrics import accuracy, classwise_ece, ece, entropy, evaluate, nll, smooth_ece
+from calibkit.metrics import (
+    accuracy,
+    classwise_ece,
+    ece,
+    entropy,
+    evaluate,
+    nll,
+    smooth_ece,
+)
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.notebook import pictures, tables
 from calibkit.notebook.printing import show
@@ -97,7 +108,9 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
 shown = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
-samples = {title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()}
+samples = {
+    title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()
+}
 pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
@@ -109,7 +122,9 @@ both = Comparison.on(
 for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
     before, now = (both.of(name, metric).percent for name in both)
     change = both.difference("after", "before", metric).percent
-    print(f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}")
+    print(
+        f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}"
+    )
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
@@ -150,7 +165,11 @@ def derivatives(z, y, b):
     """Of each sample: NLL, its slope and its curvature in b."""
     p = softmax(b * z, axis=1)
     mean, label = (p * z).sum(1), z[np.arange(len(y)), y]
-    return logsumexp(b * z, axis=1) - b * label, mean - label, (p * z**2).sum(1) - mean**2
+    return (
+        logsumexp(b * z, axis=1) - b * label,
+        mean - label,
+        (p * z**2).sum(1) - mean**2,
+    )
 
 
 z, y = data.val_logits.astype(float), data.val_labels
@@ -167,7 +186,9 @@ for name, at in {"T = 1": 1.0, "optimum": b, "T = 4": 0.25}.items():
     }
 show(pd.DataFrame(rows).T, 4)
 expected = (softmax(b * z, axis=1) * z).sum(1).mean()
-print(f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {expected:.6f}")
+print(
+    f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {expected:.6f}"
+)
 
 # %% [markdown]
 # ### A second reading: uncertainty equals surprise
@@ -183,7 +204,9 @@ print(f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {
 p = ts(z)
 print(f"validation: entropy {entropy(p, y):.6f}, NLL {nll(p, y):.6f}")
 test_p, test_y = ts(data.test_logits), data.test_labels
-print(f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}")
+print(
+    f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}"
+)
 label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
 for t in (1.5, 1.2, 1.0):
     sharp = softmax(z / t, axis=1)
@@ -220,7 +243,9 @@ for name, answers in {
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         t = TemperatureScaling().fit(four, np.array(answers)).temperature
-    print(f"{name:22} T = {t:<8.4g} {'warned: ' + str(caught[0].message)[:53] if caught else ''}")
+    print(
+        f"{name:22} T = {t:<8.4g} {'warned: ' + str(caught[0].message)[:53] if caught else ''}"
+    )
 
 # %% [markdown]
 # A bound is a message, not an answer. The first case is frequent: 20 images of a good network, or its training set.
@@ -250,9 +275,14 @@ resampled = []
 for _ in range(200):
     again = rng.integers(0, len(y), len(y))
     resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
-print(f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / information:.2f}")
+print(
+    f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / information:.2f}"
+)
 names = {"Fisher": fisher, "sandwich": sandwich, "bootstrap": np.std(resampled, ddof=1)}
-print(", ".join(f"{name} {error:.3f}" for name, error in names.items()), "(standard errors of T)")
+print(
+    ", ".join(f"{name} {error:.3f}" for name, error in names.items()),
+    "(standard errors of T)",
+)
 
 # %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
@@ -297,16 +327,23 @@ def auroc(p, labels):
     """Probability that a right prediction has more confidence than a wrong one."""
     right, rank = p.argmax(1) == labels, rankdata(p.max(1))
     n_right = right.sum()
-    return (rank[right].sum() - n_right * (n_right + 1) / 2) / (n_right * (len(right) - n_right))
+    return (rank[right].sum() - n_right * (n_right + 1) / 2) / (
+        n_right * (len(right) - n_right)
+    )
 
 
 pair = np.array([[1.8, 0.0, -10.0], [3.0, 0.7, 0.7]])
 for t in (0.5, 1.0):
-    print(f"T = {t}: confidences of two images {softmax(pair / t, axis=1).max(1).round(3)}")
+    print(
+        f"T = {t}: confidences of two images {softmax(pair / t, axis=1).max(1).round(3)}"
+    )
 for network in (data, large):
     x, labels = network.test_logits.astype(float), network.test_labels
     settings = (0.5, 1.0, TemperatureScaling().fit(*network.val).temperature, 5.0)
-    values = [f"{100 * auroc(softmax(x / t, axis=1), labels):.1f} at T = {t:.2g}" for t in settings]
+    values = [
+        f"{100 * auroc(softmax(x / t, axis=1), labels):.1f} at T = {t:.2g}"
+        for t in settings
+    ]
     print(f"AUROC (%), K = {network.n_classes}: {', '.join(values)}")
 
 # %% [markdown]
@@ -332,7 +369,9 @@ methods = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
 by_loss, fits = notebook.side_by_side(networks, methods, ["ece", "nll"], **bootstrap)
 rows, verdicts = {}, {"ece": [], "nll": []}
 for loss, network in networks.items():
-    before = ece(softmax(network.test_logits, axis=1), network.test_labels, n_bins=n_bins)
+    before = ece(
+        softmax(network.test_logits, axis=1), network.test_labels, n_bins=n_bins
+    )
     pairs = {m: by_loss.difference(f"{loss} ECE", f"{loss} NLL", m) for m in verdicts}
     for m, difference in pairs.items():
         verdicts[m].append(difference.below())
@@ -347,7 +386,9 @@ for loss, network in networks.items():
 print(pd.DataFrame(rows).T.to_string())
 for m, words in verdicts.items():
     less, more = words.count("holds"), words.count("does not hold")
-    print(f"test {m.upper()}: the fit by ECE is lower in {less}, higher in {more} of {len(words)}")
+    print(
+        f"test {m.upper()}: the fit by ECE is lower in {less}, higher in {more} of {len(words)}"
+    )
 
 # %% [markdown]
 # "After" is the fit by NLL. Fitting what is reported does not win: of twelve differences in ECE, no interval lies on one
@@ -401,7 +442,9 @@ def by_size(pool, keys, sizes, n):
             for size in sizes:
                 some = order[:size]
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # a bound, or classes that are separated
+                    warnings.simplefilter(
+                        "ignore"
+                    )  # a bound, or classes that are separated
                     fit = calibrator(key).fit(x[some], labels[some])
                 with np.errstate(divide="ignore"):
                     now = evaluate(fit(x[test]), labels[test], MEASURED, n_bins=n_bins)
@@ -433,14 +476,19 @@ for name, pool in pools.items():
     x, labels = pool
     T = TemperatureScaling().fit(x, labels).temperature
     values, score, curvature = derivatives(x.astype(float), labels, 1 / T)
-    ratio, gain = score.var() / curvature.mean(), nll(softmax(x, axis=1), labels) - values.mean()
+    ratio, gain = (
+        score.var() / curvature.mean(),
+        nll(softmax(x, axis=1), labels) - values.mean(),
+    )
     found = only_ts[name]
     loss = found["nll"].unstack("draw")
     extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
     stuck = 100 * (found.loc[20, "T"] < 0.2).mean()
     print(f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f},", end=" ")
     print(f"n* = {ratio / (2 * gain):.0f}")
-    print(f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats")
+    print(
+        f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats"
+    )
     print(f"  T below 0.2 in {stuck:.1f} % of the fits on 20 images")
     first = {m: from_which(found[m]) for m in MEASURED}
     print(f"  gains NLL from {first['nll']}, ECE from {first['ece']} images on")
@@ -497,7 +545,9 @@ keys = {
     "vector, penalty": "vector_scaling lam=None",
 }
 FEWER = [100, 200, 500, 1500, 5000]
-several = {f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")}
+several = {
+    f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")
+}
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
 # %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL less that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
@@ -518,7 +568,12 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
         ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
     scale = abs(floor)
-    ax.set(title=title, xscale="log", xlabel="validation images", ylim=(-1.5 * scale, 3 * scale))
+    ax.set(
+        title=title,
+        xscale="log",
+        xlabel="validation images",
+        ylim=(-1.5 * scale, 3 * scale),
+    )
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
 axes[0].set_ylabel("NLL less that of none")
@@ -530,13 +585,18 @@ print(f"images from which on all of {n_few} draws are better than no calibration
 for title, found in compared.items():
     for m in MEASURED:
         sizes = {name: from_which(found.loc[name, m], FEWER) for name in keys}
-        print(f"{title}, {m.upper()}: " + "; ".join(f"{name} {n}" for name, n in sizes.items()))
+        print(
+            f"{title}, {m.upper()}: "
+            + "; ".join(f"{name} {n}" for name, n in sizes.items())
+        )
     ahead = [
         name
         for name in keys
         if from_which(found.loc[name, "nll"] - found.loc["TS", "nll"], FEWER)[0] != ">"
     ]
-    print(f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}")
+    print(
+        f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}"
+    )
 
 # %% [markdown]
 # Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
@@ -567,17 +627,27 @@ def reshared(labels, class_accuracy, ratio, size, rng):
     return rng.choice(len(labels), size, p=weights / weights.sum())
 
 
-OBJECTIVES = {"NLL": "temperature_scaling", "balanced": "temperature_scaling:class_balanced"}
+OBJECTIVES = {
+    "NLL": "temperature_scaling",
+    "balanced": "temperature_scaling:class_balanced",
+}
 hits = z.argmax(1) == y
 class_accuracy = np.array([hits[y == k].mean() for k in range(data.n_classes)])
 rows = {}
-for name, ratio in {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 / 100}.items():
+for name, ratio in {
+    "as the test set": 1,
+    "mostly easy": 100,
+    "mostly hard": 1 / 100,
+}.items():
     rng, drawn = np.random.default_rng([seed, 3]), []
     for _ in range(20):
         some = reshared(y, class_accuracy, ratio, 5000, rng)
         refits = [calibrator(key).fit(z[some], y[some]) for key in OBJECTIVES.values()]
         drawn.append(
-            [(f.temperature, 100 * ece(f(data.test_logits), test_y, n_bins=n_bins)) for f in refits]
+            [
+                (f.temperature, 100 * ece(f(data.test_logits), test_y, n_bins=n_bins))
+                for f in refits
+            ]
         )
     (t, error), (t_balanced, error_balanced) = np.mean(drawn, axis=0)
     spread, spread_balanced = np.std(drawn, axis=0, ddof=1)[:, 0]
@@ -590,7 +660,9 @@ for name, ratio in {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 /
     }
 tail_gain = {}
 for name, tail in tails.items():
-    refits = {label: calibrator(key).fit(*tail.val) for label, key in OBJECTIVES.items()}
+    refits = {
+        label: calibrator(key).fit(*tail.val) for label, key in OBJECTIVES.items()
+    }
     both = Comparison.on(tail.test, refits, ["ece"], **bootstrap)
     tail_gain[name] = both.difference("balanced", "NLL").percent
     rows[name.split("/")[0]] = {
@@ -600,7 +672,9 @@ for name, tail in tails.items():
         "balanced ECE": f"{both.of('balanced').percent.value:.1f}",
         "difference": f"{tail_gain[name]:+.1f}",
     }
-print("T, and test ECE in percent; the first three rows are means over 20 draws, T ± its spread")
+print(
+    "T, and test ECE in percent; the first three rows are means over 20 draws, T ± its spread"
+)
 print(pd.DataFrame(rows).T.to_string())
 
 # %% [markdown]
@@ -648,7 +722,11 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         z_bad = digits.logits(torch.from_numpy(corrupt(strength)))
         y_bad = np.tile(answers, len(z_bad) // len(answers))
         best = TemperatureScaling().fit(z_bad, y_bad)
-        said = {"T = 1": softmax(z_bad, axis=1), "clean T": clean(z_bad), "best T": best(z_bad)}
+        said = {
+            "T = 1": softmax(z_bad, axis=1),
+            "clean T": clean(z_bad),
+            "best T": best(z_bad),
+        }
         corrupted[name, strength] = {
             "accuracy": 100 * accuracy(said["T = 1"], y_bad),
             "confidence": 100 * said["clean T"].max(1).mean(),
@@ -748,7 +826,9 @@ for name, truth in TRUTHS.items():
     for label, key in tried.items():
         fit = calibrator(key).fit(z_fit, y_fit)
         p_new = fit(z_new)
-        rows[name, label] = {column: 100 * f(p_new, y_new) for column, f in of_sample.items()}
+        rows[name, label] = {
+            column: 100 * f(p_new, y_new) for column, f in of_sample.items()
+        }
         T = getattr(fit, "temperature", np.nan)
         rows[name, label] = {"T": T} | rows[name, label]
 print("20,000 samples to fit, 20,000 to test; percent")
@@ -780,16 +860,24 @@ for steps in (10, 50, 200):
     outcome = many_on_digits([cross_entropy], **how)
     drawn = []
     for draw in range(10):
-        part = {name: (x[0, draw].numpy(), t[draw].numpy()) for name, (x, t) in outcome.items()}
+        part = {
+            name: (x[0, draw].numpy(), t[draw].numpy())
+            for name, (x, t) in outcome.items()
+        }
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no mistake on the training images: T at its bound
-            fit = {name: TemperatureScaling().fit(*part[name]) for name in ("train", "val")}
+            warnings.simplefilter(
+                "ignore"
+            )  # no mistake on the training images: T at its bound
+            fit = {
+                name: TemperatureScaling().fit(*part[name]) for name in ("train", "val")
+            }
         x, t = part["test"]
         none = calibrator("identity").fit(x, t)
         found = [("T = 1", none), ("train", fit["train"]), ("held out", fit["val"])]
         drawn.append(
             {
-                "accuracy, train": 100 * accuracy(none(part["train"][0]), part["train"][1]),
+                "accuracy, train": 100
+                * accuracy(none(part["train"][0]), part["train"][1]),
                 "test": 100 * accuracy(none(x), t),
                 "T, train": fit["train"].temperature,
                 "T, held out": fit["val"].temperature,
@@ -805,7 +893,10 @@ for steps, row in own.iterrows():
         end=" ",
     )
     print(f"T {row['T, train']:.2f} (train), {row['T, held out']:.2f} (held out)")
-    print(f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},", end=" ")
+    print(
+        f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},",
+        end=" ",
+    )
     print(f"held out {row['ECE, held out']:.1f}")
 
 # %% [markdown]
@@ -817,12 +908,18 @@ for steps, row in own.iterrows():
 
 # %% tags=["nbval-check-output"]
 own_errors = own.iloc[-1]
-gains = dict(zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True))
+gains = dict(
+    zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True)
+)
 vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
 turn = corrupted.loc["rotation (degrees)"].iloc[-1]
 print("1. Fit on images that trained nothing. Test ECE with T from held-out images")
-print(f"   {own_errors['ECE, held out']:.1f} %, with T from the training images", end=" ")
-print(f"{own_errors['ECE, train']:.1f} %, uncalibrated {own_errors['ECE, T = 1']:.1f} %.")
+print(
+    f"   {own_errors['ECE, held out']:.1f} %, with T from the training images", end=" "
+)
+print(
+    f"{own_errors['ECE, train']:.1f} %, uncalibrated {own_errors['ECE, T = 1']:.1f} %."
+)
 print("2. Some hundred images are enough for one T. Images from which on it gains NLL:")
 print("   " + ", ".join(f"{name} {size}" for name, size in gains.items()) + ".")
 print("3. Fit by NLL. By ECE, the test ECE was clearly lower in", end=" ")
@@ -830,7 +927,9 @@ print(f"{verdicts['ece'].count('holds')} of {len(losses)} networks.")
 print(f"4. With K = 100 classes, plain vector scaling gains from {vector} images on.")
 print("   Take more parameters only with a penalty, and only if they beat one T.")
 print("5. Match what will be tested, in classes and in images. Balanced weights on a")
-print(f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" ")
+print(
+    f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" "
+)
 print(f"on turned digits\n   the clean T leaves {turn['clean T']:.1f} %,", end=" ")
 print(f"the best one {turn['best T']:.1f} %.")
 
@@ -841,9 +940,15 @@ print(f"the best one {turn['best T']:.1f} %.")
 
 # %% tags=["nbval-check-output"]
 data = tails[long_tails[0]]
-fit = TemperatureScaling().fit(*data.val)  # a warning here: T is at a bound, do not use it
-balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for a balanced test set
-careful = calibrator("vector_scaling lam=None:class_balanced").fit(*data.val)  # with a penalty
+fit = TemperatureScaling().fit(
+    *data.val
+)  # a warning here: T is at a bound, do not use it
+balanced = TemperatureScaling("class_balanced").fit(
+    *data.val
+)  # for a balanced test set
+careful = calibrator("vector_scaling lam=None:class_balanced").fit(
+    *data.val
+)  # with a penalty
 rivals = {"one T": fit, "one T, balanced": balanced, "vector, balanced": careful}
 result = Comparison.on(data.test, rivals, ["accuracy", "ece", "nll"], **bootstrap)
 print(

@@ -26,9 +26,7 @@
 
 # %% tags=["parameters"]
 budget = "smoke"  # nothing is trained here
-source = (
-    "cifar10/resnet20-cross_entropy-s0"  # a file of outputs, or the name of a network of this book
-)
+source = "cifar10/resnet20-cross_entropy-s0"  # a file of outputs, or the name of a network of this book
 kind = ""  # "logits" or "probabilities", where the names in the file do not say it
 label = "label"  # of a table, the column of labels
 calibrators = []  # keys of those to try; none: all that are fitted in seconds
@@ -77,7 +75,9 @@ plots.use_style()
 
 # %%
 given = read(
-    source if Path(source).exists() else load_logits(source), kind=kind or None, label=label
+    source if Path(source).exists() else load_logits(source),
+    kind=kind or None,
+    label=label,
 )
 found = diagnose(given)
 parts = {"to fit on": found.val} | ({"to judge by": found.test} if found.test else {})
@@ -114,7 +114,10 @@ for finding in found.findings:
 
 # %%
 full = report(
-    given, methods=calibrators or None, keep_predictions=keep_predictions, n_resamples=n_resamples
+    given,
+    methods=calibrators or None,
+    keep_predictions=keep_predictions,
+    n_resamples=n_resamples,
 )
 rows = {}
 for key, tried in full.trial.measured.items():

@@ -52,7 +52,8 @@ const found = [];
 for (const e of document.querySelectorAll('img')) {
   const alt = e.getAttribute('alt') || '';
   const beside = e.getAttribute('alt') === '' && e.closest('a')?.textContent.trim();  // as a logo beside its name
-  if (!beside && !alt.trim() || /\.(png|svg|jpe?g|gif)$|_images|^\S*\/\S*$/.test(alt)) found.push(`${e.src.slice(-60)}: "${alt}"`);
+  const path = /\.(png|svg|jpe?g|gif)$|_images|^\S*\/\S*$/.test(alt);
+  if (!beside && !alt.trim() || path) found.push(`${e.src.slice(-60)}: "${alt}"`);
 }
 for (const e of document.querySelectorAll('svg')) {
   const said = e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.querySelector(':scope > title');

@@ -43,3 +43,15 @@ def test_each_chapter_of_a_paper_begins_with_its_box(paper):
     assert f"```{{brief}} {paper}" in first
     for word in ("**Paper**", "**Claim**", "**Found**"):
         assert word in first, word
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_box_links_to_the_paper(brief, paper):
+    cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
+    line = brief.links(cells[: cells.index("# ## ")])
+    assert line.startswith("**Read** [article](https://doi.org/10.") or "[preprint](https://arxiv.org/abs/" in line
+
+
+def test_a_box_that_cites_nothing_is_refused(brief):
+    with pytest.raises(ValueError, match=r"^Expected `text` to cite the paper, but got 'none'$"):
+        brief.links("none")

@@ -1,14 +1,18 @@
 """Sphinx extension: the box at the head of a chapter, and its numbers from the results.
 
-``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it what became of the paper's
-claims, on what that rests, and the bar of its printed numbers.
+``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found,
+what became of its claims, on what that rests, and the bar of its printed numbers.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from docutils import nodes
 from docutils.statemachine import StringList
 from frontpage import bar
+from pybtex.database import parse_file
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from thumbnails import PICTURES, thumbnail
@@ -16,6 +20,9 @@ from thumbnails import PICTURES, thumbnail
 from calibkit import results
 from calibkit._checks import check_choice
 
+BIBLIOGRAPHY = Path(__file__).resolve().parents[1] / "book" / "references.bib"
+ADDRESSES = {"doi": ("article", "https://doi.org/{}"), "eprint": ("preprint", "https://arxiv.org/abs/{}")}
+ADDRESSES["code"] = ("authors' code", "{}")
 WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
 
 
@@ -27,6 +34,20 @@ def outcome(paper: str) -> list[str]:
         f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
         f"**Evidence for them**: {_counted(rows['strength'].replace(WORDS))}.",
     ]
+
+
+def links(text: str) -> str:
+    """One line of Markdown: where the first publication that the text cites is found.
+
+    Raises:
+        ValueError: the text cites none.
+    """
+    cited = re.search(r"\{cite:t\}`(\w+)`", text)
+    if cited is None:
+        raise ValueError(f"Expected `text` to cite the paper, but got {text!r}")
+    fields = parse_file(BIBLIOGRAPHY).entries[cited[1]].fields
+    found = (f"[{word}]({form.format(fields[key])})" for key, (word, form) in ADDRESSES.items() if key in fields)
+    return "**Read** " + ", ".join(found) + "."
 
 
 def _counted(values) -> str:
@@ -44,7 +65,8 @@ class Brief(SphinxDirective):
         paper = str(check_choice("paper", self.arguments[0], PICTURES))
         box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
         box += nodes.raw("", thumbnail(paper), format="html")
-        lines = [*self.content, *(part for line in outcome(paper) for part in ("", line))]
+        computed = links("\n".join(self.content)), *outcome(paper)
+        lines = [*self.content, *(part for line in computed for part in ("", line))]
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
         box += nodes.raw("", bar(results.summary(by=("paper",)).loc[paper]), format="html")
         return [box]

@@ -1,7 +1,7 @@
 """Sphinx extension of the list of references: labels as in the text, titles as printed, links to paper and code.
 
-``bibtex_default_style: author_year`` names the style. An entry may have a field ``code``, the address of its authors' code.
-Entries of the same authors and year carry a letter in ``year``, as in "2022a", which the text then shows too.
+``bibtex_default_style: author_year`` names the style. A field ``code`` is the address of its authors' code. Entries of
+the same authors and year carry a letter in ``year``, as in "2022a", which the text then shows too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADDRESSES = {"url": "page", "code": "code"}
 
 
 def label(entry: Entry) -> str:
-    """ "Tang et al., 2024": what a citation in brackets says."""
+    """What a citation in brackets says: "Tang et al., 2024"."""
     people = [[*person.rich_prelast_names, *person.rich_last_names] for person in entry.persons["author"]]
     names = [" ".join(map(str, parts)) for parts in people]
     return f"{names[0] + ' et al.' if len(names) > 2 else ' and '.join(names)}, {entry.fields['year']}"

@@ -62,7 +62,7 @@ def table(heads: list[str], rows: list[list[nodes.Node]]) -> nodes.table:
     for part, lines in ((nodes.thead(), [titles]), (nodes.tbody(), [[[cell] for cell in row] for row in rows])):
         part += [nodes.row("", *(nodes.entry("", *cell) for cell in line)) for line in lines]
         group += part
-    return nodes.table("", group, classes=["colwidths-auto"])
+    return nodes.table("", group, classes=["summary", "colwidths-auto"])
 
 
 def fill(app: Sphinx, document: nodes.document) -> None:
@@ -73,16 +73,19 @@ def fill(app: Sphinx, document: nodes.document) -> None:
             signature, content = node.children[0], node.children[-1]
             if nested(node) or not signature["ids"]:
                 continue
-            name = signature["ids"][0]
-            shown = nodes.literal(text=name.rpartition(".")[2])
-            link = nodes.paragraph("", "", nodes.reference("", "", shown, refid=name, internal=True))
-            key = nodes.paragraph("", "", nodes.literal(text=known[name])) if name in known else nodes.paragraph()
-            line = content.next_node(nodes.paragraph)
-            rows.append([link, key, nodes.paragraph() if line is None else first_sentence(line)])
-        if all(key.astext() in ("", link.astext()) for link, key, _ in rows):
-            place.replace_self(table(["name", "what it is"], [[link, line] for link, _, line in rows]))
-        else:
-            place.replace_self(table(["name", "key", "what it is"], rows))
+            line = content.next_node(nodes.paragraph) or nodes.paragraph()
+            rows.append([names(signature["ids"][0], known), first_sentence(line)])
+        head = "name, key" if any(len(cell.children) > 1 for cell, _ in rows) else "name"
+        place.replace_self(table([head, "what it is"], rows))
+
+
+def names(name: str, known: dict[str, str]) -> nodes.paragraph:
+    """A link to the entry, and its key where that is another word."""
+    short = name.rpartition(".")[2]
+    cell = nodes.paragraph("", "", nodes.reference("", "", nodes.literal(text=short), refid=name, internal=True))
+    if known.get(name, short) != short:
+        cell += [nodes.Text(" "), nodes.literal(text=known[name])]
+    return cell
 
 
 def nested(node: nodes.Node) -> bool:

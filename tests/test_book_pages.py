@@ -1,0 +1,207 @@
+"""The pages that help to find things: references, glossary, index, API, and what is around them."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+for needed in ("sphinx", "pybtex"):
+    pytest.importorskip(needed)
+ROOT = Path(__file__).resolve().parents[1]
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
+SOURCES = [*sorted((ROOT / "book").rglob("*.md")), *sorted((ROOT / "notebooks").glob("*.py"))]
+TEXT = {path: path.read_text() for path in SOURCES}
+GLOSSARY = (ROOT / "book" / "glossary.md").read_text()
+#: No address of either was found.
+WITHOUT_LINK = {"platt1999probabilistic", "alpaydin1998cascading"}
+
+
+def tool(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def entries():
+    from pybtex.database import parse_file
+
+    return parse_file(str(ROOT / "book" / "references.bib")).entries
+
+
+def files(entry: dict) -> list[str]:
+    return [entry["file"], *(name for section in entry.get("sections", ()) for name in files(section))]
+
+
+def terms() -> list[str]:
+    blocks = re.findall(r"```\{glossary\}\n(.*?)```", GLOSSARY, re.S)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith(" ")]
+
+
+# References
+
+
+def test_every_entry_leads_to_the_paper(entries):
+    links = {key: {"doi", "eprint", "url"} & set(entry.fields) for key, entry in entries.items()}
+    assert {key for key, found in links.items() if not found} == WITHOUT_LINK
+    for entry in entries.values():
+        assert re.fullmatch(r"\d{4}\.\d{4,5}", entry.fields.get("eprint", "0000.00000"))
+        assert re.fullmatch(r"10\.\d{4,5}/\S+", entry.fields.get("doi", "10.0000/x"))
+        assert all(entry.fields.get(name, "http").startswith("http") for name in ("url", "code"))
+
+
+def test_no_link_is_given_twice(entries):
+    for name in ("doi", "eprint", "url"):
+        values = [entry.fields[name] for entry in entries.values() if name in entry.fields]
+        assert len(set(values)) == len(values)
+
+
+def test_every_entry_is_cited_and_every_citation_is_an_entry(entries):
+    lists = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", "\n".join(TEXT.values()))
+    cited = {key.strip() for keys in lists for key in keys.split(",")}
+    assert cited == set(entries)
+
+
+def test_no_heading_cites():
+    for path, text in TEXT.items():
+        headings = re.findall(r"^# #+ .*$" if path.suffix == ".py" else r"^#+ .*$", text, re.M)
+        assert headings and not [heading for heading in headings if "{cite" in heading]
+
+
+def test_labels_are_what_the_text_says_sorted_and_all_different(entries):
+    citations = tool("citations")
+    labels = {key: citations.label(entry) for key, entry in entries.items()}
+    assert labels["brier1950verification"] == "Brier, 1950"
+    assert labels["frenkel2021network"] == "Frenkel and Goldberger, 2021"
+    assert labels["liu2022devil"] == "Liu et al., 2022a"
+    assert labels["blasiok2024smooth"] == "Błasiok and Nakkiran, 2024"
+    assert len(set(labels.values())) == len(labels)
+    sort = citations.Sorting().sort(entries.values())
+    found = [citations.label(entry) for entry in sort]
+    assert found.index("Berta et al., 2026c") < found.index("Błasiok and Nakkiran, 2024") < found.index("Brier, 1950")
+    assert found.index("Brier, 1950") < found.index("Bröcker and Smith, 2007") < found.index("Brostow et al., 2009")
+
+
+def test_an_entry_shows_its_links(entries):
+    from pybtex.database import BibliographyData
+    from pybtex.plugin import find_plugin
+
+    citations = tool("citations")
+    citations.setup(None)
+    style = find_plugin("pybtex.style.formatting", "author_year")()
+    (shown,) = style.format_bibliography(BibliographyData({"liu": entries["liu2022devil"]}))
+    html = shown.text.render(find_plugin("pybtex.backends", "html")("utf-8"))
+    assert "The Devil is in the Margin: Margin-based Label Smoothing" in html  # the letters of the title are kept
+    for address in ("doi.org/10.1109/CVPR52688.2022.00018", "arxiv.org/abs/2111.15430", "github.com/by-liu/MbLS"):
+        assert f'href="https://{address}"' in html
+
+
+# Glossary and index
+
+
+def test_glossary_explains_each_term_once_and_shortly():
+    assert len(set(terms())) == len(terms()) > 40
+    for words in re.findall(r"^  (.*)$", GLOSSARY, re.M):
+        plain = re.sub(r"\{[\w:]+\}`[^`]+`|\$[^$]+\$|\([^)]*\.ipynb[^)]*\)", "", words)
+        assert 1 <= len(re.findall(r"[.?:](?: |$)|\]\.?$", plain)) <= 6 and len(words) < 420, words
+
+
+def test_every_term_leads_to_a_section():
+    for block in re.split(r"\n\n", re.sub(r"```.*", "", GLOSSARY.split("```{glossary}", 1)[1])):
+        if "\n  " not in block:
+            continue  # a heading
+        assert re.search(r"\]\(\.\./notebooks/\w+\.ipynb#|\{(doc|ref|eq)\}`", block), block
+
+
+def test_terms_that_pages_link_to_are_in_the_glossary():
+    linked = re.findall(r"\{term\}`(?:[^`<]*<)?([^`>]+)>?`", "\n".join(TEXT.values()))
+    assert len(linked) > 40 and {term.lower() for term in linked} <= {term.lower() for term in terms()}
+
+
+def test_sections_that_the_glossary_points_to_are_entries_of_the_index():
+    concepts, addnodes = tool("concepts"), pytest.importorskip("sphinx.addnodes")
+    slugs = {"the-bootstrap": (7, "the-bootstrap", "The bootstrap")}
+    env = SimpleNamespace(metadata={"notebooks/metrics": {"myst_slugs": slugs}})
+    link = addnodes.pending_xref("", reftype="myst", reftarget="notebooks/metrics", reftargetid="the-bootstrap")
+    assert concepts.place(env, link) == ("notebooks/metrics", "the-bootstrap", "The bootstrap")
+    assert concepts.place(env, addnodes.pending_xref("", reftype="term", reftarget="bin")) is None
+
+
+# API and contents
+
+
+def test_each_page_is_in_the_contents_once():
+    listed = [name for part in TOC["parts"] for chapter in part["chapters"] for name in files(chapter)]
+    found = {str(path.relative_to(ROOT).with_suffix("")) for path in SOURCES}
+    assert len(set(listed)) == len(listed) and {*listed, TOC["root"]} == found
+
+
+def test_each_api_page_begins_with_a_summary_and_is_linked():
+    pages = sorted((ROOT / "book" / "api").glob("*.md"))
+    front = (ROOT / "book" / "api.md").read_text()
+    assert len(pages) > 8
+    for page in pages:
+        text = page.read_text()
+        assert text.count("```{summary}") == 1 and f"{{doc}}`api/{page.stem}`" in front
+        documented = min(text.find(word) for word in (".. auto", "{registry}") if word in text)
+        assert text.index("{summary}") < documented
+
+
+def test_nothing_is_documented_twice():
+    text = "\n".join(path.read_text() for path in sorted((ROOT / "book" / "api").glob("*.md")))
+    named = re.findall(r"^\.\. auto\w+:: (\S+)|\{registry\} (\S+)", text, re.M)
+    assert len(set(named)) == len(named)
+
+
+def test_a_summary_links_each_name_to_its_first_sentence():
+    nodes, addnodes = pytest.importorskip("docutils.nodes"), pytest.importorskip("sphinx.addnodes")
+    summaries = tool("summaries")
+    from docutils.utils import new_document
+
+    def described(name: str, text: str) -> addnodes.desc:
+        return addnodes.desc(
+            "", addnodes.desc_signature("", "", ids=[name]), addnodes.desc_content("", nodes.paragraph(text=text))
+        )
+
+    document = new_document("page")
+    document += summaries.Place()
+    document += described("calibkit.losses.mbls.MbLS", "A margin. More of it.")
+    document += described("calibkit.metrics.proper.nll", "In nats")
+    summaries.fill(None, document)
+    rows = [[entry.astext() for entry in row] for row in document.findall(nodes.row)]
+    assert rows == [["name, key", "what it is"], ["MbLS mbls", "A margin."], ["nll", "In nats"]]
+    assert [link["refid"] for link in document.findall(nodes.reference)] == [
+        "calibkit.losses.mbls.MbLS", "calibkit.metrics.proper.nll",
+    ]  # fmt: skip
+
+
+# Around the pages
+
+
+def test_there_are_buttons_only_where_they_lead_somewhere():
+    navigation = tool("navigation")
+    assert navigation.buttons("") == {}
+    options = navigation.buttons("https://github.com/them/calibkit")
+    assert options["repository_url"] == "https://github.com/them/calibkit" and options["use_edit_page_button"]
+    assert {"binderhub_url", "colab_url"} <= set(options["launch_buttons"])
+    assert "colab_url" not in navigation.buttons("https://gitlab.com/them/calibkit")["launch_buttons"]
+    assert isinstance(CONFIG["sphinx"]["config"]["book_repository"], str)
+
+
+def test_the_logo_is_a_picture_that_loads_nothing():
+    for name in (CONFIG["logo"], CONFIG["html"]["favicon"]):
+        text = (ROOT / name).read_text()
+        picture = ElementTree.fromstring(text)
+        assert picture.get("viewBox") and picture.get("aria-label") and "href" not in text
+
+
+def test_pages_of_code_rank_below_chapters():
+    text = (ROOT / CONFIG["sphinx"]["config"]["html_search_scorer"]).read_text()
+    shares = dict(re.findall(r'\["([\w/]+)", (?:CODE \? 1 : )?([\d.]+)\]', text))
+    assert float(shares["book/api"]) < float(shares["book/glossary"]) < 1
