@@ -462,6 +462,12 @@ for ax in axes:
 plt.show()
 
 # %% [markdown]
+# Below, the loss of that sample is drawn along $d$, with cross-entropy and penalty dashed. Find the margin from which on
+# the weight has no say.
+#
+# ```{widget} margin
+# ```
+#
 # Two of the paper's observations follow from the picture. A margin below the kink acts on a fitted sample like none.
 # Above it, the weight hardly matters, as long as {eq}`eq-mbls-multiplier` holds; with LS it always matters. We add
 # that a margin fixes the confidence that the network will have on fitted samples, so that the best one should depend on

@@ -1,30 +1,25 @@
 """What is looked for on the pages of the book, in JavaScript: each check returns a list of findings, in words."""
 
-from pathlib import Path
-
-import yaml
-
-ROOT = Path(__file__).resolve().parents[1]
-
 #: Shared by the checks: the name of an element, and whether it is drawn at all.
 COMMON = """
 const name = e => e.tagName.toLowerCase() + (e.id && '#' + e.id) + [...e.classList].map(c => '.' + c).join('')
   + ' "' + (e.textContent || '').trim().slice(0, 40) + '"';
 const style = e => getComputedStyle(e);
 const seen = e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1
-  && !e.closest('mjx-assistive-mml, .sr-only, .visually-hidden');
+  && !e.closest('mjx-assistive-mml, .sr-only, .visually-hidden, details:not([open]) > :not(summary)');
 const parents = e => { const found = []; while (e = e.parentElement) found.push(e); return found; };
 const scrolls = e => /auto|scroll/.test(style(e).overflowX);
-const cuts = e => /hidden|clip/.test(style(e).overflowX) && e.tagName !== 'svg';
+const cuts = e => /hidden|clip/.test(style(e).overflowX) && style(e).display !== 'inline' && e.tagName !== 'svg';
 """
 
 #: Wider than the window. On a screen, what is in a box that scrolls is reached; on paper nothing scrolls.
 WIDER = """
 const width = document.documentElement.clientWidth, found = [];
+const INSIDE = 'svg, mjx-container, .math, .bd-sidebar-secondary';
 const body = document.documentElement.scrollWidth - width;
 if (body > 0) found.push(`the page is ${body} px wider than ${width}`);
 for (const e of document.querySelectorAll('main *')) {
-  if (e.closest('svg') && e.tagName !== 'svg' || !seen(e)) continue;
+  if (e.closest(INSIDE) && !e.matches(':is(svg, mjx-container):not(svg *)') || !seen(e)) continue;
   const box = e.getBoundingClientRect();
   if (box.right > width + 2 && (PRINT || !parents(e).some(p => scrolls(p) || cuts(p))))
     found.push(`${name(e)} ends at ${Math.round(box.right)} of ${width}`);
@@ -34,17 +29,18 @@ for (const e of document.querySelectorAll('main *')) {
 return found.slice(0, 8);
 """
 
-#: Displayed equations that are cut, or whose number stands on top of them.
+#: Formulas that are cut, displayed ones that scroll though there is room, and ones that run into their number.
 EQUATIONS = """
-const found = [];
-for (const e of document.querySelectorAll('mjx-container[display="true"]')) {
-  const inner = e.querySelector('mjx-math').getBoundingClientRect();
-  const box = parents(e).find(p => cuts(p) && !scrolls(p));
-  if (!scrolls(e) && !parents(e).some(scrolls) && e.scrollWidth > e.clientWidth + 2
-      || box && inner.right > box.getBoundingClientRect().right + 2) found.push(`cut: ${name(e.parentElement)}`);
-  const number = e.parentElement.querySelector('.eqno');
-  const n = number && number.getBoundingClientRect();
-  if (n && n.left < inner.right && inner.left < n.right && n.top < inner.bottom && inner.top < n.bottom)
+const found = [], width = document.documentElement.clientWidth;
+for (const e of document.querySelectorAll('main mjx-container')) {
+  if (!seen(e)) continue;
+  const inner = e.querySelector('mjx-math').getBoundingClientRect(), about = [e, ...parents(e)];
+  const box = about.find(p => style(p).display !== 'inline' && (scrolls(p) || cuts(p)));
+  const right = box ? box.getBoundingClientRect().right : width;
+  if (inner.right > right + 2 && (!box || !scrolls(box) || width > 1200)) found.push(`cut: ${name(e.parentElement)}`);
+  const number = e.getAttribute('display') && e.parentElement.querySelector('.eqno');
+  const n = number && number.getBoundingClientRect(), end = Math.min(inner.right, right);
+  if (n && n.left < end && inner.left < n.right && n.top < inner.bottom && inner.top < n.bottom)
     found.push(`under its number ${number.textContent}: ${name(e.parentElement)}`);
 }
 return found;
@@ -55,7 +51,9 @@ PICTURES = r"""
 const found = [];
 for (const e of document.querySelectorAll('img')) {
   const alt = e.getAttribute('alt') || '';
-  if (!alt.trim() || /\.(png|svg|jpe?g|gif)$|_images|^\S*\/\S*$/.test(alt)) found.push(`${e.src.slice(-60)}: "${alt}"`);
+  const beside = e.getAttribute('alt') === '' && e.closest('a')?.textContent.trim();  // as a logo beside its name
+  const path = /\.(png|svg|jpe?g|gif)$|_images|^\S*\/\S*$/.test(alt);
+  if (!beside && !alt.trim() || path) found.push(`${e.src.slice(-60)}: "${alt}"`);
 }
 for (const e of document.querySelectorAll('svg')) {
   const said = e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.querySelector(':scope > title');
@@ -113,16 +111,15 @@ const found = new Map();
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (texts.nextNode()) {
   const e = texts.currentNode.parentElement;
-  if (!texts.currentNode.data.trim() || !seen(e)) continue;
-  if (e.closest('svg, script, style, noscript, title, mjx-container, :disabled, [aria-disabled=true]')) continue;
+  const not = 'svg, script, style, noscript, title, mjx-container, :disabled, [aria-disabled=true]';
+  if (!texts.currentNode.data.trim() || e.closest(not) || !seen(e)) continue;
   const s = style(e), size = parseFloat(s.fontSize), large = size >= 24 || size >= 18.66 && +s.fontWeight >= 700;
   const ground = behind(e), opacity = [e, ...parents(e)].reduce((o, p) => o * style(p).opacity, 1);
   const ink = rgba(s.color); ink[3] *= opacity;
   const [a, b] = [over(ink, ground), ground].map(luminance).sort((x, y) => y - x);
   const ratio = (a + 0.05) / (b + 0.05);
-  if (ratio < (large ? 3 : 4.5) - 0.005)
-    found.set(e.className + s.color + ground,
-      `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`);
+  const text = `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`;
+  if (ratio < (large ? 3 : 4.5) - 0.005) found.set(e.className + s.color + ground, text);
 }
 return [...found.values()].slice(0, 12);
 """
@@ -131,14 +128,3 @@ return [...found.values()].slice(0, 12);
 def findings(page, check: str, *, paper: bool = False) -> list[str]:
     """What a check finds on a page."""
     return page.evaluate(f"() => {{ const PRINT = {str(paper).lower()}; {COMMON} {check} }}")
-
-
-def listed() -> list[str]:
-    """The pages of the table of contents, and those that Sphinx adds."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    names, parts = [toc["root"]], [*toc["parts"]]
-    while parts:
-        part = parts.pop(0)
-        names += [part["file"]] if "file" in part else []
-        parts = [*part.get("chapters", []), *part.get("sections", []), *parts]
-    return [*names, "genindex", "search"]

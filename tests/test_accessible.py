@@ -41,3 +41,16 @@ def test_scripts_that_no_page_uses_are_left_out(accessible):
     context = {"script_files": ["_static/book.js", "_static/sphinx-thebe.js"], "css_files": ["_static/book.css"]}
     accessible.without_unused(None, "page", "page.html", context, None)
     assert context == {"script_files": ["_static/book.js"], "css_files": ["_static/book.css"]}
+
+
+def test_what_the_theme_writes_is_mended(accessible):
+    page = '<link rel="preload" as="font" crossorigin href="a.woff2" />\n<link rel="preload" as="script" href="a.js" />'
+    assert accessible.mended(page) == '<link rel="preload" as="script" href="a.js" />'
+    assert accessible.mended('<div class="bd-sidebar-primary bd-sidebar">').startswith('<div role="complementary" ')
+    assert (
+        accessible.mended('mode = localStorage.getItem("mode") || "";')
+        == 'mode = localStorage.getItem("mode") || "auto";'
+    )
+    assert accessible.mended('<summary><span class="toctree-toggle">').startswith("<summary aria-label=")
+    assert 'role="group"' in accessible.mended('<div class="scroll" tabindex="0" role="region" aria-label="table">')
+    assert accessible.mended('<div class="citation" role="doc-biblioentry">') == '<div class="citation">'

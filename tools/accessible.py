@@ -1,15 +1,34 @@
-"""Sphinx extension: each figure says in words what it shows, and pages run no script that they do not use.
+"""Sphinx extension: each figure says in words what it shows, pages run no script that they do not use, and what the
+theme writes is as a page opened from a folder, or read aloud, needs it.
 
 A figure's alternative text is the one that its notebook gives, else its caption, else the heading that it stands under.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 UNUSED = "thebe"  # runs cells on a server of others, which no page offers; its script is put in twice, and so fails
+#: What is replaced in the pages that the theme has written.
+MENDED = (
+    (re.compile(r'<link rel="preload" as="font"[^>]*>\n?'), ""),  # a browser refuses it to a page from a folder
+    (re.compile(r'(getItem\("mode"\) \|\| )""'), r'\1"auto"'),  # light or dark as the reader's system is
+    (re.compile(r'(id="search-input".*)id="search-input"', re.S), r'\1id="search-again"'),  # of the page of results
+    (re.compile(r'<summary>(?=<span class="toctree-toggle")'), '<summary aria-label="The pages below">'),
+    # A group has a name as a region has, and a page may have many.
+    (re.compile(r'(<div class="scroll" tabindex="0" )role="region"'), r'\1role="group"'),
+    (re.compile(r' role="doc-biblioentry"'), ""),  # no longer a role
+    (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
+    (
+        re.compile(r'<div class="bd-sidebar-primary '),
+        '<div role="complementary" aria-label="The book" class="bd-sidebar-primary ',
+    ),
+)
 
 
 class AlternativeTexts(SphinxPostTransform):
@@ -46,8 +65,23 @@ def without_unused(app: Sphinx, page: str, template: str, context: dict, doctree
         context[kind] = [file for file in files if UNUSED not in f"{file} {getattr(file, 'attributes', '')}".lower()]
 
 
+def mended(text: str) -> str:
+    """A page with :data:`MENDED`."""
+    for pattern, new in MENDED:
+        text = pattern.sub(new, text)
+    return text
+
+
+def mend(app: Sphinx, error: Exception | None) -> None:
+    """Change the pages that were written."""
+    if error is None and app.builder.format == "html":
+        for path in Path(app.outdir).rglob("*.html"):
+            path.write_text(mended(path.read_text()))
+
+
 def setup(app: Sphinx) -> dict:
-    """Connect the two."""
+    """Connect them."""
     app.add_post_transform(AlternativeTexts)
     app.connect("html-page-context", without_unused, priority=900)
+    app.connect("build-finished", mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

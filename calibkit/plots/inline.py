@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from html import escape
+from zlib import crc32
 
 from calibkit._extras import needs
 from calibkit.plots.style import styled
@@ -33,9 +35,13 @@ def svg(
         ... )
         (True, True)
     """
-    with styled(dark=dark), mpl.rc_context({"svg.hashsalt": f"{alt}{dark}"}):  # ids differ between figures of a page
+    name = f"f{crc32(f'{alt}{dark}'.encode()):08x}"
+    with styled(dark=dark), mpl.rc_context({"svg.hashsalt": name}):
         figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
         draw(figure)
         figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    text, classes = stream.getvalue(), f' class="{css}"' if css else ""
+    classes = f' class="{css}"' if css else ""
+    text = re.sub(
+        r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", stream.getvalue()
+    )  # ids differ between figures of a page
     return text[text.index("<svg ") :].replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{classes} ', 1)

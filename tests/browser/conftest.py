@@ -1,14 +1,14 @@
 """The built book in the Chromium of the system; skipped where playwright, a browser or a build is absent."""
 
-import os
-import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILT = ROOT / "_build" / "html"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+sys.path.append(str(ROOT / "tools"))
+
+import chromium as tool  # noqa: E402
 
 
 def sources() -> list[Path]:
@@ -23,25 +23,21 @@ def sources() -> list[Path]:
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder of the built book."""
-    if not (BUILT / "index.html").exists():
+    if not (tool.BUILT / "index.html").exists():
         pytest.skip("there is no _build/html: make html")
-    built = (BUILT / "index.html").stat().st_mtime
+    built = (tool.BUILT / "index.html").stat().st_mtime
     newer = [path for path in sources() if path.stat().st_mtime > built]
     if newer:
         pytest.skip(f"_build/html is older than {newer[0].relative_to(ROOT)}: make html")
-    return BUILT
+    return tool.BUILT
 
 
 @pytest.fixture(scope="session")
 def chromium(site):
     """One browser for all tests."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: extra `browser`")
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    with sync_api.sync_playwright() as playwright:
-        found = found or playwright.chromium.executable_path
-        if not Path(found).exists():
-            pytest.skip(f"there is none of {', '.join(NAMES)}, and no browser of playwright's own")
-        inside = [] if os.geteuid() else ["--no-sandbox"]  # Chromium refuses to be sandboxed as root
-        browser = playwright.chromium.launch(executable_path=found, args=inside)
-        yield browser
-        browser.close()
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed: extra `browser`")
+    try:
+        with tool.launched() as browser:
+            yield browser
+    except FileNotFoundError as error:
+        pytest.skip(str(error))

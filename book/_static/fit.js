@@ -1,0 +1,47 @@
+/* What is wider than its place. A displayed formula shrinks a little before it scrolls; on paper, where nothing scrolls,
+   formulas and tables shrink as far as they must. What scrolls is reached by keyboard. Without this script all of it
+   scrolls as before. */
+(() => {
+  "use strict";
+
+  const PAPER = 690; // px between the margins of A4
+  const LEAST = 0.75; // of its size: how far a formula shrinks on a screen
+  const BOXES = ".pst-scrollable-table-container, .output, figure.numbers .scroll, pre, mjx-container, div.scroll";
+  const FORMULA = 'main mjx-container[display="true"] > mjx-math';
+
+  /* Read all sizes first, then write all: the page is laid out once. */
+  const shrink = (elements, room, least) => {
+    for (const element of elements) element.style.zoom = "";
+    const scales = elements.map((element) => room(element) / element.getBoundingClientRect().width);
+    elements.forEach((element, i) => {
+      if (scales[i] < 1) element.style.zoom = Math.max(least, 0.995 * scales[i]);
+    });
+  };
+
+  const fit = (paper) => {
+    const formulas = [...document.querySelectorAll(FORMULA)].filter((element) => element.checkVisibility());
+    const room = (element) => Math.min(element.parentElement.clientWidth, paper ? PAPER - 60 : Infinity);
+    shrink(formulas, room, paper ? 0 : LEAST);
+    const tables = [...document.querySelectorAll("main table")].filter((element) => element.checkVisibility());
+    if (paper) shrink(tables, () => PAPER - 30, 0);
+    else for (const table of tables) table.style.zoom = "";
+    for (const box of document.querySelectorAll(`main :is(${BOXES})`)) {
+      const wider = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+      if (wider && /auto|scroll/.test(getComputedStyle(box).overflow)) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
+
+  const print = matchMedia("print");
+  const again = () => fit(print.matches);
+  const start = () => {
+    new ResizeObserver(again).observe(document.documentElement);
+    print.addEventListener("change", again);
+    addEventListener("beforeprint", () => fit(true));
+    addEventListener("afterprint", () => fit(false));
+    for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", again);
+    again();
+  };
+
+  addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(start));
+})();
