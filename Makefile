@@ -21,7 +21,7 @@ SOURCES := calibkit tests tools benchmarks notebooks
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval portable lowest newest gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html test lint unit nbval portable lowest newest browser pdf gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -58,7 +58,7 @@ lint: install  ## Check style, and that every notebook is the executed twin of i
 	$(BIN)/python tools/nbtool.py check
 
 unit: install  ## Run the unit tests and the doctests
-	$(BIN)/python -m pytest tests calibkit --doctest-modules -n $(JOBS)
+	$(BIN)/python -m pytest tests calibkit --doctest-modules -m "not browser" -n $(JOBS)
 
 nbval: install  ## Run every notebook and compare the outputs tagged nbval-check-output with the stored ones
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
@@ -78,6 +78,14 @@ lowest:  ## Unit tests with the lowest versions that pyproject.toml allows, in .
 
 newest:  ## Unit tests with the newest versions that pyproject.toml allows, in .venv-newest
 	$(MAKE) unit VENV=.venv-newest CONSTRAINTS=
+
+browser: install  ## Look at every page of the built book in a Chromium: widths, light and dark, print, keyboard, axe
+	$(BIN)/pip install -q $(CONSTRAINTS) -e ".[browser]"
+	$(BIN)/python -m pytest tests/browser -m browser -rs
+
+pdf: install  ## Print the built book to _build/calibkit.pdf
+	$(BIN)/pip install -q $(CONSTRAINTS) -e ".[browser]"
+	$(BIN)/python tools/pdf.py
 
 gpu: install  ## Run the tests that need a GPU; without one, say which were skipped and why
 	$(BIN)/python -m pytest tests -m gpu -rs
