@@ -356,11 +356,13 @@ returns 1 / *λ*₀ = {lowest:.2f}: a negative temperature.
 # Two classes: the entropy is the smallest that p_y allows.
 p = np.linspace(1e-4, 1 - 1e-4, 9999)
 entropy_of_two = -p * np.log(p) - (1 - p) * np.log1p(-p)
-kept = {}
-for gamma in (0.25, 0.5, 0.75, 1.0, 2.0, 3.0):
-    slack = -((1 - p) ** gamma) * np.log(p) - (-np.log(p) - gamma * entropy_of_two)
-    kept[gamma] = bool(slack.min() >= 0)
-print("focal loss >= NLL - gamma * entropy, by gamma:", kept)
+GAMMAS_OF_BOUND = (0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
+slack = {
+    gamma: -((1 - p) ** gamma) * np.log(p) + np.log(p) + gamma * entropy_of_two
+    for gamma in GAMMAS_OF_BOUND
+}
+print("gamma:", *GAMMAS_OF_BOUND)
+print("focal loss >= NLL - gamma * entropy:", *(of.min() >= 0 for of in slack.values()))
 
 # %% [markdown]
 # It does, down to $\gamma = 0.25$: the second inequality has enough room to make up for the first. The paper's
@@ -468,12 +470,12 @@ free = float(100 * (start.abs() > 1e-5).double().mean())
 
 # %% tags=["hide-input", "nbval-check-output"]
 told = " and ".join(
-    f"{of['room']:.2f} % over the {of['images']:,.0f} of {names.shown(name)}"
+    f"{of['room']:.2f} % of the inputs of {names.shown(name)}"
     for name, of in of_photos.iterrows()
 )
 Markdown(f"""
 Over the {len(val_y):,} calibration images of `{network}` the start of Theorem 1 moves {free:.2f} % of
-the inputs. Of those of photographs, any room is left for {told}.
+the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration images, it could move {told}.
 """)
 
 # %% [markdown]
@@ -543,7 +545,7 @@ of_gamma = {
 }
 rendered.table(
     pd.DataFrame(of_gamma).T.rename_axis("γ"),
-    f"Which γ? By calibration ECE (%) {gamma:g}, and then λ = {weight:g}",
+    f"Which γ? That of the lowest calibration ECE (%), {gamma:g}; then λ = {weight:g}",
     "tbl-nc-gamma",
     digits={"calibration ECE": 2, "T of NC": 3, "T of focal TS": 3},
 )
@@ -608,7 +610,7 @@ def five(fits, caption, name):
 
 five(
     table,
-    "Who calibrates the digits best? Mean ± standard deviation over the fits, "
+    "Which method calibrates the digits best? Mean ± standard deviation over the fits, "
     "in percent; entropy in nats",
     "tbl-nc-digits",
 )
@@ -616,8 +618,8 @@ five(
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(
     f"""
-{" and ".join(unbounded)} have no optimum within reach: the calibration images can be separated, so the
-weights run to infinity, and their rows stay empty.
+{" and ".join(unbounded)} have no optimum within reach: their weights run to infinity, so their rows stay
+empty.
 """
     if unbounded
     else ""
@@ -696,7 +698,7 @@ for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
 plt.show()
 
 # %% tags=["nbval-check-output"]
-five(both, "Which start is better? Mean ± standard deviation", "tbl-nc-init")
+five(both, "Which start is better? In percent; entropy in nats", "tbl-nc-init")
 
 # %%
 if record and budget != "smoke":
@@ -825,6 +827,7 @@ tables.paper_table(
     "metric",
     "NC, Table 1: CIFAR-100, in percent; entropy in nats",
     "tbl-nc-1",
+    names={"neural_clamping:nll": "NC (CE)", "neural_clamping": "NC (FL)"},
 )
 
 # %%
