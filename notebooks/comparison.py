@@ -142,13 +142,9 @@ def difference(rows, metric):
 
 
 def text(estimate, metric):
-    return (
-        ""
-        if np.isnan(estimate.value)
-        else f"{estimate:+.3f}"
-        if metric == "nll"
-        else f"{estimate:+.2f}"
-    )
+    if np.isnan(estimate.value):
+        return "–"
+    return f"{estimate:+.3f}" if metric == "nll" else f"{estimate:+.2f}"
 
 
 # %% [markdown]
@@ -159,7 +155,7 @@ def text(estimate, metric):
 # one protocol. Every calibrator sees the same validation images and nothing else, is fitted to its optimum by one
 # package, and is measured once on the test images.
 
-# %%
+# %% tags=["hide-input"]
 plain = ours[
     (ours["method"] == "identity") & ours["network"].isin(set(to_ts["network"]))
 ]
@@ -259,7 +255,7 @@ beside_ts(
 # and not decided. Where a calibrator gives a true class the probability 0 its NLL is infinite, and the mean of the NLL
 # leaves that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}}
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -472,12 +468,12 @@ table(
 # the number of tests. With the search on the calibration error the NLL rises on most networks, whatever the ECE does. What
 # the search gains on the validation images is partly their noise.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 parts_of_cts = {
-    "ECE, less TS by ECE": (by_ece, "ece"),
-    "NLL, less TS": (by_nll, "nll"),
+    ("NLL, less TS", "all networks"): (by_nll, "nll"),
+    ("ECE, less TS by ECE", "all networks"): (by_ece, "ece"),
     **{
-        f"ECE, less TS by ECE, {shown(dataset)}": (of, "ece")
+        ("ECE, less TS by ECE", shown(dataset)): (of, "ece")
         for dataset, of in by_ece.groupby("dataset")
     },
 }
@@ -499,8 +495,8 @@ table(
 # %% [markdown]
 # ## Ranks
 #
-# A mean difference lets one network speak louder than the others. Ranks do not: on each network the calibrators are put in
-# order, the best gets rank 1, ties share the mean. Friedman's test asks whether all methods could be alike. If
+# In a mean difference a few networks with large differences count most. Not so with ranks: on each network the calibrators
+# are put in order, the best gets rank 1, ties share the mean. Friedman's test asks whether all methods could be alike. If
 # not, two methods differ by Nemenyi's test, at 5 % for all pairs together, when their mean ranks are further apart than the
 # *critical difference* {cite:p}`demsar2006statistical`
 #
@@ -514,7 +510,7 @@ table(
 # {numref}`tbl-comparison-tests`). CamVid is left out: without calibration its numbers are of all pixels, those of the
 # calibrators of a sample.
 
-# %%
+# %% tags=["hide-input"]
 METRICS = {
     "nll": "NLL",
     "brier": "Brier",
@@ -606,14 +602,14 @@ regret = of_nll.sub(of_nll.min(axis=1), axis=0)
 regrets = {"median": regret.median(), "largest": regret.max(), "where": regret.idxmax()}
 regrets["where"] = regrets["where"].map(called)
 table(
-    pd.DataFrame(regrets).sort_values("largest"),
+    pd.DataFrame(regrets).sort_values("largest").replace(np.inf, "infinite"),
     "How far behind the best method can one be? Regret in NLL, nats",
     "tbl-comparison-regret",
     digits=3,
 )
 
 # %% [markdown]
-# By the largest regret TS and its nearest kin lead. Those that rank well by NLL fall far behind where the test images are unlike
+# By the largest regret TS and the methods nearest to it lead. Those that rank well by NLL fall far behind where the test images are unlike
 # the validation images, on CamVid above all; a regret is infinite where a calibrator gives a true class the probability 0.
 #
 # How much does the order depend on the metric? For each network take Spearman's correlation between the orders by two
@@ -653,7 +649,7 @@ table(
 # standard deviation of a training, pooled over the losses that were trained twice, times Student's quantile. With two such losses that has two
 # degrees of freedom, and the quantile is 4.3; so the column is wide, because little is known.
 
-# %%
+# %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
 RAW, AFTER = "as trained", "after one temperature"
 
@@ -739,7 +735,7 @@ plt.show()
 # Which ranks would survive another seed? Two losses keep their order if they are further apart than the spread of the
 # seeds explains ({numref}`tbl-comparison-seeds`).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 survive, of_seeds = {}, {}
 for method, how in (("identity", RAW), (TS, AFTER)):
     of = ours[
@@ -809,7 +805,7 @@ table(
 # The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10
 # ({numref}`tbl-comparison-margin`).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 margin = effects[
     (effects["loss"] == "mbls")
     & (effects["base_loss"] == "mbls margin=0 weight=0.05")
@@ -851,7 +847,7 @@ table(
 # {numref}`fig-comparison-tail` shows the three errors on the long-tailed networks, {numref}`tbl-comparison-parts` the means
 # on all kinds.
 
-# %%
+# %% tags=["hide-input"]
 values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
     ["network", "method", "metric"]
 )
@@ -895,7 +891,7 @@ table(
     "tbl-comparison-tail",
 )
 
-# %%
+# %% tags=["hide-input"]
 kinds = {
     "long-tailed, authors' logits": parts["dataset"].str.endswith("_lt")
     & (parts["whose"] == "author-logits"),
@@ -957,8 +953,8 @@ for key, count in COUNTS.items():
         **{("parameters d", f"K = {k:,}"): f"{count(k):,}" for k in (10, 100, 1000)},
         **{("images", f"K = {k:,}"): f"{50 * count(k):,}" for k in (10, 100, 1000)},
         ("", "keeps the prediction"): "yes" if kept else "",
-        ("less TS, balanced", "ECE, points"): text(difference(of, "ece"), "ece") or "–",
-        ("less TS, balanced", "NLL, nats"): text(difference(of, "nll"), "nll") or "–",
+        ("less TS, balanced", "ECE, points"): text(difference(of, "ece"), "ece"),
+        ("less TS, balanced", "NLL, nats"): text(difference(of, "nll"), "nll"),
     }
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
@@ -977,7 +973,7 @@ table(
 # CIFAR networks of the class-loss paper, and ImageNet, where this book has nothing. None of the following is a measurement
 # of this project. The numbers are published without intervals; the signs count on how many networks a method is below TS.
 
-# %%
+# %% tags=["hide-input"]
 t = third[third["metric"].isin(["nll", "ece"])]
 t = t.pivot(index=["dataset", "network", "metric"], columns="method", values="value")
 less = t.sub(t[TS], axis=0).drop(columns=TS).reset_index()
@@ -1017,17 +1013,19 @@ ARENA = {
     "catboost": "CatBoost",
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
+    "venn_abers": "Venn–Abers",
+    "dirichlet": "Dirichlet",
 }
 arena = arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " ")))
 table(
-    arena[["NLL"]],
+    arena["NLL"],
     "CalArena, NLL less that of TS, in nats, mean (networks below TS / networks)",
     "tbl-comparison-arena-nll",
 )
 
 # %%
 table(
-    arena[["ECE"]],
+    arena["ECE"],
     "CalArena, ECE less that of TS, in points, mean (networks below TS / networks)",
     "tbl-comparison-arena-ece",
 )
@@ -1043,7 +1041,7 @@ table(
 # Some networks of CalArena are in our files as well, from the same logits, so the two packages can be compared
 # ({numref}`tbl-comparison-both`).
 
-# %%
+# %% tags=["hide-input"]
 SAME = {
     "identity": "identity",
     TS: TS,
@@ -1134,15 +1132,16 @@ undecided = int((by_ece["word"] == "not decided").sum())
 counts = [int((by_nll["word"] == word).sum()) for word in pooling.WORDS]
 Markdown(
     minus(f"""
-By ECE, in points less TS by ECE, it is better on {found["better"]} and worse on {found["worse"]}; on
-{undecided} networks it is not decided. By NLL, less TS, it is better on {counts[0]}, worse on {counts[1]},
-and not decided on {counts[2]}; the mean is {text(difference(by_nll, "nll"), "nll")} nats.
+By ECE, CTS is better than TS by ECE on {found["better"]}, worse on {found["worse"]}, and
+not decided on {undecided}; the differences are in points. By NLL it is better than TS on
+{counts[0]}, worse on {counts[1]}, and not decided on {counts[2]}; the mean difference is
+{text(difference(by_nll, "nll"), "nll")} nats.
 """)
 )
 
 # %% [markdown]
 # On a few networks it does, by ECE; on most it pays in NLL. The NLL falls mainly on the long-tailed CIFAR-10, where a temperature
-# a class can make up for some of the shift.
+# a class can undo some of the shift.
 #
 # **What is left of class-wise loss scaling after its control?** The remainders of {numref}`tbl-comparison-parts`.
 
@@ -1255,7 +1254,7 @@ Markdown(
 #
 # ```{dropdown} Solution 1
 # With $k$ arms of one length on a test set, their sum $k a$ becomes $\sqrt k \, a$. So with all $N$ networks on one test
-# set the interval shrinks by $\sqrt N$ at most, and by nothing for a test set that has one network. A black row can turn
+# set the interval shrinks by a factor of $\sqrt N$ at most, and a test set with one network keeps its arm. A black row can turn
 # only if its dot is further from zero than the shrunken arm; the dot itself does not move.
 # ```
 #
@@ -1267,6 +1266,7 @@ Markdown(
 # ```
 #
 # ```{dropdown} Solution 3
-# Those with a few very bad networks: no calibration, and plain matrix scaling, whose mean is that of the networks with a
-# hundred classes. A median does not see how bad the worst are, just what the largest regret shows.
+# Those with a few very bad networks: plain matrix scaling first of all, and no calibration. Vector scaling, CTS by NLL
+# and the two ODIR methods have a mean NLL above that of TS and a median below it. A median does not see how bad the worst
+# networks are; the largest regret does.
 # ```
