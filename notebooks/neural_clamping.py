@@ -199,13 +199,14 @@ printed = results.load("paper").query(
 )
 wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort=False)
 ratio = wide[["adaptive_ece", "classwise_ece"]].div(wide["ece"], axis=0).median()
-by_mass = adaptive_ece(raw, test_y, n_bins=n_bins)
+top, all_classes, by_mass = (
+    100 * metric(raw, test_y, n_bins=n_bins) for metric in (ece, ace, adaptive_ece)
+)
 Markdown(f"""
 Over the {len(wide)} rows that the paper prints, the median of ACE / ECE is
-{ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}. Our network,
-uncalibrated, has an ECE of {100 * ece(raw, test_y, n_bins=n_bins):.2f} %. Its ACE by equation (6) is
-{100 * ace(raw, test_y, n_bins=n_bins):.2f} %; the ECE of the predicted class in bins of equal mass
-is {100 * by_mass:.2f} %.
+{ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}.
+Our network, uncalibrated, has an ECE of {top:.2f} %. Its ACE by equation (6) is
+{all_classes:.2f} %; the ECE of the predicted class in bins of equal mass is {by_mass:.2f} %.
 """)
 
 # %% [markdown]
@@ -327,8 +328,8 @@ low_y = np.argsort(z, axis=1)[:, 2]
 lowest = 1 / max_entropy(z, low_y)[1]
 Markdown(
     minus(f"""
-If each image is given the class with its third smallest logit as its label, the solver of programme (7)
-returns 1 / *λ*₀ = {lowest:.2f}: a negative temperature.
+If each image gets the class with its third smallest logit as its label, the solver of
+programme (7) returns 1 / *λ*₀ = {lowest:.2f}: a negative temperature.
 """)
 )
 
@@ -474,8 +475,9 @@ told = " and ".join(
     for name, of in of_photos.iterrows()
 )
 Markdown(f"""
-Over the {len(val_y):,} calibration images of `{network}` the start of Theorem 1 moves {free:.2f} % of
-the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration images, it could move {told}.
+Over the {len(val_y):,} calibration images of `{network}` the start of Theorem 1
+moves {free:.2f} % of the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration
+images, it could move {told}.
 """)
 
 # %% [markdown]
@@ -724,7 +726,7 @@ if record and budget != "smoke":
     rows = repeated.rows(fits, test_y, FIVE, n_bins=n_bins, source="ours", **cell)
     print(f"{results.append(rows)} rows of ours.csv are new or different")
     alone = {key: p for key, (p, _) in fits.items()}
-    alone |= {"identity": [raw], "temperature_scaling": table["Temperature scaling"]}
+    alone |= {"identity": [raw], "temperature_scaling": table["TS"]}
     pairs = [
         (key, base)
         for key in probs
@@ -999,7 +1001,8 @@ Markdown(
 - Neural Clamping can change predictions. The accuracy falls from {before:.2f} % to {random:.2f} %,
   or {theorem:.2f} % from Theorem 1's start; in the paper from {printed_accuracy["identity"]} % to
   {printed_accuracy["neural_clamping"]} % on the ResNet-110.
-- Of the {len(of_matrix)} rows that the paper prints for matrix scaling, {len(impossible)} contradict themselves.
+- Of the {len(of_matrix)} rows that the paper prints for matrix scaling, {len(impossible)} contradict
+  themselves.
 """)
 )
 
