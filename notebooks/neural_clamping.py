@@ -950,7 +950,7 @@ rendered.table(
 # | data-driven start | Theorem 1 | gradient of the summed logits | Theorem 1 |
 # | choice of $\gamma, \lambda$ | 5 million fits | by hand | a sweep of each |
 # | "ACE" | class-wise, (6) | top class, equal mass | `adaptive_ece`, as in the code |
-# | TS (grid) | temperature with "the lowest ECE", the set is not named | – | chosen on the calibration images |
+# | TS by ECE, "TS (grid)" | temperature with "the lowest ECE", the set is not named | – | chosen on the calibration images |
 #
 # The norm and its square are not two scales of one thing. The gradient of $\lambda \lVert\boldsymbol\delta\rVert^2$
 # fades as $\boldsymbol\delta$ shrinks; that of $\lambda \lVert\boldsymbol\delta\rVert$ keeps its length $\lambda$. So
