@@ -17,9 +17,8 @@
 # The other chapters ask whether a paper's claim holds. This one asks what is left when all methods stand on the same
 # networks, the same validation images and the same test images: which one should be used, and how sure can one be?
 #
-# Nothing is fitted here. Every number is read from the result files ({doc}`../book/protocol` says how they come about), so
-# the chapter runs in seconds, and each number in it is printed by a cell. The page {doc}`../book/which_method` turns it into
-# a decision.
+# Nothing is fitted here. Every number is read from the result files ({doc}`../book/protocol` says how they are measured).
+# The page {doc}`../book/which_method` turns them into a decision.
 #
 # ```{admonition} In brief
 # :class: tip
@@ -34,7 +33,7 @@
 # - The order of the methods depends on the metric, and the order of training losses on the seed.
 # - A training loss that calibrates by itself does not beat cross-entropy with one temperature, on the networks here.
 #
-# The numbers stand behind it: in the cell that follows the parameters, and in the {ref}`summary <sec-comparison-summary>` at the end.
+# The numbers behind it are in {numref}`tbl-comparison-ts` and in the {ref}`summary <sec-comparison-summary>`.
 # ```
 
 # %% tags=["parameters"]
@@ -42,35 +41,31 @@ level = 0.05  # of every test, after its correction
 budget = "smoke"  # every notebook takes it; here nothing is trained
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from IPython.display import Markdown
+from scipy.stats import t as student
+
+from calibkit import data, notebook, plots, results
+from calibkit.metrics.comparison import Estimate
+from calibkit.notebook import pooling, ranks
+from calibkit.notebook.dumbbells import dumbbells
+from calibkit.notebook.forest import forest
+from calibkit.notebook.names import shown
+from calibkit.notebook.pooling import beyond_chance, select, tally
+from calibkit.notebook.rendered import minus, table
+from calibkit.reporting.needs import need_of
+from calibkit.results.comparators import KEEP_THE_PREDICTION
 
 notebook.parameters(
     globals(),
     level=notebook.Real(0.0, 0.5, open_low=True),
     budget=notebook.BUDGETS,
 )
-
-# %% tags=["hide-input"]
-from itertools import combinations
-
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
-from scipy.stats import t as student
-
-from calibkit import plots, results
-from calibkit.data import DATASETS
-from calibkit.metrics.comparison import Estimate
-from calibkit.notebook import pooling, ranks
-from calibkit.notebook.forest import forest
-from calibkit.notebook.pooling import beyond_chance, select, tally
-from calibkit.reporting.needs import need_of
-from calibkit.results.comparators import KEEP_THE_PREDICTION
-
 plots.use_style()
-pd.set_option(
-    "display.max_colwidth", None, "display.max_rows", None, "display.max_columns", None
-)
 
 TS, TS_ECE, CTS = (
     "temperature_scaling",
@@ -123,6 +118,17 @@ GROUPS = [
     f"{kind}, K = {k}" for kind in ("balanced", "long-tailed") for k in (10, 100)
 ] + ["other"]
 SCALE = {"ece": 100, "brier": 100, "nll": 1}
+SAID = {"ece": "ECE", "brier": "Brier score", "nll": "NLL"}
+COUNTS_OF = "better / worse / not decided"
+short = {k: v for k, v in CALIBRATORS.items() if k != TS}
+
+
+def called(network):
+    """A network as a page shows it: "CIFAR-10, ResNet-20 (Brier)"."""
+    place, _, loss = network.partition(", ")
+    return ", ".join(map(shown, place.split("/"))) + (
+        f" ({shown(loss)})" if loss else ""
+    )
 
 
 def difference(rows, metric):
@@ -136,26 +142,10 @@ def difference(rows, metric):
 
 
 def text(estimate, metric):
-    return (
-        ""
-        if np.isnan(estimate.value)
-        else f"{estimate:+.3f}"
-        if metric == "nll"
-        else f"{estimate:+.2f}"
-    )
+    if np.isnan(estimate.value):
+        return "–"
+    return f"{estimate:+.3f}" if metric == "nll" else f"{estimate:+.2f}"
 
-
-# %% tags=["nbval-check-output"]
-short = {k: v for k, v in CALIBRATORS.items() if k != TS}
-print(
-    f"{len(complete)} networks with every calibrator; difference to TS, mean [95 % interval]"
-)
-for key, name in short.items():
-    rows = main[main["method"] == key]
-    few = ", ".join(
-        f"{m.upper()} {text(difference(rows, m), m)}" for m in ("ece", "nll")
-    )
-    print(f"  {name:15} {few}")
 
 # %% [markdown]
 # ## What is compared
@@ -165,7 +155,7 @@ for key, name in short.items():
 # one protocol. Every calibrator sees the same validation images and nothing else, is fitted to its optimum by one
 # package, and is measured once on the test images.
 
-# %%
+# %% tags=["hide-input"]
 plain = ours[
     (ours["method"] == "identity") & ours["network"].isin(set(to_ts["network"]))
 ]
@@ -178,7 +168,7 @@ one = ours[(ours["method"] == TS) & (ours["metric"] == "ece")].drop_duplicates(
 one = one.set_index(["dataset", "model", "source", "loss"])["value"]
 described = pd.DataFrame(
     {
-        "K": [DATASETS[name[0]].n_classes for name in wide.index],
+        "K": [data.DATASETS[name[0]].n_classes for name in wide.index],
         "accuracy": 100 * wide["accuracy"],
         "NLL": wide["nll"],
         "ECE": 100 * wide["ece"],
@@ -193,11 +183,25 @@ described["every calibrator"] = [
     else ""
     for d, m, _, loss in described.index
 ]
-described[of_losses.isin(["cross_entropy", "brier"])].round({"NLL": 3}).round(2)
+WHOSE = {"ours": "trained here", "author-logits": "authors'"}
+described = described[of_losses.isin(["cross_entropy", "brier"])].reset_index()
+described["source"] = described["source"].map(WHOSE)
+described["network"] = [
+    shown(model) + ("" if loss == "cross_entropy" else f" ({shown(loss)})")
+    for model, loss in zip(described["model"], described["loss"], strict=True)
+]
+table(
+    described.drop(columns=["model", "loss"]).set_index(["dataset", "network"]),
+    "Which networks are compared? Accuracy and ECE in percent, NLL in nats",
+    "tbl-comparison-networks",
+    digits={"NLL": 3},
+    names=shown,
+)
 
 # %% [markdown]
-# Percent, NLL in nats. The table leaves out the networks with other training losses; they have their own
-# {ref}`section <sec-comparison-losses>`. Two of the data sets are unlike the rest. In CamVid the samples are pixels, and the test
+# {numref}`tbl-comparison-networks` leaves out the networks with other training losses; they have their own
+# {ref}`section <sec-comparison-losses>`. Behind a network stands its training loss in brackets, where it is not
+# cross-entropy. Two of the data sets are unlike the rest. In CamVid the samples are pixels, and the test
 # images are other streets than the validation images. In 20 Newsgroups the 900 validation texts are few, and the test texts
 # are of a later date. In both, what was fitted on validation data may not hold on test data, and that is why they are here.
 #
@@ -218,35 +222,40 @@ described[of_losses.isin(["cross_entropy", "brier"])].round({"NLL": 3}).round(2)
 #
 # Such an interval answers: would *these* networks give another mean on other test images? It does not say what another
 # network would give. For that, look at the spread of the networks themselves, the grey dots of {numref}`fig-comparison-forest`,
-# and at the counts in the table: on how many networks is a calibrator better beyond chance, worse beyond chance, not decided?
+# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better beyond chance, worse beyond chance, not decided?
 # *Beyond chance* is at 5 % after Holm's correction {cite:p}`holm1979simple`, which takes all tests of one calibrator, every
 # network and each of the three metrics, as one family.
 
 
 # %%
-def beside_ts(rows, names):
-    """A row a method: pooled differences of three metrics, and on how many networks they are beyond chance."""
-    table = {}
-    for key, name in names.items():
+def beside_ts(rows, names, caption, name):
+    """A row a method: pooled differences of three metrics, how many are beyond chance."""
+    found = {}
+    for key, label in names.items():
         of = rows[(rows["method"] == key) & rows["metric"].isin(list(SCALE))]
         words = beyond_chance(of, level)
-        table[name] = {"networks": of["network"].nunique()}
-        for metric in SCALE:
-            table[name][metric] = text(difference(of, metric), metric)
-        for metric in SCALE:
-            table[name][f"{metric} -/+/?"] = tally(words[of["metric"] == metric])
-    return pd.DataFrame.from_dict(table, orient="index")
+        found[label] = {("", "networks"): of["network"].nunique()}
+        for metric, said in SAID.items():
+            of_metric = of["metric"] == metric
+            found[label][said, "difference"] = text(difference(of, metric), metric)
+            found[label][said, "− / + / ?"] = tally(words[of_metric])
+    return table(pd.DataFrame.from_dict(found, orient="index"), caption, name)
 
 
-summary_table = beside_ts(main, short)
-summary_table
+beside_ts(
+    main,
+    short,
+    "What does each calibrator add to one temperature? Mean difference to TS "
+    "[95 % interval], and on how many networks",
+    "tbl-comparison-ts",
+)
 
 # %% [markdown]
-# ECE and Brier score in points, NLL in nats; `-/+/?` counts the networks where the calibrator is better, worse, and not
-# decided. Where a calibrator gives a true class the probability 0 its NLL is infinite, and the mean of the NLL leaves that
-# network out.
+# ECE and Brier score are in points, the NLL in nats; − / + / ? counts the networks where the calibrator is better, worse,
+# and not decided. Where a calibrator gives a true class the probability 0 its NLL is infinite, and the mean of the NLL
+# leaves that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}}
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -254,11 +263,9 @@ for ax, metric, title, linear in zip(
     rows = main[main["metric"] == metric].assign(
         value=lambda f, m=metric: SCALE[m] * f["value"]
     )
+    pooled = {k: difference(main[main["method"] == k], metric) for k in short}
     forest(
-        {
-            name: difference(main[main["method"] == key], metric)
-            for key, name in short.items()
-        },
+        {name: pooled[key] for key, name in short.items()},
         {name: rows.loc[rows["method"] == key, "value"] for key, name in short.items()},
         ax=ax,
         linear=linear,
@@ -275,38 +282,71 @@ for ax, metric, title, linear in zip(
 plt.show()
 
 # %% [markdown]
-# The picture has one message: nearly everything happens to the right of zero. To calibrate at all is worth points; which
-# calibrator is worth tenths, and most of them cost more than they bring. The differences in NLL are the ones to trust. The NLL is
-# proper, its paired difference has little noise, and it does not depend on bins.
+# Nearly everything lies to the right of zero. To calibrate at all is worth points of ECE. The choice of the calibrator is
+# worth tenths, and most of them lose more than they gain. The differences in NLL are the ones to trust: the NLL is proper,
+# its paired difference has little noise, and it does not depend on bins.
 #
 # ### By kind of network
 #
 # A mean over all networks hides that a calibrator may help on one kind and harm on another. Long-tailed networks are
 # trained and validated on few images of rare classes and tested on a balanced set. "Other" are CamVid, 20 Newsgroups and
-# the twenty classes of Tiny-ImageNet.
+# the twenty classes of Tiny-ImageNet. {numref}`fig-comparison-kinds` has the NLL, with the number of networks in brackets;
+# the numbers, and those of the ECE, are in {numref}`tbl-comparison-kinds-nll` and {numref}`tbl-comparison-kinds-ece`.
 
 
 # %%
 def by_group(names, metric):
-    """Pooled differences to TS, a column a group of networks."""
+    """Pooled differences to TS as estimates: group of networks -> method -> estimate."""
     found = {}
     for group in GROUPS:
         of_group = main[main["group"] == group]
-        head = f"{group} ({of_group['network'].nunique()})"
-        found[head] = {
-            name: text(difference(of_group[of_group["method"] == key], metric), metric)
+        found[f"{group} ({of_group['network'].nunique()})"] = {
+            name: difference(of_group[of_group["method"] == key], metric)
             for key, name in names.items()
         }
-    return pd.DataFrame(found)
+    return found
 
 
-pd.concat({"ECE": by_group(short, "ece"), "NLL": by_group(short, "nll")})
+def as_text(found, metric):
+    """The same as text, a column a group."""
+    return pd.DataFrame(
+        {g: {n: text(e, metric) for n, e in of.items()} for g, of in found.items()}
+    )
+
+
+# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL less that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL less that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
+of_nll, linear = by_group(short, "nll"), 0.05
+fig, axes = plt.subplots(2, 3, figsize=(7, 6), sharey=True, sharex=True)
+for ax, (group, rows) in zip(axes.flat, of_nll.items(), strict=False):
+    forest(rows, ax=ax, linear=linear)
+    for end in (-linear, linear):
+        ax.axvline(end, color=plots.GREY, linewidth=0.8, linestyle=":")
+    ax.set_title(group, fontsize=9)
+    ends = [-linear, 0, linear, 1]
+    ax.set_xticks(ends, [f"{x:g}" for x in ends])
+    ax.tick_params(labelbottom=True)
+axes.flat[-1].axis("off")
+plt.show()
+
+# %% tags=["hide-output"]
+table(
+    as_text(of_nll, "nll"),
+    "NLL less that of TS, in nats, by kind of network [95 % interval]",
+    "tbl-comparison-kinds-nll",
+)
+
+# %% tags=["hide-output"]
+table(
+    as_text(by_group(short, "ece"), "ece"),
+    "ECE less that of TS, in points, by kind of network [95 % interval]",
+    "tbl-comparison-kinds-ece",
+)
 
 # %% [markdown]
-# The number of networks stands in brackets. On balanced data with ten classes the calibrators cannot be told apart by much.
-# With a hundred classes and 5,000 images, the number of parameters decides: the more of them a class has, the
-# worse the NLL, unless cross-validation falls back to TS, as it does in ODIR. On long-tailed data the picture is mixed, and the next table shows why: there the question is not
-# the calibrator but its objective. Structured matrix scaling gains as much as ODIR with ten classes, at a fixed strength of
+# On balanced data with ten classes the calibrators hardly differ. With a hundred classes and 5,000 images the number of
+# parameters decides: the more of them a class has, the worse the NLL, unless cross-validation falls back to TS, as it does
+# in ODIR. On long-tailed data the picture is mixed, and {numref}`tbl-comparison-objectives` shows why: what matters there is
+# not the calibrator but its objective. Structured matrix scaling gains as much as ODIR with ten classes, at a fixed strength of
 # its penalty and without cross-validation; with a hundred it is worse than TS.
 #
 # ### Bins and curves
@@ -315,11 +355,17 @@ pd.concat({"ECE": by_group(short, "ece"), "NLL": by_group(short, "nll")})
 # by a smooth curve. They are no maps on logits that a likelihood could choose between, so they stand apart.
 
 # %%
-beside_ts(main, BINS_AND_CURVES)
+beside_ts(
+    main,
+    BINS_AND_CURVES,
+    "Do bins and curves beat one temperature? Mean difference to TS [95 % interval], "
+    "and on how many networks",
+    "tbl-comparison-bins",
+)
 
 # %% [markdown]
-# The empty means of the NLL are the finding: on every network, or on most, some true class gets the probability 0, and the
-# NLL is infinite. The spline and histogram binning lower the ECE on some networks, most of them long-tailed, and raise it on others;
+# The missing means of the NLL are the finding in {numref}`tbl-comparison-bins`: on every network, or on most, some true
+# class gets the probability 0, and the NLL is infinite. The spline and histogram binning lower the ECE on some networks, most of them long-tailed, and raise it on others;
 # isotonic regression lowers it on none.
 #
 # ### Other objectives
@@ -339,16 +385,21 @@ OBJECTIVES = {
 }
 NAMES = {TS: "TS", "ets": "ETS", "pts": "PTS", CTS: "CTS"}
 variants = {
-    f"{k}:{o}": f"{name}, {said}"
+    f"{k}:{o}": (name, said)
     for k, name in NAMES.items()
     for o, said in OBJECTIVES.items()
 }
-variants[f"{CTS} accuracy_constraint=False"] = "CTS, unconstrained"
-by_group(variants, "ece")
+variants[f"{CTS} accuracy_constraint=False"] = ("CTS", "unconstrained")
+table(
+    as_text(by_group(variants, "ece"), "ece"),
+    "Does another objective help? ECE less that of TS by likelihood, in points "
+    "[95 % interval]",
+    "tbl-comparison-objectives",
+)
 
 # %% [markdown]
 # Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little confidence,
-# and their rows say what that costs; only the long-tailed networks, far too sure on balanced test data, happen to need it.
+# and their rows show the loss; only the long-tailed networks, far too sure on balanced test data, happen to need it.
 # CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the
 # two are taken apart.
 #
@@ -356,54 +407,96 @@ by_group(variants, "ece")
 #
 # Class-based temperature scaling (CTS) has a claim of its own: one temperature a class, found by search on the calibration
 # error, is better than one for all. Its comparator is one temperature found on the same grid by the same error (TS by ECE); the
-# stronger one in practice is TS by likelihood. Both are shown, on every network that has them.
+# stronger one in practice is TS by likelihood. {numref}`fig-comparison-cts` shows both, on every network that has them, and
+# {numref}`tbl-comparison-cts` counts.
 
 
 # %%
-MARK = {"better": " -", "worse": " +"}
-against, cts = (
-    {},
-    {},
-)  # base -> rows with the words of their tests; columns of the table
-for base, name in ((TS_ECE, "TS by ECE"), (TS, "TS")):
+PAIRS = ((TS_ECE, "TS by ECE", "ece"), (TS, "TS", "nll"))
+against = {}  # base -> rows with the words of their tests
+for base in (TS_ECE, TS):
     rows = select(effects, base, method=CTS)
     rows = rows[rows["metric"].isin(["ece", "nll"])]
     against[base] = rows.assign(word=beyond_chance(rows, level))
+
+
+def scaled(row, metric):
+    """A row of differences as an Estimate, in points or nats."""
+    return Estimate(*(SCALE[metric] * x for x in (row.value, row.low, row.high)))
+
+
+by_ece, by_nll = (
+    against[base][against[base]["metric"] == metric] for base, _, metric in PAIRS
+)
+
+# %% mystnb={"figure": {"caption": "Are class temperatures better than one? CTS less TS by ECE, in ECE (left), and less TS, in NLL (right), on each network, with 95 % intervals; blue is better, vermilion is worse, black is not decided, each network by itself. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-cts"}, "image": {"alt": "Two forest plots with a row a network. By ECE most intervals hold zero; by NLL most lie to the right of it."}}
+order = by_ece["network"].tolist()
+fig, axes = plt.subplots(1, 2, figsize=(7, 5.6), sharey=True)
+for ax, (base, name, metric), linear in zip(axes, PAIRS, (2.0, 0.05), strict=True):
+    rows = against[base][against[base]["metric"] == metric].set_index("network")
+    rows = rows.reindex(order)
+    forest({called(r.Index): scaled(r, metric) for r in rows.itertuples()}, ax=ax,
+           linear=linear)  # fmt: skip
+    for end in (-linear, linear):
+        ax.axvline(end, color=plots.GREY, linewidth=0.8, linestyle=":")
+    ends = [-linear, 0, linear]
+    ax.set_xticks(ends, [f"{x:g}" for x in ends])
+    unit = "points" if metric == "ece" else "nats"
+    ax.set(title=f"{SAID[metric]} less that of {name}", xlabel=unit)
+plt.show()
+
+# %% tags=["hide-output"]
+MARK = {"better": " −", "worse": " +"}
+cts = {}
+for base, name in ((TS_ECE, "TS by ECE"), (TS, "TS")):
     for metric in ("ece", "nll"):
-        column = cts[f"{metric.upper()} less {name}"] = {}
-        for row in against[base][against[base]["metric"] == metric].itertuples():
-            estimate = Estimate(
-                *(SCALE[metric] * x for x in (row.value, row.low, row.high))
-            )
-            column[row.network] = text(estimate, metric) + MARK.get(row.word, "")
-pd.DataFrame(cts).fillna("")
+        of = against[base][against[base]["metric"] == metric]
+        cts[f"less {name}", SAID[metric]] = {
+            called(row.network): text(scaled(row, metric), metric)
+            + MARK.get(row.word, "")
+            for row in of.itertuples()
+        }
+table(
+    pd.DataFrame(cts).fillna(""),
+    "CTS less one temperature on every network, ECE in points, NLL in nats "
+    "[95 % interval]; − lower and + higher beyond chance",
+    "tbl-comparison-cts-networks",
+)
 
 # %% [markdown]
-# A mark says beyond chance: `-` lower, `+` higher. With the search on the
-# calibration error the NLL rises on most networks, whatever the ECE does. What the search gains on the validation images
-# is partly their noise.
+# The axes show each network by itself; the counts, and the marks in {numref}`tbl-comparison-cts-networks`, are corrected for
+# the number of tests. With the search on the calibration error the NLL rises on most networks, whatever the ECE does. What
+# the search gains on the validation images is partly their noise.
 
-# %% tags=["nbval-check-output"]
-by_ece, by_nll = (
-    against[base][against[base]["metric"] == metric]
-    for base, metric in ((TS_ECE, "ece"), (TS, "nll"))
+# %% tags=["hide-input", "nbval-check-output"]
+parts_of_cts = {
+    ("NLL, less TS", "all networks"): (by_nll, "nll"),
+    ("ECE, less TS by ECE", "all networks"): (by_ece, "ece"),
+    **{
+        ("ECE, less TS by ECE", shown(dataset)): (of, "ece")
+        for dataset, of in by_ece.groupby("dataset")
+    },
+}
+counted = {
+    name: {
+        "networks": len(of),
+        COUNTS_OF: tally(of["word"]),
+        "mean": text(difference(of, metric), metric),
+    }
+    for name, (of, metric) in parts_of_cts.items()
+}
+table(
+    pd.DataFrame.from_dict(counted, orient="index"),
+    "Does CTS beat one temperature? Networks, and the mean difference, ECE in points, "
+    "NLL in nats [95 % interval]",
+    "tbl-comparison-cts",
 )
-print("CTS against one temperature: networks better / worse / not decided")
-print(
-    f"  ECE, less TS by ECE: {tally(by_ece['word'])}, {text(difference(by_ece, 'ece'), 'ece')}"
-)
-print(
-    f"  NLL, less TS:        {tally(by_nll['word'])}, {text(difference(by_nll, 'nll'), 'nll')}"
-)
-for dataset, of in by_ece.groupby("dataset"):
-    told = text(difference(of, "ece"), "ece")
-    print(f"  ECE on {dataset:16} {tally(of['word']):9} {told}")
 
 # %% [markdown]
 # ## Ranks
 #
-# A mean difference lets one network speak louder than the others. Ranks do not: on each network the calibrators are put in
-# order, the best gets rank 1, ties share the mean. Friedman's test asks whether all methods could be alike. If
+# In a mean difference a few networks with large differences count most. Not so with ranks: on each network the calibrators
+# are put in order, the best gets rank 1, ties share the mean. Friedman's test asks whether all methods could be alike. If
 # not, two methods differ by Nemenyi's test, at 5 % for all pairs together, when their mean ranks are further apart than the
 # *critical difference* {cite:p}`demsar2006statistical`
 #
@@ -413,9 +506,11 @@ for dataset, of in by_ece.groupby("dataset"):
 #
 # for $k$ methods on $N$ networks, where $\sqrt2 \, q_\alpha$ is a quantile of the studentised range. Both tests take the networks
 # as independent. Ours are not, as some share their test images. The truth lies between two extremes: every network counts as a
-# block, or only every *test set* does, which makes the critical difference larger. Both are printed. CamVid is left out: its numbers without calibration are of all pixels, those of the calibrators of a sample.
+# block, or only every *test set* does, which makes the critical difference larger ("cautiously" in
+# {numref}`tbl-comparison-tests`). CamVid is left out: without calibration its numbers are of all pixels, those of the
+# calibrators of a sample.
 
-# %%
+# %% tags=["hide-input"]
 METRICS = {
     "nll": "NLL",
     "brier": "Brier",
@@ -449,20 +544,32 @@ n_sets = results.effects.images_of(
 cautious = ranks.critical_difference(len(CALIBRATORS), n_sets, level)
 some = rankings["nll"]
 pairs = len(CALIBRATORS) * (len(CALIBRATORS) - 1) // 2
-print(f"{len(CALIBRATORS)} methods, {some.n_blocks} networks, {n_sets} test sets")
-print(
-    f"critical difference {some.critical:.2f}; with the test sets as blocks {cautious:.2f}"
+tests = {
+    METRICS[metric]: {
+        "Friedman p": f"{found.chance:.1g}",
+        "pairs apart": found.apart(),
+        "cautiously": found._replace(critical=cautious).apart(),
+    }
+    for metric, found in rankings.items()
+}
+table(
+    pd.DataFrame.from_dict(tests, orient="index"),
+    f"Can the methods be told apart by rank? Of {pairs} pairs of methods",
+    "tbl-comparison-tests",
 )
-for metric, found in rankings.items():
-    apart = f"{found.apart()} of {pairs} pairs apart"
-    with_care = found._replace(critical=cautious).apart()
-    print(
-        f"  {METRICS[metric]:15} Friedman p = {found.chance:.1g}, {apart}, cautiously {with_care}"
-    )
+
+# %%
 mean_ranks = pd.DataFrame(
     {said: rankings[metric].mean for metric, said in METRICS.items()}
 )
-mean_ranks.sort_values("NLL").round(1)
+table(
+    mean_ranks.sort_values("NLL"),
+    f"Mean rank of {len(CALIBRATORS)} methods over {some.n_blocks} networks, 1 is best. "
+    f"Critical difference {some.critical:.2f}; with the {n_sets} test sets as blocks "
+    f"{cautious:.2f}",
+    "tbl-comparison-ranks",
+    digits=1,
+)
 
 # %% mystnb={"figure": {"caption": "Which calibrators differ in rank? Mean rank over networks, 1 is best, with a bar of one critical difference: two methods are told apart where their bars do not overlap.", "name": "fig-comparison-ranks"}, "image": {"alt": "Two panels of mean ranks, by NLL and by ECE: a dot with a bar for each calibrator; most bars overlap."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.6))
@@ -482,8 +589,8 @@ plt.show()
 # sharper tool.
 #
 # TS has a middle rank: on many networks something is a little better. A rank does not say by how much, nor how bad a method is
-# where it is bad, and one has to choose before one knows. So look at the *regret*, how far a method is above the best one on the same
-# network, all networks of the comparison:
+# where it is bad, and one has to choose before one knows. So look at the *regret*, how far a method is above the best one
+# on the same network ({numref}`tbl-comparison-regret`).
 
 # %%
 of_nll = main[main["metric"] == "nll"].pivot(
@@ -493,14 +600,20 @@ of_nll = of_nll.assign(**{TS: 0.0})[list(CALIBRATORS)].rename(columns=CALIBRATOR
 of_nll = of_nll.fillna(np.inf)  # an infinite NLL
 regret = of_nll.sub(of_nll.min(axis=1), axis=0)
 regrets = {"median": regret.median(), "largest": regret.max(), "where": regret.idxmax()}
-pd.DataFrame(regrets).sort_values("largest").round(3).rename_axis("regret in NLL, nats")
+regrets["where"] = regrets["where"].map(called)
+table(
+    pd.DataFrame(regrets).sort_values("largest").replace(np.inf, "infinite"),
+    "How far behind the best method can one be? Regret in NLL, nats",
+    "tbl-comparison-regret",
+    digits=3,
+)
 
 # %% [markdown]
-# By the largest regret TS and its nearest kin lead. Those that rank well by NLL fall far behind where the test images are unlike
+# By the largest regret TS and the methods nearest to it lead. Those that rank well by NLL fall far behind where the test images are unlike
 # the validation images, on CamVid above all; a regret is infinite where a calibrator gives a true class the probability 0.
 #
 # How much does the order depend on the metric? For each network take Spearman's correlation between the orders by two
-# metrics, and average over networks:
+# metrics, and average over networks ({numref}`tbl-comparison-orders`).
 
 
 # %%
@@ -514,12 +627,16 @@ orders = {said: errors_by(metric).rank(axis=1) for metric, said in METRICS.items
 between = pd.DataFrame(
     {a: {b: agreement(x, y) for b, y in orders.items()} for a, x in orders.items()}
 )
-between.round(2)
+table(
+    between,
+    "Do two metrics order the methods alike? Spearman's correlation, mean over networks",
+    "tbl-comparison-orders",
+)
 
 # %% [markdown]
-# There are two families. NLL, Brier score and class-wise ECE look at every class. ECE, its adaptive kin and the
-# Kolmogorov–Smirnov error (KS) look at the confidence of the predicted class alone. Within a family the orders agree, between them
-# only by half. The maximum calibration error (MCE) is that of a single bin, often a nearly empty one, and stands apart from
+# The metrics fall into two families. NLL, Brier score and class-wise ECE look at every class. ECE, its adaptive kin and the
+# Kolmogorov–Smirnov error (KS) look at the confidence of the predicted class alone. Within a family the orders agree well, between them
+# much less. The maximum calibration error (MCE) is that of a single bin, often a nearly empty one, and stands apart from
 # both. A claim that a method "is better calibrated" by one of these is not yet one by another.
 #
 # (sec-comparison-losses)=
@@ -528,11 +645,11 @@ between.round(2)
 # A training loss cannot be judged with a paired difference alone: two trainings differ by their seed, too. On CIFAR-10 with
 # a ResNet-20 the losses of the book stand side by side. Each is held against cross-entropy *with one temperature*, which is
 # what a practitioner has for free: as trained, and with one temperature of its own. The interval is over test images, paired.
-# The column *seeds* is the half-width of the interval that the seeds alone would give: the standard deviation of a
-# training, pooled over the losses that were trained twice, times Student's quantile. With two such losses that has two
+# In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the seeds alone would give: the
+# standard deviation of a training, pooled over the losses that were trained twice, times Student's quantile. With two such losses that has two
 # degrees of freedom, and the quantile is 4.3; so the column is wide, because little is known.
 
-# %%
+# %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
 RAW, AFTER = "as trained", "after one temperature"
 
@@ -570,23 +687,26 @@ def both(estimate, arm):
 
 
 beside = {metric: losses_beside(metric) for metric in ("ece", "nll")}
+DIRECTION = {"holds": "lower", "does not hold": "higher", "not decided": ""}
 of_losses = {}
 for (how, loss), (estimate, arm, n) in beside["ece"].items():
-    nll, nll_arm, _ = beside["nll"].get(
-        (how, loss), (Estimate(*[np.nan] * 3), np.nan, 0)
-    )
-    of_losses[how, loss] = {
-        "trainings": n,
-        "ECE": text(estimate, "ece"),
-        "ECE, seeds": f"{arm:.2f}",
-        "ECE beyond both": {"holds": "lower"}.get(both(estimate, arm).below(), "")
-        or {"holds": "higher"}.get(both(estimate, arm).above(), ""),
-        "NLL": text(nll, "nll"),
-        "NLL, seeds": f"{nll_arm:.3f}",
-        "NLL beyond both": {"holds": "lower"}.get(both(nll, nll_arm).below(), "")
-        or {"holds": "higher"}.get(both(nll, nll_arm).above(), ""),
+    nothing = (Estimate(np.nan, np.nan, np.nan), np.nan, 0)
+    nll, nll_arm, _ = beside["nll"].get((how, loss), nothing)
+    of_losses[how, shown(loss)] = {
+        ("", "trainings"): n,
+        ("ECE, points", "difference"): text(estimate, "ece"),
+        ("ECE, points", "± seeds"): f"{arm:.2f}",
+        ("ECE, points", "beyond both"): DIRECTION[both(estimate, arm).below()],
+        ("NLL, nats", "difference"): text(nll, "nll"),
+        ("NLL, nats", "± seeds"): f"{nll_arm:.3f}",
+        ("NLL, nats", "beyond both"): DIRECTION[both(nll, nll_arm).below()],
     }
-pd.DataFrame.from_dict(of_losses, orient="index")
+table(
+    pd.DataFrame.from_dict(of_losses, orient="index"),
+    "Does a training loss save the temperature? Less cross-entropy with one temperature "
+    "[95 % interval over test images], ResNet-20 on CIFAR-10",
+    "tbl-comparison-losses",
+)
 
 # %% mystnb={"figure": {"caption": "Does a training loss save the temperature? ECE of each loss less that of cross-entropy with one temperature, on CIFAR-10 with a ResNet-20. Thick: 95 % interval over test images; thin: with the spread of seeds.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, as trained and after temperature scaling: ECE less that of cross-entropy with one temperature, with thick and thin intervals."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.8))
@@ -599,7 +719,10 @@ for ax, how in zip(axes, (RAW, AFTER), strict=True):
         loss: beside["ece"][how, loss] for loss in order if (how, loss) in beside["ece"]
     }
     forest(
-        {loss.removesuffix(" weight=0.05"): e for loss, (e, *_) in of_how.items()},
+        {
+            shown(loss.removesuffix(" weight=0.05")): e
+            for loss, (e, *_) in of_how.items()
+        },
         ax=ax,
     )
     for y, (estimate, arm, _) in enumerate(of_how.values()):
@@ -609,11 +732,11 @@ for ax, how in zip(axes, (RAW, AFTER), strict=True):
 plt.show()
 
 # %% [markdown]
-# Which ranks would survive another seed? Two losses keep their order if they are further apart than the spread of the seeds
-# explains:
+# Which ranks would survive another seed? Two losses keep their order if they are further apart than the spread of the
+# seeds explains ({numref}`tbl-comparison-seeds`).
 
-# %% tags=["nbval-check-output"]
-survive = {}
+# %% tags=["hide-input", "nbval-check-output"]
+survive, of_seeds = {}, {}
 for method, how in (("identity", RAW), (TS, AFTER)):
     of = ours[
         (ours["method"] == method)
@@ -634,14 +757,20 @@ for method, how in (("identity", RAW), (TS, AFTER)):
         for a, b in combinations(of.index, 2)
     ]
     survive[how] = (sum(apart), len(apart), 100 * sigma)
-    ends = f"best {of['value'].idxmin()}, worst {of['value'].idxmax()}"
-    print(f"{how}: {len(of)} losses, trained twice: {', '.join(twice.index)}")
-    print(
-        f"  standard deviation of a training {100 * sigma:.2f} points ({df} degrees of freedom); {ends}"
-    )
-    print(
-        f"  pairs of losses that are further apart than seeds explain: {sum(apart)} of {len(apart)}"
-    )
+    of_seeds[how] = {
+        "losses": len(of),
+        "trained twice": ", ".join(map(shown, twice.index)),
+        "sd of a training": f"{100 * sigma:.2f}",
+        "degrees of freedom": df,
+        "best": shown(of["value"].idxmin()),
+        "worst": shown(of["value"].idxmax()),
+        "pairs apart": f"{sum(apart)} of {len(apart)}",
+    }
+table(
+    pd.DataFrame.from_dict(of_seeds, orient="index"),
+    "How many pairs of losses differ by more than seeds explain? ECE, in points",
+    "tbl-comparison-seeds",
+)
 
 # %% [markdown]
 # As trained, losses fall into those near calibration and those far from it, and that stands. Among neighbours the order may
@@ -649,9 +778,10 @@ for method, how in (("identity", RAW), (TS, AFTER)):
 # itself, at 5 %, and for seeds alone, so the counts are rather too high than too low. The spread of two losses is taken for all.
 #
 # The second data set with several losses is Tiny-ImageNet with twenty classes: one training each, 1,000 test images. With so few,
-# the smallest difference that shows is some points. NLL and ECE less those of cross-entropy with one temperature:
+# the smallest difference that shows is some points of ECE ({numref}`tbl-comparison-tiny`).
 
 # %%
+on_tiny = {}
 for how, method in ((RAW, "identity"), (AFTER, TS)):
     of = select(effects, TS, "cross_entropy", method=method, dataset="tiny_imagenet_20")
     of = of[(of["loss"] != "cross_entropy") & of["metric"].isin(["ece", "nll"])]
@@ -659,19 +789,23 @@ for how, method in ((RAW, "identity"), (AFTER, TS)):
     for metric in ("ece", "nll"):
         chosen = of["metric"] == metric
         best = of[chosen].sort_values("value").iloc[0]
-        estimate = Estimate(
-            *(SCALE[metric] * best[end] for end in ("value", "low", "high"))
-        )
-        print(
-            f"{how}, {metric.upper()}: better / worse / not decided {tally(words[chosen])}",
-            end="; ",
-        )
-        print(f"lowest {best['loss']} {text(estimate, metric)}")
+        on_tiny[how, SAID[metric]] = {
+            COUNTS_OF: tally(words[chosen]),
+            "lowest": shown(best["loss"]),
+            "its difference": text(scaled(best, metric), metric),
+        }
+table(
+    pd.DataFrame.from_dict(on_tiny, orient="index"),
+    "Does a loss beat cross-entropy with one temperature on Tiny-ImageNet? ECE in points, "
+    "NLL in nats [95 % interval]",
+    "tbl-comparison-tiny",
+)
 
 # %% [markdown]
-# The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10:
+# The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10
+# ({numref}`tbl-comparison-margin`).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 margin = effects[
     (effects["loss"] == "mbls")
     & (effects["base_loss"] == "mbls margin=0 weight=0.05")
@@ -683,10 +817,17 @@ for row in margin.itertuples():
     scale = SCALE.get(row.metric, 100)
     estimate = Estimate(*(scale * x for x in (row.value, row.low, row.high)))
     wide = both(estimate, scale * seed_arm(row))
-    answers[row.metric] = (
-        f"{text(estimate, row.metric)}, with seeds {text(wide, row.metric)}"
-    )
-    print(f"margin 6 less margin 0, {row.metric:8} {answers[row.metric]}")
+    answers[row.metric] = {
+        "over test images": text(estimate, row.metric),
+        "and over seeds": text(wide, row.metric),
+    }
+table(
+    pd.DataFrame.from_dict(answers, orient="index"),
+    "Does a margin of 6 beat a margin of 0? Difference in points, the NLL in nats, "
+    "with 95 % intervals",
+    "tbl-comparison-margin",
+    names=SAID,
+)
 
 # %% [markdown]
 # (sec-comparison-shift)=
@@ -695,15 +836,18 @@ for row in margin.itertuples():
 # A long-tailed network is validated on few images of the rare classes and tested on as many of them as of the others. Its
 # validation loss then weights the classes wrongly, whatever the calibrator. The remedy is known: give each class the same weight.
 # Class-wise loss scaling does that too, inside its weights (its loss is a mean over class means), so its gain must be
-# taken apart: what brings the balance, and what is left for the weights? For each calibrator,
+# taken apart: what does the balance gain, and what is left for the weights? For each calibrator,
 #
 # $$
 # \underbrace{\ece_{\mathrm{CLS}} - \ece_{\mathrm{NLL}}}_{\text{gain}} =
 # \underbrace{\ece_{\mathrm{bal}} - \ece_{\mathrm{NLL}}}_{\text{balance}} +
 # \underbrace{\ece_{\mathrm{CLS}} - \ece_{\mathrm{bal}}}_{\text{remainder}} .
-# $$
+# $$ (eq-comparison-parts)
+#
+# {numref}`fig-comparison-tail` shows the three errors on the long-tailed networks, {numref}`tbl-comparison-parts` the means
+# on all kinds.
 
-# %%
+# %% tags=["hide-input"]
 values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
     ["network", "method", "metric"]
 )
@@ -721,7 +865,7 @@ for network, (_, name) in (
         )
         where = ours[ours["network"] == network].iloc[0]
         facts = {
-            "network": network,
+            "network": called(network),
             "whose": where["source"],
             "dataset": where["dataset"],
         }
@@ -732,11 +876,22 @@ for network, (_, name) in (
         )
 parts = pd.DataFrame(parts)
 tail = parts[parts["dataset"].str.endswith("_lt") & (parts["metric"] == "ece")]
-tail.set_index(["network", "whose", "calibrator"]).drop(
-    columns=["dataset", "metric"]
-).round(2)
 
-# %%
+# %% mystnb={"figure": {"caption": "What lowers the ECE on long-tailed networks, the balance or the weights? Test ECE in percent of four calibrators, fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row a network and calibrator: the mark by NLL lies far to the right of the other two on almost all rows; balanced and CLS lie near each other."}}
+panel = tail.set_index(["network", "calibrator"])[["by NLL", "balanced", "CLS"]]
+dumbbells({"long-tailed networks": panel}, list(panel.columns), xlabel="test ECE (%)")
+plt.show()
+
+# %% tags=["hide-output"]
+table(
+    tail.assign(network=tail["network"] + ", " + tail["whose"].map(WHOSE))
+    .set_index(["network", "calibrator"])
+    .drop(columns=["dataset", "metric", "whose"]),
+    "ECE in percent on the long-tailed networks, and its two parts in points",
+    "tbl-comparison-tail",
+)
+
+# %% tags=["hide-input"]
 kinds = {
     "long-tailed, authors' logits": parts["dataset"].str.endswith("_lt")
     & (parts["whose"] == "author-logits"),
@@ -757,7 +912,7 @@ for kind, chosen in kinds.items():
         if len(of):
             digits = "+.2f" if metric == "ece" else "+.3f"
             low, high = of["remainder"].min(), of["remainder"].max()
-            left[kind, metric.upper()] = {
+            left[kind, SAID[metric]] = {
                 "networks": of["network"].nunique(),
                 "balance": f"{of['balance'].mean():{digits}}",
                 "remainder": f"{of['remainder'].mean():{digits}}",
@@ -765,20 +920,24 @@ for kind, chosen in kinds.items():
                 "cells below 0": f"{(of['remainder'] < 0).sum()} of {len(of)}",
             }
 left = pd.DataFrame.from_dict(left, orient="index")
-left
+table(
+    left,
+    "What is left of class-wise loss scaling after its control? Means over networks and "
+    "four calibrators, ECE in points, NLL in nats",
+    "tbl-comparison-parts",
+)
 
 # %% [markdown]
-# Means over networks and the four calibrators, ECE in points, NLL in nats, without intervals: the result files pair CLS with the
-# likelihood, not with its control. For TS the chapter {doc}`class_loss_scaling` has the paired intervals of both steps. Four
+# These means have no intervals: the result files pair CLS with the likelihood, not with its control. For TS the chapter {doc}`class_loss_scaling` has the paired intervals of both steps. Four
 # calibrators on one network are hardly four cases: on most networks ETS is TS.
 #
-# The rows of "others" carry a warning. The classes of CamVid are rare in validation *and* in use. There, equal weights
-# bring in the shift that they take away elsewhere. Balance the classes only if they will be balanced.
+# The rows of "others" show the danger. Some classes of CamVid are rare in validation *and* in use. There, equal weights
+# make the shift that they undo elsewhere. Balance the classes only if they will be balanced in use.
 #
 # ## Cost beside gain
 #
 # A parameter costs images. If the model is right, a fit of $d$ parameters on $n$ images loses on average about $d / 2n$ nats
-# against the best parameters, which {doc}`temperature_scaling` derives and measures. The table turns this round: the number of
+# against the best parameters, which {doc}`temperature_scaling` derives and measures. {numref}`tbl-comparison-cost` has the number of
 # images at which this loss is a hundredth of a nat, $n = 50 \, d$, for 10, 100 and 1,000 classes. Regularised methods, ODIR,
 # need fewer, since their penalty is chosen by cross-validation and they fall back to TS; for them the number is an upper bound.
 # CTS by search has no likelihood; the number is that of its K parameters. PTS has two hidden layers of five units on ten logits.
@@ -791,13 +950,18 @@ for key, count in COUNTS.items():
     kept = key.partition(":")[0] in KEEP_THE_PREDICTION
     of = balanced[balanced["method"] == key]
     cost[CALIBRATORS[key]] = {
-        **{f"d, K = {k:,}": f"{count(k):,}" for k in (10, 100, 1000)},
-        **{f"images, K = {k:,}": f"{50 * count(k):,}" for k in (10, 100, 1000)},
-        "keeps the prediction": "yes" if kept else "",
-        "ECE to TS, balanced": text(difference(of, "ece"), "ece") or "–",
-        "NLL to TS, balanced": text(difference(of, "nll"), "nll") or "–",
+        **{("parameters d", f"K = {k:,}"): f"{count(k):,}" for k in (10, 100, 1000)},
+        **{("images", f"K = {k:,}"): f"{50 * count(k):,}" for k in (10, 100, 1000)},
+        ("", "keeps the prediction"): "yes" if kept else "",
+        ("less TS, balanced", "ECE, points"): text(difference(of, "ece"), "ece"),
+        ("less TS, balanced", "NLL, nats"): text(difference(of, "nll"), "nll"),
     }
-pd.DataFrame.from_dict(cost, orient="index")
+table(
+    pd.DataFrame.from_dict(cost, orient="index"),
+    "What does a calibrator cost, and what does it gain on balanced data? Parameters, "
+    "images for a loss of 0.01 nats, and differences to TS [95 % interval]",
+    "tbl-comparison-cost",
+)
 
 # %% [markdown]
 # All of them need logits and labels alone, and their fits take seconds. {doc}`neural_clamping` needs the network, its images and
@@ -809,7 +973,7 @@ pd.DataFrame.from_dict(cost, orient="index")
 # CIFAR networks of the class-loss paper, and ImageNet, where this book has nothing. None of the following is a measurement
 # of this project. The numbers are published without intervals; the signs count on how many networks a method is below TS.
 
-# %%
+# %% tags=["hide-input"]
 t = third[third["metric"].isin(["nll", "ece"])]
 t = t.pivot(index=["dataset", "network", "metric"], columns="method", values="value")
 less = t.sub(t[TS], axis=0).drop(columns=TS).reset_index()
@@ -827,8 +991,9 @@ for (family, dataset), metric in (
     of = less[(less["dataset"] == dataset) & (less["metric"] == metric)]
     of = of.drop(columns=["dataset", "network", "metric"]).dropna(axis=1, how="all")
     digits = "+.2f" if metric == "ece" else "+.3f"
-    arena[f"{metric.upper()} {family}"] = {
-        name: f"{SCALE[metric] * of[name].mean():{digits}} ({(of[name] < 0).sum()}/{of[name].notna().sum()})"
+    arena[SAID[metric], family] = {
+        name: f"{SCALE[metric] * of[name].mean():{digits}} "
+        f"({(of[name] < 0).sum()}/{of[name].notna().sum()})"
         for name in of
     }
 order = (
@@ -840,23 +1005,43 @@ order = (
 arena = (
     pd.DataFrame(arena).reindex([name for name in order.index if name != TS]).fillna("")
 )
-arena[
-    [c for c in arena if c.startswith("NLL")]
-    + [c for c in arena if c.startswith("ECE")]
-]
+ARENA = {
+    "identity": "no calibration",
+    "ets": "ETS",
+    "bbq": "BBQ",
+    "cir": "CIR",
+    "catboost": "CatBoost",
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
+    "venn_abers": "Venn–Abers",
+    "dirichlet": "Dirichlet",
+}
+arena = arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " ")))
+table(
+    arena["NLL"],
+    "CalArena, NLL less that of TS, in nats, mean (networks below TS / networks)",
+    "tbl-comparison-arena-nll",
+)
+
+# %%
+table(
+    arena["ECE"],
+    "CalArena, ECE less that of TS, in points, mean (networks below TS / networks)",
+    "tbl-comparison-arena-ece",
+)
 
 # %% [markdown]
-# Ordered by the median difference in NLL. Third-party, NLL in nats, ECE in points, *(networks below TS / networks)*. Where a
-# cell is empty, it was not measured. On ImageNet (25,000 validation images) nothing lowers the NLL by more than thousandths, and
+# Both tables are ordered by the median difference in NLL. Where a cell is empty, it was not measured. On ImageNet (25,000 validation images) nothing lowers the NLL by more than thousandths, and
 # ETS has a lower ECE and a higher NLL than TS, which a fit by likelihood to so many images would hardly give; what theirs was
 # fitted to is not stated with the numbers. Whatever bins confidences or classes (histogram binning, isotonic regression, BBQ) costs tenths
 # of a nat to whole nats. *Structured* vector and matrix scaling, which are
 # regularised towards one temperature {cite:p}`berta2026structured`, are the only ones that are below TS on most networks, by
 # hundredths of a nat. {numref}`fig-comparison-forest` has them on our networks.
 #
-# Some networks of CalArena are in our files as well, from the same logits, so both packages can be held against each other:
+# Some networks of CalArena are in our files as well, from the same logits, so the two packages can be compared
+# ({numref}`tbl-comparison-both`).
 
-# %%
+# %% tags=["hide-input"]
 SAME = {
     "identity": "identity",
     TS: TS,
@@ -881,142 +1066,177 @@ for network in sorted(
             a = third[(third["network"] == network) & (third["method"] == theirs)]
             a = a.loc[a["metric"] == metric, "value"].iloc[0]
             b = mine.get((network, key, metric), np.nan)
-            digits = ".2f" if metric == "ece" else ".4f"
-            cell = (
-                f"{SCALE[metric] * b:{digits}} / {SCALE[metric] * a:{digits}}".replace(
-                    "nan", "–"
+            scale, digits = SCALE[metric], 2 if metric == "ece" else 4
+            row = twice.setdefault((called(network), CALIBRATORS[key]), {})
+            for whose, value in (("ours", b), ("CalArena", a)):
+                row[SAID[metric], whose] = (
+                    "–" if np.isnan(value) else f"{scale * value:.{digits}f}"
                 )
-            )
-            twice.setdefault((network, CALIBRATORS[key]), {})[metric.upper()] = cell
-pd.DataFrame.from_dict(twice, orient="index").rename_axis(
-    ["network", "ours / CalArena"]
+table(
+    pd.DataFrame.from_dict(twice, orient="index"),
+    "Do two packages find the same numbers on the same logits? ECE in percent, NLL in nats",
+    "tbl-comparison-both",
 )
 
 # %% [markdown]
-# *Ours / CalArena*, ECE in percent, NLL in nats. Without anything fitted the numbers are the same to the last digit, and so
-# they are for TS. The others differ by how each package fits.
+# Without anything fitted the numbers are the same to the last digit, and so they are for TS. The others differ by how each
+# package fits.
 #
 # ## Five questions
 #
 # **Which method for 1,000 classes and 5,000 images?** Nothing here measures that. The largest $K$ of this book is 100, and CalArena's
-# ImageNet has 25,000 validation images. The law $d / 2n$ is what is left:
+# ImageNet has 25,000 validation images. The law $d / 2n$ is all there is ({numref}`tbl-comparison-thousand`).
 
 # %% tags=["nbval-check-output"]
-nats = {
-    CALIBRATORS[key]: COUNTS[key](1000)
-    for key in (TS, "ets", "pts", f"{CTS}:nll", "vector_scaling")
-}
-for name, d in nats.items():
-    print(
-        f"{name:15} d = {d:5,}: loses {d / 10_000:.4f} nats on 5,000 images, {d / 50_000:.4f} on 25,000"
-    )
+nats = {}
+for key in (TS, "ets", "pts", f"{CTS}:nll", "vector_scaling"):
+    d = COUNTS[key](1000)
+    nats[CALIBRATORS[key]] = {
+        "parameters d": f"{d:,}",
+        "5,000 images": d / 10_000,
+        "25,000 images": d / 50_000,
+    }
+table(
+    pd.DataFrame.from_dict(nats, orient="index"),
+    "What does a fit to 1,000 classes lose? In nats, by d / 2n",
+    "tbl-comparison-thousand",
+    digits=4,
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
 imagenet = less[(less["dataset"] == "imagenet") & (less["metric"] == "nll")]
 measured = imagenet.set_index("network")["vector_scaling"]
-print("CalArena, vector scaling less TS on ImageNet, 25,000 images, NLL:", end=" ")
-print(
-    ", ".join(
-        f"{network.partition('/')[2]} {value:+.3f}"
-        for network, value in measured.items()
-    )
+told = " and ".join(
+    f"{value:+.3f} on {shown(network.partition('/')[2])}"
+    for network, value in measured.items()
+)
+Markdown(
+    minus(f"""
+CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL less that of TS is {told}.
+""")
 )
 
 # %% [markdown]
-# The law predicts what CalArena saw: on 25,000 images the 1,999 parameters of vector scaling cost more than they gain. On 5,000 they
-# cost five times as much. So: TS, or ETS, and nothing with a parameter a class unless it is regularised towards TS.
+# The law agrees with what CalArena saw: on 25,000 images the 1,999 parameters of vector scaling cost more than they gain.
+# On 5,000 they cost five times as much. So: TS, or ETS, and nothing with a parameter a class unless it is regularised towards TS.
 #
 # **Does CTS beat TS, by how much, and where?**
 
-# %%
-print(f"ECE, less TS by ECE: better / worse / not decided {tally(by_ece['word'])}")
+# %% tags=["hide-input"]
+found = {}
 for word in pooling.WORDS[:2]:
     of = by_ece[by_ece["word"] == word]
-    told = [f"{row.network} {100 * row.value:+.2f}" for row in of.itertuples()]
-    print(f"  {word}:", "; ".join(told) or "nowhere")
-told = text(difference(by_nll, "nll"), "nll")
-print(f"NLL, less TS: {tally(by_nll['word'])}; mean {told}")
+    told = [f"{called(row.network)} {100 * row.value:+.2f}" for row in of.itertuples()]
+    found[word] = f"{len(of)} ({'; '.join(told)})" if told else "none"
+undecided = int((by_ece["word"] == "not decided").sum())
+counts = [int((by_nll["word"] == word).sum()) for word in pooling.WORDS]
+Markdown(
+    minus(f"""
+By ECE, CTS is better than TS by ECE on {found["better"]}, worse on {found["worse"]}, and
+not decided on {undecided}; the differences are in points. By NLL it is better than TS on
+{counts[0]}, worse on {counts[1]}, and not decided on {counts[2]}; the mean difference is
+{text(difference(by_nll, "nll"), "nll")} nats.
+""")
+)
 
 # %% [markdown]
 # On a few networks it does, by ECE; on most it pays in NLL. The NLL falls mainly on the long-tailed CIFAR-10, where a temperature
-# a class can make up for some of the shift.
+# a class can undo some of the shift.
 #
-# **What is left of class-wise loss scaling after its control?** The remainder of the table above:
+# **What is left of class-wise loss scaling after its control?** The remainders of {numref}`tbl-comparison-parts`.
 
-# %%
-for kind, metric in left.index:
-    row = left.loc[(kind, metric)]
-    print(
-        f"{kind:29} {metric}: balance {row['balance']}, remainder {row['remainder']} ({row['its range']})"
-    )
+# %% tags=["hide-input"]
+told = "; ".join(
+    f"{kind} {left.loc[(kind, 'ECE'), 'remainder']} ({left.loc[(kind, 'ECE'), 'its range']})"
+    for kind in dict.fromkeys(left.index.get_level_values(0))
+)
+Markdown(
+    minus(f"""
+Of the ECE, in points, mean and range: {told}.
+""")
+)
 
 # %% [markdown]
 # **Does the margin beat $m = 0$?**
 
-# %%
-for metric, said in answers.items():
-    print(f"{metric:9} margin 6 less margin 0: {said}")
+# %% tags=["hide-input"]
+told = "; ".join(
+    f"{SAID.get(metric, metric)} {said['over test images']}, with seeds "
+    f"{said['and over seeds']}"
+    for metric, said in answers.items()
+)
+Markdown(
+    minus(f"""
+Margin 6 less margin 0, in points and nats: {told}.
+""")
+)
 
 # %% [markdown]
-# Not decided; the differences are small and of both signs. One pair of losses on one network cannot show that the margin is idle, but
-# what it brings there, if anything, is within these intervals.
+# This is not decided; the differences are small and of both signs. One pair of losses on one network cannot show that the
+# margin does nothing. Its effect there, if any, is within these intervals.
 #
 # **Which ranks survive another seed?**
 
-# %%
-for how, (n_apart, n_pairs, sigma) in survive.items():
-    print(
-        f"{how}: {n_apart} of {n_pairs} pairs of losses, at {sigma:.2f} points a training"
-    )
+# %% tags=["hide-input"]
+told = "; ".join(
+    f"{how} {n_apart} of {n_pairs} pairs of losses, with a standard deviation of "
+    f"{sigma:.2f} points a training"
+    for how, (n_apart, n_pairs, sigma) in survive.items()
+)
+Markdown(f"""
+By ECE, {told}.
+""")
 
 # %% [markdown]
 # (sec-comparison-summary)=
 # ## Summary
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 n_sets = results.effects.images_of(main["dataset"]).nunique()
-print(
-    f"1. {len(complete)} networks with all calibrators, {n_sets} test sets. Less TS, ECE in points and NLL in nats:"
-)
-for key in ("identity", "ets", "pts", f"{CTS}:nll", "vector_scaling"):
-    of = main[main["method"] == key]
-    print(
-        f"   {CALIBRATORS[key]:15} {text(difference(of, 'ece'), 'ece')}, {text(difference(of, 'nll'), 'nll')}"
-    )
+pooled = {
+    CALIBRATORS[key]: [
+        text(difference(main[main["method"] == key], metric), metric)
+        for metric in ("ece", "nll")
+    ]
+    for key in ("identity", "ets", "pts", f"{CTS}:nll", "vector_scaling")
+}
+told = "; ".join(f"{name} {of[0]} and {of[1]}" for name, of in pooled.items())
 balanced_better = {
     name: difference(balanced[balanced["method"] == key], "nll")
     for key, name in short.items()
 }
 best = min(balanced_better, key=lambda name: balanced_better[name].value)
-print(
-    f"2. balanced data: lowest NLL {best}, {text(balanced_better[best], 'nll')} nats to TS"
-)
-tails = parts[parts["dataset"].str.endswith("_lt") & (parts["metric"] == "ece")].dropna(
-    subset=["CLS"]
-)
-print(
-    f"3. long-tailed data: balanced weights change ECE by {tails['balance'].mean():+.2f} points,",
-    end=" ",
-)
-print(f"CLS beyond them by {tails['remainder'].mean():+.2f}")
-print(
-    f"4. CTS against TS by ECE: better / worse / not decided by ECE {tally(by_ece['word'])};",
-    end=" ",
-)
-print(f"NLL against TS {tally(by_nll['word'])}")
-said = between.where(~np.eye(len(between), dtype=bool))
-print(f"5. order by NLL and by ECE: Spearman {between.loc['NLL', 'ECE']:.2f};", end=" ")
-print(f"lowest of all pairs of metrics {said.min().min():.2f}")
+tails = parts[parts["dataset"].str.endswith("_lt") & (parts["metric"] == "ece")]
+tails = tails.dropna(subset=["CLS"])
+off = between.where(~np.eye(len(between), dtype=bool))
 raw = [
     both(e, arm).below()
     for (how, _), (e, arm, _) in beside["ece"].items()
     if how == RAW
 ]
-print(
-    f"6. losses as trained with an ECE below that of cross-entropy with TS: {raw.count('holds')} of {len(raw)}"
+largest = regret.max().sort_values().iloc[:3].items()
+regretted = ", ".join(f"{name} {value:.3f}" for name, value in largest)
+margins = answers.get(
+    "ece", {"over test images": "not measured", "and over seeds": "–"}
 )
-largest = regret.max().sort_values()
-told = ", ".join(f"{name} {value:.3f}" for name, value in largest.iloc[:3].items())
-print(f"7. smallest of the largest regrets in NLL, nats: {told}")
-print(f"8. margin 6 less margin 0, ECE: {answers.get('ece', 'not measured')}")
+Markdown(
+    minus(f"""
+1. There are {len(complete)} networks with all calibrators, on {n_sets} test sets. Less TS, the mean ECE (points)
+   and NLL (nats) are: {told}.
+2. On balanced data {best} has the lowest NLL, {text(balanced_better[best], "nll")} nats less TS.
+3. On long-tailed data balanced weights change the ECE by {tails["balance"].mean():+.2f} points, and CLS changes it by
+   {tails["remainder"].mean():+.2f} beyond them.
+4. CTS is better / worse / not decided against TS by ECE, in ECE, on {tally(by_ece["word"])} networks; against TS, in
+   NLL, on {tally(by_nll["word"])}.
+5. The orders by NLL and by ECE have a Spearman correlation of {between.loc["NLL", "ECE"]:.2f}; the lowest of all
+   pairs of metrics is {off.min().min():.2f}.
+6. Of {len(raw)} losses as trained, {raw.count("holds")} have an ECE below that of cross-entropy with TS, beyond test
+   images and seeds.
+7. The smallest of the largest regrets in NLL, in nats, are those of {regretted}.
+8. A margin of 6 less a margin of 0 changes the ECE by {margins["over test images"]} points, with seeds
+   {margins["and over seeds"]}.
+""")
+)
 
 # %% [markdown]
 # The default follows: fit one temperature by likelihood. Its regret is small everywhere. What beats it depends on the data: on a
@@ -1025,9 +1245,28 @@ print(f"8. margin 6 less margin 0, ECE: {answers.get('ece', 'not measured')}")
 #
 # What is missing: more seeds, more data sets with many classes, and anything under a shift of the inputs.
 #
-# ### Exercises
+# ## Exercises
 #
-# 1. In {eq}`eq-comparison-arm` take the networks of one test set as independent. By how much do the intervals shrink, and which
-#    black rows of {numref}`fig-comparison-forest` would turn blue or red?
+# 1. In {eq}`eq-comparison-arm` take the networks of one test set as independent. By what factor do the intervals shrink at
+#    most, and which black rows of {numref}`fig-comparison-forest` could turn blue or vermilion?
 # 2. With how many networks would Nemenyi's test separate TS from vector scaling at their mean ranks?
-# 3. Take the median over networks in place of the mean. Which method gains most, and why?
+# 3. Take the median over networks in place of the mean. Which methods gain most, and why?
+#
+# ```{dropdown} Solution 1
+# With $k$ arms of one length on a test set, their sum $k a$ becomes $\sqrt k \, a$. So with all $N$ networks on one test
+# set the interval shrinks by a factor of $\sqrt N$ at most, and a test set with one network keeps its arm. A black row can turn
+# only if its dot is further from zero than the shrunken arm; the dot itself does not move.
+# ```
+#
+# ```{dropdown} Solution 2
+# Let $\Delta$ be the difference of the two mean ranks in {numref}`tbl-comparison-ranks`. Set $\mathrm{CD} = \Delta$ in
+# {eq}`eq-comparison-cd` and solve: $N = q_\alpha^2 \, k (k + 1) / (6 \Delta^2)$. In code, compare
+# `ranks.critical_difference(len(CALIBRATORS), n, level)` with $\Delta$ for growing `n`. This supposes that more networks
+# leave the mean ranks as they are.
+# ```
+#
+# ```{dropdown} Solution 3
+# Those with a few very bad networks: plain matrix scaling first of all, and no calibration. Vector scaling, CTS by NLL
+# and the two ODIR methods have a mean NLL above that of TS and a median below it. A median does not see how bad the worst
+# networks are; the largest regret does.
+# ```

@@ -47,23 +47,8 @@ seed = 0  # of the first run and of the resamples
 device = "auto"  # where the network runs
 
 # %% tags=["hide-input"]
-from calibkit import notebook
-
-notebook.parameters(
-    globals(),
-    budget=notebook.BUDGETS,
-    network=str,
-    epochs=range(100_001),
-    n_runs=range(2, 101),
-    n_bins=range(1, 101),
-    n_resamples=range(10, 100_001),
-    record=bool,
-    seed=range(2**31),
-    device=("auto", "cpu", "cuda"),
-)
-
-# %% tags=["hide-input"]
 import inspect
+import textwrap
 import warnings
 
 import matplotlib.pyplot as plt
@@ -79,25 +64,34 @@ from calibkit import (
     TemperatureScaling,
     calibrator,
     data,
+    notebook,
     plots,
     results,
 )
 from calibkit.calibrators.neural_clamping import entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, entropy
-from calibkit.notebook import claims, pictures, repeated, tables
+from calibkit.notebook import claims, names, pictures, rendered, repeated, tables
 from calibkit.notebook.recorded import recorded
+from calibkit.notebook.rendered import minus
 from calibkit.notebook.trained import trained
 from calibkit.objectives import Focal
 from calibkit.results.effects import append_effects
 
+notebook.parameters(
+    globals(),
+    budget=notebook.BUDGETS,
+    network=str,
+    epochs=range(100_001),
+    n_runs=range(2, 101),
+    n_bins=range(1, 101),
+    n_resamples=range(10, 100_001),
+    record=bool,
+    seed=range(2**31),
+    device=("auto", "cpu", "cuda"),
+)
 plots.use_style()
-FIVE = [
-    "accuracy",
-    "entropy",
-    "ece",
-    "adaptive_ece",
-    "classwise_ece",
-]  # of the paper's tables
+#: The metrics of the paper's tables.
+FIVE = ["accuracy", "entropy", "ece", "adaptive_ece", "classwise_ece"]
 
 # %%
 NETWORKS = {
@@ -106,27 +100,30 @@ NETWORKS = {
     "paper": "cifar100/resnet110-cross_entropy-s0",
 }
 if network == "auto" and budget != "smoke" and not data.available("cifar100"):
-    print(
-        "digits in the place of CIFAR-100, which is not here: calibkit data prepare cifar100"
-    )
+    print("CIFAR-100 is not here, so digits take its place.")
+    print("It comes by: calibkit data prepare cifar100")
     budget = "smoke"
 network = NETWORKS[budget] if network == "auto" else network
 net = trained(
     Network.parse(network), budget, device
-)  # read where it is stored, else trained first
+)  # stored weights, else trained now
 model, (val_x, val_y), (test_x, test_y) = net.model, net.val, net.test
 val_z, test_z = net.logits(val_x), net.logits(test_x)
-print(f"network      {network}")
-for name, z, y in (("calibration", val_z, val_y), ("test", test_z, test_y)):
-    print(
-        f"{name:12} {len(y)} images, accuracy {100 * (z.argmax(1) == y).mean():.2f} %"
-    )
+
+# %% tags=["hide-input", "nbval-check-output"]
+accuracies = [
+    100 * (z.argmax(1) == y).mean() for z, y in ((val_z, val_y), (test_z, test_y))
+]
+Markdown(f"""
+The network is `{network}`. It is calibrated on {len(val_y):,} images, of which it gets
+{accuracies[0]:.2f} % right, and tested on {len(test_y):,} images, with an accuracy of
+{accuracies[1]:.2f} %.
+""")
 
 # %% [markdown]
-# The network above carries this chapter wherever it is run: a small convolutional network on scanned digits, whose
-# weights come with the book. It shows every step and checks every identity. It cannot judge the paper's claim, for it is too easy a task
-# and has too few test images. That is done on CIFAR-100 with the same cells and `budget="reduced"`; the numbers are in
-# {ref}`sec-nc-tables`.
+# This small convolutional network on scanned digits comes with the book, so the chapter runs anywhere. It shows every
+# step and checks every identity. It cannot judge the paper's claim: the task is too easy, and the test images are too
+# few. CIFAR-100 does that, with the same cells and `budget="reduced"`; its numbers are in {ref}`sec-nc-tables`.
 #
 # ## Idea
 #
@@ -143,18 +140,16 @@ for name, z, y in (("calibration", val_z, val_y), ("test", test_z, test_y)):
 # Figure 1 with real content.
 
 # %%
-SETTINGS = (
-    {  # of a fit; lr times steps is about 1 in all of them, as in the paper (1e-3 * 1,000)
-        "smoke": {"lr": 0.01, "epochs": 15, "batch_size": 64},
-        "reduced": {"lr": 0.02, "epochs": 3, "batch_size": 250},
-        "paper": {},
-    }[budget]
-    | ({"epochs": epochs} if epochs else {})
-)
+# Of a fit: lr times steps is about 1 in all, as in the paper (1e-3 * 1,000).
+SETTINGS = {
+    "smoke": {"lr": 0.01, "epochs": 15, "batch_size": 64},
+    "reduced": {"lr": 0.02, "epochs": 3, "batch_size": 250},
+    "paper": {},
+}[budget] | ({"epochs": epochs} if epochs else {})
 
 
 def fit(**options):
-    """A fitted NeuralClamping; above the smoke budget a fit is kept, for a killed run to go on."""
+    """A fitted NeuralClamping; above the smoke budget fits are kept on disk."""
     return net.clamp(NeuralClamping(**{"seed": seed} | SETTINGS | options))
 
 
@@ -198,26 +193,25 @@ plt.show()
 # Is that what the tables show? A mean over classes is small when $K$ is large, since most probabilities are near zero.
 # The printed "ACE" is not small at all.
 
-# %%
+# %% tags=["hide-input", "nbval-check-output"]
 printed = results.load("paper").query(
     "paper == 'neural_clamping' and source == 'printed'"
 )
 wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort=False)
 ratio = wide[["adaptive_ece", "classwise_ece"]].div(wide["ece"], axis=0).median()
-print(
-    f"printed ACE / printed ECE, {len(wide)} rows:  median {ratio['adaptive_ece']:.2f}"
+top, all_classes, by_mass = (
+    100 * metric(raw, test_y, n_bins=n_bins) for metric in (ece, ace, adaptive_ece)
 )
-print(f"printed SCE / printed ECE:            median {ratio['classwise_ece']:.2f}")
-print("\nour network, uncalibrated:")
-print(f"  ECE                              {ece(raw, test_y, n_bins=n_bins):.4f}")
-print(f"  ACE by equation (6)              {ace(raw, test_y, n_bins=n_bins):.4f}")
-print(
-    f"  equal-mass ECE of the top class  {adaptive_ece(raw, test_y, n_bins=n_bins):.4f}"
-)
+Markdown(f"""
+Over the {len(wide)} rows that the paper prints, the median of ACE / ECE is
+{ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}.
+Our network, uncalibrated, has an ECE of {top:.2f} %. Its ACE by equation (6) is
+{all_classes:.2f} %; the ECE of the predicted class in bins of equal mass is {by_mass:.2f} %.
+""")
 
 # %% [markdown]
-# The column called ACE is the ECE once more, with bins of equal mass: `adaptive_ece`. The authors' code computes the
-# same. Everywhere below the column carries that name.
+# So the column called ACE is the ECE of the predicted class once more, with bins of equal mass: `adaptive_ece`. The
+# authors' code computes the same. Below it is called AECE, as in the rest of the book.
 #
 # ## Derivation
 #
@@ -255,8 +249,8 @@ print(
 # q_{i,k} = \frac{e^{z_{i,k} / T}}{\sum_j e^{z_{i,j} / T}} .
 # $$ (eq-nc-lemma)
 #
-# The entropy is strictly concave, so there is no other solution. Which $T$ is it? The paper leaves it at that. But the
-# last constraint fixes $T$, and it is an old acquaintance. The NLL of TS, as a function of $b = 1/T$, has the derivative
+# The entropy is strictly concave, so there is no other solution. The paper does not say which $T$ this is. But the
+# last constraint fixes it: the NLL of TS, as a function of $b = 1/T$, has the derivative
 #
 # $$
 # \frac{d}{d b} \sum_i \Bigl( \log \sum_k e^{b z_{i,k}} - b\, z_{i, y_i} \Bigr)
@@ -264,12 +258,12 @@ print(
 # $$ (eq-nc-link)
 #
 # It is zero exactly where the constraint holds. So the solution of (7) is the softmax at the temperature that
-# **minimises the NLL** for this $\boldsymbol\delta$. Let a solver that knows nothing of this find the $\mathbf{q}_i$.
+# **minimises the NLL** for this $\boldsymbol\delta$. To check, a general solver finds the $\mathbf{q}_i$ of twenty images.
 
 
 # %% tags=["nbval-check-output"]
 def max_entropy(z, y):
-    """Solve programme (7) by scipy's interior-point method: q (n, K), and the last multiplier."""
+    """Programme (7) by an interior-point method: q (n, K), and the last multiplier."""
     n, k = z.shape
     rows = np.vstack([np.kron(np.eye(n), np.ones(k)), z.ravel()])
     values = np.append(np.ones(n), z[np.arange(n), y].sum())
@@ -289,41 +283,55 @@ def max_entropy(z, y):
 some = np.flatnonzero(val_y < 10)
 true = val_z[some, val_y[some]]
 rival = np.where(np.arange(10) == val_y[some, None], -np.inf, val_z[some, :10]).max(1)
-some = some[
-    np.argsort(np.abs(true - rival))[:20]
-]  # the closest calls: some right, some wrong
+closest = np.argsort(np.abs(true - rival))[:20]  # some of them right, some wrong
+some = some[closest]
 z, y = net.logits(val_x[some], first.delta)[:, :10], val_y[some]
 q, multiplier = max_entropy(z, y)
 T = TemperatureScaling().fit(z, y).temperature
 print(f"1 / multiplier of the solver        T = {1 / multiplier:.3f}")
 print(f"temperature that minimises the NLL  T = {T:.3f}")
-print(
-    f"largest |q - softmax(z / T)| below 1e-4: {np.abs(q - softmax(z / T, axis=1)).max() < 1e-4}"
-)
+gap = np.abs(q - softmax(z / T, axis=1)).max()
+print(f"largest |q - softmax(z / T)| below 1e-4: {gap < 1e-4}")
 
 # %% [markdown]
-# Lemma 1 holds, with two things to keep in mind.
+# Lemma 1 holds, with two limits.
 #
 # *It is about the NLL.* Neural Clamping does not minimise the NLL but the focal loss, and its $T$ does not solve (7).
 #
 # *Nothing in it makes $T$ positive.* $\lambda_0$ is whatever the constraint asks for. If the true classes have smaller
-# logits than the average class, it is negative.
+# logits than the average class, it is negative. {numref}`tbl-nc-lemma` shows the first, the sentence below it the second.
 
 # %% tags=["nbval-check-output"]
+by_focal = TemperatureScaling(objective=Focal(gamma=1.0)).fit(val_z, val_y)
 scaled = {
     "NLL": TemperatureScaling().fit(val_z, val_y),
-    "focal loss, gamma = 1": TemperatureScaling(objective=Focal(gamma=1.0)).fit(
-        val_z, val_y
-    ),
+    "focal loss, γ = 1": by_focal,
 }
-for name, ts in scaled.items():
-    mean_logit = (ts(val_z) * val_z).sum(1).mean()
-    residual = mean_logit - val_z[np.arange(len(val_y)), val_y].mean()
-    found = f"T = {ts.temperature:.3f}   residual of the constraint {residual:+.3f}"
-    print(f"T that minimises the {name:22} {found}")
+true_logit = val_z[np.arange(len(val_y)), val_y].mean()
+solved = {
+    name: {
+        "T": ts.temperature,
+        "mean logit less true logit": (ts(val_z) * val_z).sum(1).mean() - true_logit,
+    }
+    for name, ts in scaled.items()
+}
+solved = pd.DataFrame(solved).T.rename_axis("T minimises")
+rendered.table(
+    solved,
+    "Which temperature meets the constraint of Lemma 1? That of the NLL, with 0",
+    "tbl-nc-lemma",
+    digits=3,
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
 low_y = np.argsort(z, axis=1)[:, 2]
 lowest = 1 / max_entropy(z, low_y)[1]
-print(f"labels with the third smallest logits: 1 / multiplier {lowest:.2f}")
+Markdown(
+    minus(f"""
+If each image gets the class with its third smallest logit as its label, the solver of
+programme (7) returns 1 / *λ*₀ = {lowest:.2f}: a negative temperature.
+""")
+)
 
 # %% [markdown]
 # ### The objective
@@ -346,20 +354,20 @@ print(f"labels with the third smallest logits: 1 / multiplier {lowest:.2f}")
 # $\gamma$ between 0 and 1. Does the bound hold there all the same?
 
 # %% tags=["nbval-check-output"]
-p = np.linspace(
-    1e-4, 1 - 1e-4, 9999
-)  # two classes: the entropy is the smallest that p_y allows
+# Two classes: the entropy is the smallest that p_y allows.
+p = np.linspace(1e-4, 1 - 1e-4, 9999)
 entropy_of_two = -p * np.log(p) - (1 - p) * np.log1p(-p)
-for gamma in (0.25, 0.5, 0.75, 1.0, 2.0, 3.0):
-    slack = -((1 - p) ** gamma) * np.log(p) - (-np.log(p) - gamma * entropy_of_two)
-    kept = slack.min() >= 0
-    print(
-        f"gamma = {gamma:.2f}   smallest (focal - NLL + gamma * entropy) >= 0: {kept}"
-    )
+GAMMAS_OF_BOUND = (0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
+slack = {
+    gamma: -((1 - p) ** gamma) * np.log(p) + np.log(p) + gamma * entropy_of_two
+    for gamma in GAMMAS_OF_BOUND
+}
+print("gamma:", *GAMMAS_OF_BOUND)
+print("focal loss >= NLL - gamma * entropy:", *(of.min() >= 0 for of in slack.values()))
 
 # %% [markdown]
-# The second inequality has enough room to make up for the first: on this grid the bound is kept down to
-# $\gamma = 0.25$, though not by the paper's argument.
+# It does, down to $\gamma = 0.25$: the second inequality has enough room to make up for the first. The paper's
+# argument does not show this.
 #
 # The fit minimises (9),
 #
@@ -372,23 +380,22 @@ for gamma in (0.25, 0.5, 0.75, 1.0, 2.0, 3.0):
 # by stochastic gradient descent (SGD) from $T = 1$ and a random $\boldsymbol\delta$; the weights of the network stay
 # fixed. This is Algorithm 1 in full, as the package runs it:
 
-# %%
-print(inspect.getsource(NeuralClamping._descend))
+# %% tags=["hide-input"]
+algorithm = textwrap.dedent(inspect.getsource(NeuralClamping._descend))
+Markdown(f"```python\n{algorithm}```")
 
 # %% [markdown]
-# One thing is added. SGD with a fixed number of small steps leaves $T$ wherever it happens to be. But for a fixed
-# $\boldsymbol\delta$ the best $T$ is a minimum in one variable, and it is found exactly on the stored logits. So $T$ is
-# replaced by it at the end (`exact_temperature=True`). Then "Neural Clamping with $\boldsymbol\delta = 0$" and "TS with
-# the focal loss" are the same thing to the last digit, and a comparison of the two is about $\boldsymbol\delta$ alone.
+# The package adds one step. After a fixed number of small steps, SGD leaves $T$ short of its minimum. But for a fixed
+# $\boldsymbol\delta$ the best $T$ is a minimum in one variable, which can be found exactly. So $T$ is replaced by it at
+# the end (`exact_temperature=True`). Then Neural Clamping with $\boldsymbol\delta = 0$ *is* TS with the focal loss, and a
+# comparison of the two is about $\boldsymbol\delta$ alone.
 
 # %% tags=["nbval-check-output"]
 alone = NeuralClamping(init="zero", epochs=0).fit(model, val_x, val_y)
-off = abs(alone.temperature - scaled["focal loss, gamma = 1"].temperature)
+off = abs(alone.temperature - by_focal.temperature)
 print(f"delta = 0 equals focal temperature scaling to 1e-6: {off < 1e-6}")
-for exact in (False, True):
-    print(
-        f"exact_temperature={exact!s:5}   T = {fit(exact_temperature=exact).temperature:.3f}"
-    )
+print(f"T as SGD leaves it  {fit(exact_temperature=False).temperature:.3f}")
+print(f"T at its minimum    {first.temperature:.3f}")
 
 # %% [markdown]
 # ### Theorem 1: how much entropy a perturbation adds
@@ -414,41 +421,40 @@ for exact in (False, True):
 # \eta_j = \begin{cases} \ell_j - \alpha_j & g_j < 0 \\ \beta_j - \mu_j & g_j > 0 \\ 0 & g_j = 0 . \end{cases}
 # $$ (eq-nc-start)
 #
-# This $\tilde{\boldsymbol\delta}$ is the paper's *data-driven initialisation*. First the theorem: the smaller the
-# perturbation, the closer the gain to $\boldsymbol\delta^\top \mathbf{g}$.
+# This $\tilde{\boldsymbol\delta}$ is the paper's *data-driven initialisation*. First the theorem ({numref}`tbl-nc-theorem`):
+# the smaller the perturbation, the closer the gain should be to $\boldsymbol\delta^\top \mathbf{g}$.
 
 # %% tags=["nbval-check-output"]
 g = entropy_gradient(model, val_x)
 start = theorem_delta(g, val_x, net.input_range)
-full = (
-    np.sign(g.numpy()) * np.subtract(high, low)[:, None, None]
-)  # the whole range, in each input
-if budget == "smoke":
-    print("share of the range   entropy gain   delta . g     gain / (delta . g)")
-    for share in (1e-1, 1e-2, 1e-3, 1e-4):
-        moved = softmax(net.logits(val_x, share * full), axis=1)
-        gain = entropy(moved, val_y) - entropy(softmax(val_z, axis=1), val_y)
-        inner = (share * full * g.numpy()).sum()
-        print(f"{share:17.4f} {gain:14.6f} {inner:11.6f} {gain / inner:18.3f}")
+reach = np.subtract(high, low)[:, None, None]  # the whole range of an input
+full = np.sign(g.numpy()) * reach
+before, gains = entropy(softmax(val_z, axis=1), val_y), {}
+for share in (1e-1, 1e-2, 1e-3, 1e-4):
+    moved = softmax(net.logits(val_x, share * full), axis=1)
+    gain, inner = entropy(moved, val_y) - before, (share * full * g.numpy()).sum()
+    gains[f"{share:g}"] = {"gain": gain, "δ · g": inner, "gain / (δ · g)": gain / inner}
+rendered.table(
+    pd.DataFrame(gains).T.rename_axis("δ, share of the range"),
+    "How much entropy does a perturbation add, and how much does Theorem 1 promise?",
+    "tbl-nc-theorem",
+    digits={"gain": 6, "δ · g": 6, "gain / (δ · g)": 3},
+)
 
 # %% [markdown]
-# The ratio goes to 1: Theorem 1 holds. It also shows how short its reach is. At a tenth of the range of a pixel the
-# gain is far from what the first order promises.
+# The ratio goes to 1, so Theorem 1 holds. But it holds only nearby: at a tenth of the range of a pixel the gain is far
+# from what the first order promises.
 #
-# Two words of caution. The theorem compares at the *same* temperature, while a fit changes both: its $T$ is then
-# smaller, if $\boldsymbol\delta$ has raised the entropy already. And more entropy is not better calibration. It is
-# for an over-confident network, up to a point; the paper's own EfficientNet-B0 is under-confident, and there a good
-# method must lower the entropy, from 1.68 to 1.10.
+# Two cautions. The theorem compares at the *same* temperature, while a fit changes both: where $\boldsymbol\delta$ has
+# raised the entropy already, the best $T$ is smaller. And more entropy is not better calibration. It helps an
+# over-confident network, up to a point. The paper's own EfficientNet-B0 is under-confident, and there a good method must
+# lower the entropy, from 1.68 to 1.10.
 #
 # Then the initialisation. It can move an input only if all calibration images leave room for it. A single image in which
-# pixel $j$ is black makes $\ell_j = \alpha_j$.
-
-# %% tags=["nbval-check-output"]
-free = 100 * (start.abs() > 1e-5).double().mean()
-print(f"{network}, {len(val_y)} images: eta is not 0 for {free:.2f} % of the inputs")
+# pixel $j$ is black makes $\ell_j = \alpha_j$, and then that pixel cannot get darker.
 
 
-# %% tags=["nbval-check-output"]
+# %%
 def room():
     """The inputs, in percent, that all calibration images together leave any room."""
     found = {}
@@ -460,14 +466,24 @@ def room():
 
 
 here = data.available("cifar10") and data.available("cifar100")
-for name, of in recorded("neural_clamping/room", room, available=here).iterrows():
-    n = f"{of['images']:.0f} calibration images"
-    print(f"{name}: {of['room']:.2f} % of the inputs leave any room, over {n}")
+of_photos = recorded("neural_clamping/room", room, available=here)
+free = float(100 * (start.abs() > 1e-5).double().mean())
+
+# %% tags=["hide-input", "nbval-check-output"]
+told = " and ".join(
+    f"{of['room']:.2f} % of the inputs of {names.shown(name)}"
+    for name, of in of_photos.iterrows()
+)
+Markdown(f"""
+Over the {len(val_y):,} calibration images of `{network}` the start of Theorem 1
+moves {free:.2f} % of the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration
+images, it could move {told}.
+""")
 
 # %% [markdown]
-# On digits, the corner pixels are never inked, and there is room. On thousands of photographs there is almost none:
-# the initialisation of Theorem 1 is $\tilde{\boldsymbol\delta} \approx 0$. The authors' code does something else under
-# the same name: it starts from the mean gradient of the *sum of the logits*, with neither sign nor bounds.
+# On digits the corner pixels are never inked, so there is room. On thousands of photographs there is almost none, and the
+# initialisation of Theorem 1 is $\tilde{\boldsymbol\delta} \approx 0$. The authors' code does something else under the
+# same name: it starts from the mean gradient of the *sum of the logits*, with neither sign nor bounds.
 #
 # ## Experiment
 #
@@ -480,17 +496,22 @@ for name, of in recorded("neural_clamping/room", room, available=here).iterrows(
 # %%
 GAMMAS = np.linspace(0, 1, 21 if budget == "paper" else 5).round(2).tolist()
 sweep = {gamma: fit(objective=Focal(gamma=gamma)) for gamma in GAMMAS}
-val_ece = {g_: ece(c(model, val_x), val_y, n_bins=n_bins) for g_, c in sweep.items()}
+
+
+def val_error(clamping):
+    """ECE on the calibration images, in percent."""
+    return 100 * ece(clamping(model, val_x), val_y, n_bins=n_bins)
+
+
+val_ece = {g_: val_error(c) for g_, c in sweep.items()}
 gamma = min(val_ece, key=val_ece.get)
 by_weight = {w: fit(objective=Focal(gamma=gamma), weight=w) for w in (0.01, 0.001, 0.1)}
-weight = min(
-    by_weight, key=lambda w: ece(by_weight[w](model, val_x), val_y, n_bins=n_bins)
-)
+weight = min(by_weight, key=lambda w: val_error(by_weight[w]))
 CHOSEN = {"objective": Focal(gamma=gamma), "weight": weight}
 
 # %% mystnb={"figure": {"caption": "Is there a best \u03b3 between the NLL (\u03b3 = 0) and the focal loss? ECE on the calibration and on the test images, training loss, and entropy on the test images, each against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma"}, "image": {"alt": "Three panels against gamma: the ECE on calibration and test images goes up and down, the loss in the last epoch falls, and the entropy rises in a straight line."}}
 test_probs = {g_: c(model, test_x).numpy() for g_, c in sweep.items()}
-test_ece = [ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
+test_ece = [100 * ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.5))
 color = plots.color_of("NC")
 axes[0].plot(
@@ -502,36 +523,46 @@ axes[1].plot(GAMMAS, [c.loss_curve[-1] for c in sweep.values()], "o-", color=col
 axes[2].plot(
     GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "s-", color=color
 )
-for ax, title in zip(
-    axes, ("ECE", "loss in the last epoch", "entropy (nats)"), strict=True
-):
+titles = ("ECE (%)", "loss in the last epoch", "entropy (nats)")
+for ax, title in zip(axes, titles, strict=True):
     ax.set(title=title, xlabel="γ")
 plt.show()
 
 # %% [markdown]
 # The entropy rises with $\gamma$, as the paper says: the focal loss asks for less confidence than the data supports.
-# So where the calibrated temperature lies is a matter of $\gamma$, and choosing $\gamma$ by ECE is choosing $T$ by ECE
-# on a detour. TS (grid) in the table below takes the direct way: it chooses $T$ by calibration ECE. Whether there is a best
-# $\gamma$ cannot be said from these 300 images: the curve of the calibration images has more than one minimum.
+# So $\gamma$ sets the temperature ({numref}`tbl-nc-gamma`), and choosing $\gamma$ by ECE is an indirect way to choose $T$ by
+# ECE. TS by ECE in {numref}`tbl-nc-digits` does so directly, on the calibration images. These are too few to say whether
+# there is a best $\gamma$: their curve has more than one minimum.
 
 # %% tags=["nbval-check-output"]
-print(f"chosen by calibration ECE: gamma = {gamma}, lambda = {weight}")
-print("gamma  T of Neural Clamping  T of focal temperature scaling")
-for g_, clamping in sweep.items():
-    only = TemperatureScaling(objective=Focal(gamma=g_)).fit(val_z, val_y)
-    print(f"{g_:5.2f} {clamping.temperature:21.3f} {only.temperature:31.3f}")
+of_gamma = {
+    f"{g_:g}": {
+        "calibration ECE": val_ece[g_],
+        "T of NC": clamping.temperature,
+        "T of focal TS": TemperatureScaling(objective=Focal(gamma=g_))
+        .fit(val_z, val_y)
+        .temperature,
+    }
+    for g_, clamping in sweep.items()
+}
+rendered.table(
+    pd.DataFrame(of_gamma).T.rename_axis("γ"),
+    f"Which γ? That of the lowest calibration ECE (%), {gamma:g}; then λ = {weight:g}",
+    "tbl-nc-gamma",
+    digits={"calibration ECE": 2, "T of NC": 3, "T of focal TS": 3},
+)
 
 # %% [markdown]
 # ### The main table
 #
-# Table 1 of the paper, on our network: five metrics on the test images, mean and standard deviation of the runs for
-# Neural Clamping. Every accuracy is recomputed from the probabilities that gave the row.
+# {numref}`tbl-nc-digits` is Table 1 of the paper on our network: five metrics on the test images, mean and standard
+# deviation of the runs for Neural Clamping. Each accuracy is computed from the same probabilities as the rest of its row.
 #
 # Vector and matrix scaling put a diagonal or a full matrix $\mathbf W$ in place of $1/T$, and add a bias
 # {cite:p}`guo2017calibration`. The two ODIR methods {cite:p}`kull2019beyond` penalise what is off the diagonal of
 # $\mathbf W$, and the bias: MS-ODIR acts on the logits, Dir-ODIR on the log-probabilities. Ours fall back to temperature
-# scaling where cross-validation finds nothing better. They do so on this network and on that of CIFAR-100 below, so their
-# rows repeat TS and say nothing about the printed ones.
+# scaling where cross-validation finds nothing better. They do so here and on CIFAR-100 below, so their rows repeat TS
+# and say nothing about the printed ones.
 
 # %%
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
@@ -547,59 +578,84 @@ runs = {
 probs = {key: [c(model, test_x).numpy() for c in fits] for key, fits in runs.items()}
 focal_ts = TemperatureScaling(objective=Focal(gamma=gamma)).fit(val_z, val_y)
 on_logits = {
-    "No calibration": calibrator("identity"),
-    "Temperature scaling": TemperatureScaling(),
-    "TS (grid)": TemperatureScaling(
+    "uncalibrated": calibrator("identity"),
+    "TS": TemperatureScaling(),
+    "TS by ECE": TemperatureScaling(
         objective="ece", grid=(np.arange(1, 5001) / 1000).tolist()
     ),
-    "Vector scaling": calibrator("vector_scaling"),
-    "Matrix scaling": calibrator("matrix_scaling"),
+    "VS": calibrator("vector_scaling"),
+    "MS": calibrator("matrix_scaling"),
     "MS-ODIR": calibrator("ms_odir"),
     "Dir-ODIR": calibrator("dir_odir"),
 }
-table = {}
+table, unbounded = {}, []
 for label, method in on_logits.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         table[label] = [method.fit(val_z, val_y)(test_z)]
     if caught or np.abs(getattr(method, "weights", 0)).max() > 100:
-        print(f"{label}: no optimum within reach, the weights run to infinity")
+        unbounded.append(label)
         table[label] = []
-table["TS (focal)"] = [focal_ts(test_z)]
-table["Neural Clamping (CE)"] = probs["neural_clamping:nll"]
-table["Neural Clamping (FL)"] = probs["neural_clamping"]
+table["TS, focal"] = [focal_ts(test_z)]
+table["NC (CE)"] = probs["neural_clamping:nll"]
+table["NC (FL)"] = probs["neural_clamping"]
+
 
 # %% tags=["nbval-check-output"]
-main = repeated.mean_and_spread(repeated.measured(table, test_y, FIVE, n_bins=n_bins))
-main.reindex(list(table), fill_value="–").rename(columns={"accuracy": "accuracy (%)"})
+def five(fits, caption, name):
+    """A table of the five metrics, a row a method."""
+    text = repeated.mean_and_spread(
+        repeated.measured(fits, test_y, FIVE, n_bins=n_bins)
+    )
+    return rendered.table(text.reindex(list(fits)), caption, name, names=names.shown)
+
+
+five(
+    table,
+    "Which method calibrates the digits best? Mean ± standard deviation over the fits, "
+    "in percent; entropy in nats",
+    "tbl-nc-digits",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(
+    f"""
+{" and ".join(unbounded)} have no optimum within reach: their weights run to infinity, so their rows stay
+empty.
+"""
+    if unbounded
+    else ""
+)
 
 # %% [markdown]
-# The row *TS (focal)* is ours: Neural Clamping with $\boldsymbol\delta = 0$.
+# VS and MS are vector and matrix scaling. *TS, focal* is not in the paper: it is Neural Clamping with
+# $\boldsymbol\delta = 0$. NC (CE) and NC (FL) are fitted to the NLL and to the focal loss.
 #
 # ### What is each part worth?
 #
-# Table 3 of the paper takes the fitted $\boldsymbol\delta^*$ and $T^*$ apart. Note what its third row is: the
-# temperature that was fitted *together with* $\boldsymbol\delta^*$, applied without it. It was not fitted to stand
-# alone. The fair control has a temperature of its own, the best one for $\boldsymbol\delta = 0$ under the same loss. It
-# is the last row.
+# Table 3 of the paper takes the fitted $\boldsymbol\delta^*$ and $T^*$ apart. Its third row is the temperature that was
+# fitted *together with* $\boldsymbol\delta^*$, applied without it. It was not fitted to stand alone. The fair control has a
+# temperature of its own, the best one for $\boldsymbol\delta = 0$ under the same loss: the last row of
+# {numref}`tbl-nc-parts`.
 
 # %% tags=["nbval-check-output"]
 fits = runs["neural_clamping"]
 parts = {
-    "No calibration": [raw],
-    "delta* only": [softmax(net.logits(test_x, c.delta), axis=1) for c in fits],
+    "uncalibrated": [raw],
+    "δ* only": [softmax(net.logits(test_x, c.delta), axis=1) for c in fits],
     "T* only": [softmax(test_z / c.temperature, axis=1) for c in fits],
-    "delta* and T*": probs["neural_clamping"],
+    "δ* and T*": probs["neural_clamping"],
     "T of its own": [focal_ts(test_z)],
 }
-repeated.mean_and_spread(repeated.measured(parts, test_y, FIVE, n_bins=n_bins))
+five(parts, "What is each part worth? In percent; entropy in nats", "tbl-nc-parts")
 
 # %% [markdown]
 # ### Is the difference more than chance?
 #
 # Both methods see the same test images, so the interval has to be *paired*: draw test images with replacement, compute
 # the ECE of both on each draw, and look at the difference. The smaller ECE is biased more on a resample, so the draws lie
-# nearer to zero than the difference itself; the {ref}`interval <sec-intervals>` takes that into account.
+# nearer to zero than the difference itself; the {ref}`interval <sec-intervals>` takes that into account
+# ({numref}`tbl-nc-chance`).
 
 
 # %% tags=["nbval-check-output"]
@@ -608,38 +664,43 @@ CONTROLS = {
     "own": "T of its own (fair control)",
 }
 resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-print(
-    "ECE of Neural Clamping less that of a temperature, in points, paired 95 % interval"
-)
+changes = {}
 for start_name, key in STARTS.items():
     alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
     for control, without in (("joint", alone), ("own", [focal_ts(test_z)])):
         change = repeated.difference(probs[key], without, test_y, "ece", **resampling)
-        found = f"{change.percent:+.2f}   {claims.direction(change)}"
-        print(f"  {start_name:9} start, {CONTROLS[control]:28} {found}")
+        changes[f"{start_name} start", f"less {CONTROLS[control]}"] = {
+            "ECE, points": f"{change.percent:+.2f}",
+            "answer": claims.direction(change),
+        }
+rendered.table(
+    pd.DataFrame.from_dict(changes, orient="index"),
+    "Is Neural Clamping better than a temperature? Paired differences [95 % interval]",
+    "tbl-nc-chance",
+)
 
 # %% [markdown]
 # ### Does the initialisation matter?
 #
 # The paper's Figure 3 compares the two starts over five runs: the same mean, and less spread for the data-driven one.
-# {numref}`fig-nc-init` repeats it. One reason for less spread needs no theory: the data-driven start is the same in all
-# runs, and only the order of the images is left to chance.
+# {numref}`fig-nc-init` and {numref}`tbl-nc-init` repeat it. One reason for less spread needs no theory: the data-driven
+# start is the same in all runs, and only the order of the images is left to chance.
 
 # %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? A point a run, a line at their mean. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
 both = {name: probs[key] for name, key in STARTS.items()}
 of_both = repeated.measured(both, test_y, FIVE, n_bins=n_bins)
-titles = ("(a) entropy", "(b) ECE", "(c) equal-mass ECE", "(d) class-wise ECE")
+titles = ("(a) entropy (nats)", "(b) ECE (%)", "(c) AECE (%)", "(d) class-wise ECE (%)")
 fig, axes = plt.subplots(2, 2, figsize=(6, 4.4))
 for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
     colors = (plots.GREY, plots.color_of("NC"))
-    pictures.runs(
-        {name: of_both.loc[name, metric] for name in STARTS}, ax=ax, colors=colors
-    )
+    scale = 1 if metric == "entropy" else 100
+    points = {name: scale * of_both.loc[name, metric] for name in STARTS}
+    pictures.runs(points, ax=ax, colors=colors)
     ax.set_title(title)
 plt.show()
 
 # %% tags=["nbval-check-output"]
-repeated.mean_and_spread(of_both)
+five(both, "Which start is better? In percent; entropy in nats", "tbl-nc-init")
 
 # %%
 if record and budget != "smoke":
@@ -650,7 +711,7 @@ if record and budget != "smoke":
 
     fits = {key: (p, note(gamma)) for key, p in probs.items()}
     fits["neural_clamping:nll"] = (probs["neural_clamping:nll"], note(0.0))
-    fits["neural_clamping part=input"] = (parts["delta* only"], note(gamma))
+    fits["neural_clamping part=input"] = (parts["δ* only"], note(gamma))
     for key in STARTS.values():
         alone = [softmax(test_z / c.temperature, axis=1) for c in runs[key]]
         fits[f"{key} part=output"] = (alone, note(gamma))
@@ -665,7 +726,7 @@ if record and budget != "smoke":
     rows = repeated.rows(fits, test_y, FIVE, n_bins=n_bins, source="ours", **cell)
     print(f"{results.append(rows)} rows of ours.csv are new or different")
     alone = {key: p for key, (p, _) in fits.items()}
-    alone |= {"identity": [raw], "temperature_scaling": table["Temperature scaling"]}
+    alone |= {"identity": [raw], "temperature_scaling": table["TS"]}
     pairs = [
         (key, base)
         for key in probs
@@ -692,9 +753,9 @@ if record and budget != "smoke":
 # .venv/bin/papermill notebooks/neural_clamping.ipynb out.ipynb -k python3 -p budget reduced -p record True
 # ```
 #
-# First the question of this chapter.
+# First the question of this chapter ({numref}`fig-nc-cifar100`).
 
-# %%
+# %% tags=["hide-input"]
 cell = {
     "dataset": "cifar100",
     "model": "resnet20",
@@ -704,25 +765,35 @@ cell = {
 ours = tables.select(results.load("ours"), **cell)
 effects = tables.select(results.load_effects(), **cell)
 own = "temperature_scaling:focal gamma=0.0"
-print(
-    "CIFAR-100, ResNet-20: test ECE in percent, mean over the fits, 95 % interval of the test set"
-)
-for key in (own, *STARTS.values(), "neural_clamping part=output"):
-    print(f"  {key:36} {notebook.number(ours, method=key, metric='ece'):.2f}")
-print(
-    ours.query("method == 'neural_clamping' and metric == 'ece'")["note"].item(),
-    end="\n\n",
-)
+LABELS = {
+    own: "T of its own",
+    "neural_clamping part=output": "T* alone, random start",
+    "neural_clamping init=theorem part=output": "T* alone, Theorem 1",
+    "neural_clamping": "NC, random start",
+    "neural_clamping init=theorem": "NC, Theorem 1",
+}
+errors = {
+    label: notebook.number(ours, method=key, metric="ece")
+    for key, label in LABELS.items()
+}
 change = {}
 for start_name, key in STARTS.items():
     for control, base in (("joint", f"{key} part=output"), ("own", own)):
-        found = change[start_name, control] = notebook.number(
+        change[start_name, control] = notebook.number(
             effects, method=key, base_method=base, metric="ece"
         )
-        name = CONTROLS[control]
-        print(
-            f"  {start_name:9} start, less {name:28} {found:+.2f}   {claims.direction(found)}"
-        )
+
+# %% mystnb={"figure": {"caption": "Does the perturbation calibrate a ResNet-20 on CIFAR-100? Above: test ECE, mean over the fits. Below: its difference to a temperature. With 95 % intervals over test images, paired below.", "name": "fig-nc-cifar100"}, "image": {"alt": "Two forest plots. Above, five test ECEs between 1 and 2 percent with overlapping intervals. Below, four differences to a temperature, all with intervals that hold zero."}}
+fig, axes = plt.subplots(2, 1, figsize=(6.5, 3.9), height_ratios=(5, 4))
+plots.forest_plot(errors, ax=axes[0], reference=None, sort=False, numbers=".2f")
+less = {
+    f"{start_name}, less {'T*' if control == 'joint' else 'T of its own'}": of
+    for (start_name, control), of in change.items()
+}
+plots.forest_plot(less, ax=axes[1], sort=False)
+axes[0].set_xlabel("test ECE (%)")
+axes[1].set_xlabel("test ECE of NC less that of a temperature (points)")
+plt.show()
 
 # %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
@@ -730,18 +801,11 @@ swept = swept.assign(
     gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float)
 )
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
-for ax, metric, title in zip(
-    axes, ("ece", "entropy"), ("test ECE", "entropy (nats)"), strict=True
-):
-    of = swept[swept["metric"] == metric].sort_values("gamma")
-    pictures.band(
-        of["gamma"],
-        of["value"],
-        of["low"],
-        of["high"],
-        ax=ax,
-        color=plots.color_of("NC"),
-    )
+panels = (("ece", "test ECE (%)", 100), ("entropy", "entropy (nats)", 1))
+for ax, (metric, title, scale) in zip(axes, panels, strict=True):
+    of = swept[swept["metric"] == metric].sort_values("gamma").set_index("gamma")
+    middle, low, high = (scale * of[end] for end in ("value", "low", "high"))
+    pictures.band(of.index, middle, low, high, ax=ax, color=plots.color_of("NC"))
     ax.set(title=title, xlabel="γ")
 plt.show()
 
@@ -755,44 +819,70 @@ plt.show()
 # fits, and a temperature of its own is temperature scaling by NLL. Over $\gamma$ the test ECE only rises
 # ({numref}`fig-nc-gamma-cifar`): the gain from an intermediate $\gamma$ does not appear here.
 #
-# Table 1, every printed number beside ours where there is one (`printed / ours`; the marks are those of
-# {doc}`../book/protocol`, and of a stand-in, in parentheses, the direction alone counts).
-
-
-# %%
-shape = {"wide": "metric", "blank": ("unit", "n_bins")}
-tables.paper_table("neural_clamping", "1", **shape)
-
-# %% [markdown]
-# Table 3:
+# {numref}`tbl-nc-1` and {numref}`tbl-nc-3` have every printed number of Tables 1 and 3 beside ours where there is one. The
+# paper prints errors as fractions; here they are in percent.
 
 # %%
-tables.paper_table("neural_clamping", "3", **shape)
+tables.paper_table(
+    "neural_clamping",
+    "1",
+    "metric",
+    "NC, Table 1: CIFAR-100, in percent; entropy in nats",
+    "tbl-nc-1",
+    names={"neural_clamping:nll": "NC (CE)", "neural_clamping": "NC (FL)"},
+)
+
+# %%
+PARTS = {
+    "neural_clamping": "δ* and T*",
+    "neural_clamping part=input": "δ* only",
+    "neural_clamping part=output": "T* only",
+}
+tables.paper_table(
+    "neural_clamping",
+    "3",
+    "metric",
+    "NC, Table 3: what is each part worth? ResNet-110 on CIFAR-100, in percent; "
+    "entropy in nats",
+    "tbl-nc-3",
+    names=PARTS,
+)
 
 # %% [markdown]
-# Figure 3, as numbers:
+# {numref}`tbl-nc-starts` is the paper's Figure 3 on CIFAR-100, as numbers.
 
 # %%
 both = ours[ours["method"].isin(STARTS.values()) & ours["metric"].isin(FIVE)]
-text = both["value"].map("{:.4f}".format) + " ± " + both["std"].map("{:.4f}".format)
-both.assign(text=text).pivot(index="method", columns="metric", values="text")[FIVE]
+scale = np.where(both["metric"] == "entropy", 1, 100)
+text = [
+    f"{factor * value:.{digits}f} ± {factor * std:.{digits}f}"
+    for factor, digits, value, std in zip(
+        scale, np.where(scale == 1, 4, 2), both["value"], both["std"], strict=True
+    )
+]
+text = both.assign(text=text).pivot(index="method", columns="metric", values="text")
+starts = {key: f"{name} start" for name, key in STARTS.items()}
+rendered.table(
+    text.rename(index=starts).rename_axis(index=None)[FIVE],
+    "Which start is better on CIFAR-100? Mean ± standard deviation, in percent; "
+    "entropy in nats",
+    "tbl-nc-starts",
+    names=names.shown,
+)
 
 # %% [markdown]
-# Less spread with the start of Theorem 1, yes; the same mean, no: it has a lower ECE and a higher accuracy. On photographs it is almost $\boldsymbol\delta = 0$, so little is changed.
+# The start of Theorem 1 has less spread, as in the paper, but not the same mean: its ECE is lower and its accuracy higher.
+# On photographs it is almost $\boldsymbol\delta = 0$, so little is changed.
 #
-# The other two networks of Table 1 and Figure 2 are, on a GPU, `-p budget paper -p record True -p network
-# cifar100/wide_resnet_40_10-cross_entropy-s0`, and `densenet121` in its place.
+# For the other two networks of Table 1 and Figure 2, on a GPU, append to the command `-p budget paper -p record True
+# -p network cifar100/wide_resnet_40_10-cross_entropy-s0`, and then `densenet121` in its place.
 #
-# Table 2 is ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It needs the 50,000 validation images
-# (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val test`, and the weights of
-# the three networks, which torchvision distributes, as `runs/paper/imagenet/resnet101-cross_entropy-s0/weights.npz`. The
-# command is then the one above with `-p budget paper -p network imagenet/resnet101-cross_entropy-s0`. Until somebody
-# runs it, its rows stand as printed.
-
-# %%
-tables.paper_table("neural_clamping", "2", **shape)
-
-# %% [markdown]
+# Its Table 2 is in {ref}`printed-neural_clamping`: ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It
+# needs the 50,000 validation images (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val
+# test`, and the weights of the three networks, which torchvision distributes, as
+# `runs/paper/imagenet/resnet101-cross_entropy-s0/weights.npz`. The command is then the one above with `-p budget paper
+# -p network imagenet/resnet101-cross_entropy-s0`.
+#
 # ### Rows that cannot be
 #
 # In the paper, vector scaling, matrix scaling and the two ODIR methods have the accuracy of the untouched network in every row, to
@@ -805,33 +895,45 @@ tables.paper_table("neural_clamping", "2", **shape)
 # $$
 # \ece \;\le\; (1 - a) + \frac{\bar H}{2 \ln 2} .
 # $$ (eq-nc-impossible)
+#
+# First the inequality between entropy and confidence, on random distributions; then the rows that break the bound
+# ({numref}`tbl-nc-impossible`).
 
 # %% tags=["nbval-check-output"]
 rng = np.random.default_rng(0)
-kinds = [
-    (k, c) for k in (2, 3, 50) for c in (0.05, 0.3, 1)
-]  # classes, and how far from certain
+# Classes, and how far from certain.
+kinds = [(k, c) for k in (2, 3, 50) for c in (0.05, 0.3, 1)]
 drawn = np.vstack(
     [rng.dirichlet(np.full(k, c), 2000) @ np.eye(k, 50) for k, c in kinds]
 )
 entropies = -(drawn * np.log(np.maximum(drawn, 1e-300))).sum(1)
 margin = entropies - 2 * np.log(2) * (1 - drawn.max(1))
-print(
-    f"entropy - 2 ln 2 (1 - confidence) of {len(drawn):,} random distributions: "
-    f"never negative: {margin.min() > -1e-12}\n"
-)
+print(f"{len(drawn):,} random distributions")
+print("entropy >= 2 ln 2 (1 - confidence) in all:", margin.min() > -1e-12)
+
+# %% tags=["nbval-check-output"]
 rest = wide["entropy"] / (2 * np.log(2))
 bound = 1 - wide["accuracy"] / 100 + rest
-above = pd.DataFrame({"printed ECE": wide["ece"], "largest possible": bound})
-above["accuracy at most (%)"] = 100 * (1 - wide["ece"] + rest)
-above["printed (%)"] = wide["accuracy"]
-above[wide["ece"] > bound].drop_duplicates().round(4)
+above = pd.DataFrame(
+    {
+        "ECE as printed": 100 * wide["ece"],
+        "ECE at most": 100 * bound,
+        "accuracy as printed": wide["accuracy"],
+        "accuracy at most": 100 * (1 - wide["ece"] + rest),
+    }
+)
+impossible = above[wide["ece"] > bound].drop_duplicates()
+rendered.table(
+    impossible.droplevel("table"),
+    "Which printed rows cannot be? In percent, with the bound from the rest of the row",
+    "tbl-nc-impossible",
+    names=names.shown,
+)
 
 # %% [markdown]
-# Four of the six matrix-scaling rows are impossible as printed. If their ECE and entropy are right, the scaled networks had
-# a lower accuracy than the table says: on the ResNet-110 at most 71.3 %, not 74.15 %. The likely reason is that the
-# accuracy column was copied from the uncalibrated network. So it says nothing about any method that can change a
-# prediction, except for Neural Clamping, whose accuracy differs in most rows.
+# If the ECE and the entropy of these rows are right, the scaled networks had a lower accuracy than the table says. The
+# likely reason is that the accuracy column was copied from the uncalibrated network. Then it says nothing about any method
+# that can change a prediction, except for Neural Clamping, whose accuracy differs in most rows.
 #
 # ## What differs
 #
@@ -848,27 +950,33 @@ above[wide["ece"] > bound].drop_duplicates().round(4)
 # | data-driven start | Theorem 1 | gradient of the summed logits | Theorem 1 |
 # | choice of $\gamma, \lambda$ | 5 million fits | by hand | a sweep of each |
 # | "ACE" | class-wise, (6) | top class, equal mass | `adaptive_ece`, as in the code |
-# | TS (grid) | temperature with "the lowest ECE", the set is not named | – | chosen on the calibration images |
+# | TS by ECE, "TS (grid)" | temperature with "the lowest ECE", the set is not named | – | chosen on the calibration images |
 #
 # The norm and its square are not two scales of one thing. The gradient of $\lambda \lVert\boldsymbol\delta\rVert^2$
 # fades as $\boldsymbol\delta$ shrinks; that of $\lambda \lVert\boldsymbol\delta\rVert$ keeps its length $\lambda$. So
-# the norm shortens a small $\boldsymbol\delta$ more, and a large one less. How different the two are:
+# the norm shortens a small $\boldsymbol\delta$ more, and a large one less ({numref}`tbl-nc-penalty`).
 
 # %% tags=["nbval-check-output"]
-print("lambda   |delta|, square (paper)   |delta|, norm (code)")
-for w in (0.01, 1.0) if budget == "smoke" else ():
+lengths = {}
+for w in (0.01, 1.0):
     fits = [fit(**CHOSEN | {"weight": w, "variant": v}) for v in ("paper", "code")]
     square, norm = (np.linalg.norm(c.delta) for c in fits)
-    print(f"{w:6.2f} {square:24.3f} {norm:22.3f}")
+    lengths[f"{w:g}"] = {"squared norm (paper)": square, "norm (code)": norm}
+rendered.table(
+    pd.DataFrame(lengths).T.rename_axis("λ"),
+    "How long is the fitted δ under either penalty?",
+    "tbl-nc-penalty",
+    digits=3,
+)
 
 # %% [markdown]
 # ## Summary
 #
 # - Lemma 1 holds: the maximum-entropy solution is the softmax at one temperature, the one that minimises the NLL. It says
 #   nothing about the focal loss, nor about $\boldsymbol\delta$.
-# - Theorem 1 holds to first order, and its reach is short. The initialisation that it yields has almost no room on
+# - Theorem 1 holds to first order, for small perturbations only. The initialisation that it yields has almost no room on
 #   photographs.
-# - $\gamma$ moves the entropy, hence the temperature. Choosing it by calibration ECE is a way to choose $T$ by ECE.
+# - $\gamma$ moves the entropy, and so the temperature. Choosing it by calibration ECE is a way to choose $T$ by ECE.
 # - The paper's ablation applies $T^*$ without the $\boldsymbol\delta^*$ that it was fitted with. A temperature of its own
 #   is the fair control; {ref}`sec-nc-tables` gives the difference to both, with paired intervals.
 
@@ -879,21 +987,26 @@ accuracy = {
 }
 before, random, theorem = accuracy.values()
 printed_accuracy = wide.loc[("1", "resnet110"), "accuracy"]
-Markdown(f"""
+of_matrix = wide.xs("matrix_scaling", level="method").drop_duplicates()
+ablation = [change[name, "joint"] for name in STARTS]
+by_chance = {claims.direction(of) for of in ablation} == {"no difference beyond chance"}
+Markdown(
+    minus(f"""
 - On CIFAR-100, against a temperature of its own, the ECE changes by {change["random", "own"]:+.2f}
   points from a random start ({claims.direction(change["random", "own"])}), and by
   {change["Theorem 1", "own"]:+.2f} from that of Theorem 1
   ({claims.direction(change["Theorem 1", "own"])}). Against the paper's ablation, *T*\\* alone, it
-  is {change["random", "joint"]:+.2f} and {change["Theorem 1", "joint"]:+.2f}, neither beyond
-  chance: that *δ* itself lowers the ECE is not seen.
+  is {ablation[0]:+.2f} and {ablation[1]:+.2f}\
+{", neither beyond chance: that *δ* itself lowers the ECE is not seen" if by_chance else ""}.
 - Neural Clamping can change predictions. The accuracy falls from {before:.2f} % to {random:.2f} %,
   or {theorem:.2f} % from Theorem 1's start; in the paper from {printed_accuracy["identity"]} % to
   {printed_accuracy["neural_clamping"]} % on the ResNet-110.
+- Of the {len(of_matrix)} rows that the paper prints for matrix scaling, {len(impossible)} contradict
+  themselves.
 """)
+)
 
 # %% [markdown]
-# - Of the paper's matrix-scaling rows, four of six contradict themselves.
-#
 # ## Exercises
 #
 # 1. Show that for a linear network with two classes Neural Clamping without a penalty is Platt scaling
@@ -901,5 +1014,29 @@ Markdown(f"""
 # 2. Make $\boldsymbol\delta$ the mean of the images in `val`, negated, and fit $T$ only. Compare.
 # 3. Where does the inequality $H \ge 2 \ln 2 \, (1 - \hat p)$ become an equality? What does a network look like that reaches
 #    the bound {eq}`eq-nc-impossible`?
-# 4. Fit with `objective="class_loss_scaling"`, the class-wise loss scaling of {cite:t}`jung2023scaling`. Which rows of the main table does
-#    it change most?
+# 4. Fit with `objective="class_loss_scaling"`, the class-wise loss scaling of {cite:t}`jung2023scaling`. To which row of
+#    {numref}`tbl-nc-digits` does it come nearest, and why?
+#
+# ```{dropdown} Solution 1
+# The margin of a linear network is $m(\x) = z_1 - z_0 = \mathbf{w}^\top \x + b$ with $\mathbf{w} \neq 0$. With
+# $\boldsymbol\delta$ it is $m(\x) + c$, where $c = \mathbf{w}^\top \boldsymbol\delta$ can be any number. So the
+# probability of class 1 is $\sigma((m + c) / T) = \sigma(A m + B)$ with $A = 1/T$ and $B = c / T$, both free; $A$ is
+# positive, as $T$ is.
+# ```
+#
+# ```{dropdown} Solution 2
+# `delta = -val_x.mean(0).numpy()`, `z = net.logits(val_x, delta)`, and `TemperatureScaling().fit(z, val_y)`. The
+# network was not trained on such inputs: accuracy is lost, and both the NLL and the ECE are higher than with one
+# temperature and no perturbation. A common shift of the inputs is not harmless in itself.
+# ```
+#
+# ```{dropdown} Solution 3
+# At $\hat p = 1$, where both sides are 0, and where two classes have $1/2$ each, where both are $\ln 2$. A network reaches
+# the bound if all its distributions are of these two kinds, and if every prediction of the second kind is right: then
+# $\operatorname{conf} = 1$ in one bin and $\operatorname{acc} = 1$ in the other.
+# ```
+#
+# ```{dropdown} Solution 4
+# To NC (CE). The objective has no focal factor, so it asks for no more entropy than the NLL does; and the digits are
+# almost equally frequent, so weights that balance the classes change little.
+# ```

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 
 import pandas as pd
 
@@ -35,7 +36,7 @@ def beside(
     """Numbers of a paper beside ours.
 
     The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
-    a drop of accuracy has a column of its own.
+    a drop of accuracy has a column of its own. Fractions are shown in percent, with the digits that are printed.
 
     Args:
         compared: rows of :func:`calibkit.results.compare`, or some of them, of one paper.
@@ -72,6 +73,8 @@ def beside(
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
     name_of = _naming(names or {})
+    said = answers(compared)
+    compared = _in_percent(compared)
     text = compared.astype(str)
     if compared.loc[compared["n_bins"] != "", "n_bins"].nunique() < 2:
         text["n_bins"] = ""
@@ -84,7 +87,7 @@ def beside(
     levels = [level for level in _NAMES if level != wide and text[level].nunique() > 1] or ["metric"]
     order = _order(text, levels, wide)
     rows: dict[tuple, dict[str, tuple[Cell, Cell]]] = {}
-    for i, answer in answers(compared).iloc[order].items():
+    for i, answer in said.iloc[order].items():
         key, column = tuple(text.loc[i, levels]), text.loc[i, "column"]
         if column in rows.setdefault(key, {}):
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
@@ -93,6 +96,18 @@ def beside(
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
+
+
+def _in_percent(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what is a fraction in percent; no printed digit is gained or lost."""
+    of = rows["unit"] == "fraction"
+    numbers = ["ours", "elsewhere", "stand_in_value"]
+    shifted = [f"{Decimal(text).scaleb(2):f}" for text in rows.loc[of, "printed"]]
+    rows = rows.copy()
+    rows.loc[of, "printed"] = shifted
+    rows.loc[of, numbers] = 100 * rows.loc[of, numbers].astype(float)
+    rows.loc[of, "unit"] = "percent"
+    return rows
 
 
 def _table(

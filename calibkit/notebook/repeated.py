@@ -41,24 +41,23 @@ def measured(
     return pd.DataFrame.from_dict(rows, orient="index", columns=metrics).rename_axis(["method", "fit"])
 
 
-def mean_and_spread(values: pd.DataFrame, percent: str = "accuracy") -> pd.DataFrame:
+def mean_and_spread(values: pd.DataFrame) -> pd.DataFrame:
     """What :func:`measured` gave as text, a row a method: the mean, ± the standard deviation where there are several.
 
     Args:
-        values: rows (method, fit).
-        percent: the column that is shown in percent, with two decimals; the others have four.
+        values: rows (method, fit). Shown in percent with two decimals, what is in nats with four.
 
     Example:
         >>> rows = pd.MultiIndex.from_tuples([("NC", 0), ("NC", 1), ("TS", 0)])
-        >>> text = mean_and_spread(pd.DataFrame({"accuracy": [0.5, 0.52, 0.4], "ece": [0.1, 0.1, 0.2]}, rows))
+        >>> text = mean_and_spread(pd.DataFrame({"ece": [0.1, 0.12, 0.2], "entropy": [0.5, 0.5, 0.4]}, rows))
         >>> text.to_dict("index")
-        {'NC': {'accuracy': '51.00 ± 1.41', 'ece': '0.1000 ± 0.0000'}, 'TS': {'accuracy': '40.00', 'ece': '0.2000'}}
+        {'NC': {'ece': '11.00 ± 1.41', 'entropy': '0.5000 ± 0.0000'}, 'TS': {'ece': '20.00', 'entropy': '0.4000'}}
     """
     text = {}
     for name, of_method in values.groupby(level=0, sort=False):
         text[name] = {}
         for metric, of_metric in of_method.items():
-            scale, digits = (100, 2) if metric == percent else (1, 4)
+            scale, digits = (1, 4) if metric in ("nll", "entropy") else (100, 2)
             spread = f" ± {scale * of_metric.std(ddof=1):.{digits}f}" if len(of_metric) > 1 else ""
             text[name][metric] = f"{scale * of_metric.mean():.{digits}f}{spread}"
     return pd.DataFrame.from_dict(text, orient="index", columns=list(values.columns))

@@ -201,7 +201,11 @@ def test_every_number_of_a_paper_is_shown_once_with_its_answer(paper):
     for _, compared in results.compare(paper).groupby("table"):
         shown = beside(compared)
         cells = [row.cells for row in (*shown.rows, *shown.folded)]
-        assert sorted(row[0].text for row in cells) == sorted(compared["printed"])
+        printed = [
+            f"{100 * float(text):.{len(text) - 4}f}" if unit == "fraction" else text
+            for text, unit in zip(compared["printed"], compared["unit"], strict=True)
+        ]
+        assert sorted(row[0].text for row in cells) == sorted(printed)
         answers = results.answers(compared).replace("not run", "")
         assert sorted(row.cells[1].answer for row in shown.rows) == sorted(
             answers[(answers != "") | compared[["ours", "elsewhere", "stand_in_value"]].notna().any(axis=1)]
@@ -217,6 +221,15 @@ def test_numbers_stand_in_the_cells_that_their_heads_name(first):
     )
     assert row.cells[at["printed", "FL"]].text == wanted["printed"].item()
     assert row.cells[at["ours", "FL"]] == (f"({wanted['stand_in_value'].item():.2f})", results.answers(wanted).item())
+
+
+def test_fractions_are_in_percent_with_the_printed_digits():
+    rows = results.compare("neural_clamping", "1").query("model == 'resnet110' and method == 'neural_clamping'")
+    shown = {row.label: [cell.text for cell in row.cells] for row in beside(rows).rows}
+    of = rows.set_index("metric")["stand_in_value"]
+    assert rows.set_index("metric")["printed"]["ece"] == "0.0085"
+    assert shown["ECE"] == ["0.85", f"({100 * of['ece']:.2f})"]
+    assert shown["entropy"] == [rows.set_index("metric")["printed"]["entropy"], f"({of['entropy']:.4f})"]
 
 
 def test_rows_that_nobody_ran_are_behind_a_click_without_empty_columns(first):

@@ -28,11 +28,11 @@ def test_every_fit_is_measured_once(fits):
         np.testing.assert_allclose(row.to_numpy(), wanted, rtol=1e-12)
 
 
-def test_mean_and_spread_are_written_in_the_units_of_the_papers():
+def test_mean_and_spread_are_in_percent_and_nats():
     rows = pd.MultiIndex.from_tuples([("b", 0), ("b", 1), ("b", 2), ("a", 0)])
-    values = pd.DataFrame({"accuracy": [0.5, 0.6, 0.7, 0.123456], "ece": [0.1, 0.2, 0.6, 0.98765]}, rows)
+    values = pd.DataFrame({"accuracy": [0.5, 0.6, 0.7, 0.123456], "entropy": [0.1, 0.2, 0.6, 0.98765]}, rows)
     text = repeated.mean_and_spread(values)
-    assert [*text.index] == ["b", "a"] and [*text.columns] == ["accuracy", "ece"]
+    assert [*text.index] == ["b", "a"] and [*text.columns] == ["accuracy", "entropy"]
     assert text.loc["b"].tolist() == ["60.00 ± 10.00", "0.3000 ± 0.2646"]  # std of 1, 2, 6 tenths: sqrt(0.07)
     assert text.loc["a"].tolist() == ["12.35", "0.9877"]
 

@@ -150,12 +150,14 @@ class NeuralClamping(Fitted):
         curve = []
         for _ in range(self.epochs):
             values = []
-            for rows in torch.randperm(len(x), generator=generator).split(self.batch_size):
-                z = run(model, x[rows.to(x.device)].to(delta.device, delta.dtype) + delta).double() / temperature
-                labels = y[rows.to(y.device)]
-                loss = self._loss(z, labels, n_classes)
-                penalty = delta.square().sum() if self.variant == "paper" else torch.linalg.vector_norm(delta)
-                value = loss + self.weight * penalty
+            order = torch.randperm(len(x), generator=generator)
+            for rows in order.split(self.batch_size):
+                images = x[rows.to(x.device)].to(delta.device, delta.dtype)
+                z = run(model, images + delta).double() / temperature
+                loss = self._loss(z, y[rows.to(y.device)], n_classes)
+                squared = self.variant == "paper"
+                length = delta.square().sum() if squared else torch.linalg.vector_norm(delta)
+                value = loss + self.weight * length
                 optimizer.zero_grad()
                 value.backward()
                 optimizer.step()
