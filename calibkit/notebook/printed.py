@@ -11,7 +11,6 @@ from calibkit.keys import Key
 from calibkit.notebook.cells import Cell, Column
 from calibkit.notebook.names import shown
 from calibkit.notebook.rendered import Table, check_name, made, minus
-from calibkit.results.tables import number_of_ours
 from calibkit.results.verdicts import answers
 
 #: What tells the numbers of a paper's table apart, from the outside in.
@@ -91,6 +90,19 @@ def beside(
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(rows, groups, [name_of(level) for level in levels], name_of, caption=caption, name=name)
+
+
+def number_of_ours(row: pd.Series) -> str:
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none.
+
+    Args:
+        row: of ``compare``; its printed number says how many decimals.
+    """
+    decimals = len(row["printed"].partition(".")[2])
+    for name, shown_as in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
+        if not pd.isna(row[name]):
+            return shown_as.format(f"{row[name]:.{decimals}f}")
+    return ""
 
 
 def _table(
