@@ -224,7 +224,7 @@ plt.show()
 # $g \cdot (p_j - q_j)$ with $g = (1 - p_y)^\gamma - \gamma\, p_y (1 - p_y)^{\gamma - 1} \log p_y$. Then
 #
 # $$
-# f(z_y) = (1 - g)(1 - p_y), \qquad f(z_j) = (1 - g)\, p_j .
+# \begin{aligned} f(z_y) &= (1 - g)(1 - p_y), \\ f(z_j) &= (1 - g)\, p_j . \end{aligned}
 # $$ (eq-acls-focal)
 #
 # Table 2 calls both constant, by way of an approximation. They are not, and where $g > 1$ they are negative.
@@ -261,7 +261,7 @@ plt.show()
 # $\sum_k a_k p_k = p_{\hat y} - (1 - p_{\hat y}) = 2 p_{\hat y} - 1$, and
 #
 # $$
-# f(z_{\hat y}) = 2 \lambda\, p_{\hat y} (1 - p_{\hat y}), \qquad f(z_j) = 2 \lambda\, p_{\hat y}\, p_j .
+# \begin{aligned} f(z_{\hat y}) &= 2 \lambda\, p_{\hat y} (1 - p_{\hat y}), \\ f(z_j) &= 2 \lambda\, p_{\hat y}\, p_j . \end{aligned}
 # $$ (eq-acls-mdca-f)
 #
 # The supplement (12), (13) takes $\sum_k a_k p_k \approx p_{\hat y}$ and gets half of the first, and $p_j (1 + p_{\hat y})$
@@ -279,7 +279,7 @@ plt.show()
 # confident, (19) to (21),
 #
 # $$
-# f(z_{\hat y}) = \lambda\, p_{\hat y} (1 - p_{\hat y}), \qquad f(z_j) = \lambda\, p_{\hat y}\, p_j .
+# \begin{aligned} f(z_{\hat y}) &= \lambda\, p_{\hat y} (1 - p_{\hat y}), \\ f(z_j) &= \lambda\, p_{\hat y}\, p_j . \end{aligned}
 # $$ (eq-acls-crl)
 #
 # Its partner gets the opposite: *its label is sharpened*. Table 2 leaves that out, and the term
@@ -638,7 +638,7 @@ table(
 # %% [markdown]
 # ### Does the difference matter to a network?
 #
-# A small experiment can say: a network of two convolutions, trained for a few epochs on 1,000 scanned digits of 8 by 8
+# A small experiment tells: a network of two convolutions, trained for a few epochs on 1,000 scanned digits of 8 by 8
 # pixels {cite:p}`alpaydin1998cascading`. Its 497 test images cannot rank losses; they can show whether a loss trains.
 # {numref}`tbl-acls-digits` has ACLS as the equations print it, in two readings, as the code has it, and in the ablations
 # of the paper's Tables 5 and 6.
@@ -814,7 +814,7 @@ table(
 )
 
 # %% [markdown]
-# Cross-entropy cannot do it: it raises the true class and lowers all others. ACLS can, and more often in the paper's
+# Cross-entropy cannot do this: it raises the true class and lowers all others. ACLS can, and more often in the paper's
 # variant, whose push on the top logit is stronger. How often depends on the step; the paper's 0.29 % is a number about
 # one training.
 
@@ -1206,8 +1206,8 @@ tables.paper_table(
 )
 
 # %% [markdown]
-# CRL with the margin's indicator is not a ranking loss any more: it lowers confidence wherever the logits are far apart,
-# also in samples that CRL would have made *more* confident.
+# CRL with the margin's indicator is no ranking loss any more: it lowers the confidence wherever the logits are far apart,
+# also where CRL would have raised it.
 #
 # ### Table B: other methods
 
@@ -1301,8 +1301,8 @@ for other in [loss for loss in ("mbls", "cross_entropy") if loss in rivals]:
 Markdown(minus("\n".join(lines)))
 
 # %% [markdown]
-# The frame is sound and useful: read a loss through its effective label, and its faults can be seen. As a theorem it says
-# nothing, since every loss fits it. One of the wrong entries of Table 2 carries the argument against MbLS.
+# The frame is useful: read a loss through its effective label, and its faults can be seen. As a theorem it says nothing,
+# since every loss fits it. One of the wrong entries of Table 2 carries the argument against MbLS.
 #
 # ACLS as printed is not the gradient of a loss, and lets the logits drift. The public code is another loss, and works
 # because of the term in which it departs from the paper. Its margin sets a confidence that all samples are pulled to,
