@@ -63,10 +63,12 @@ class Agreement(NamedTuple):
     """How a printed formula stands to what automatic differentiation gives.
 
     Attributes:
+        stands: whether they are equal, or one a positive multiple of the other.
         difference: the largest, without sign.
-        verdict: "equal"; "+2 times"; "WRONG SIGN"; "WRONG: not zero", of a printed zero; "WRONG: ratio from 0.5 to 2".
+        verdict: "equal"; "2 times"; "opposite sign"; "not zero", of a printed zero; "ratio from 0.5 to 2".
     """
 
+    stands: bool
     difference: float
     verdict: str
 
@@ -76,23 +78,25 @@ def agreement(printed: Tensor, computed: Tensor) -> Agreement:
 
     Example:
         >>> agreement(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
-        Agreement(difference=2.0, verdict='+2 times')
+        Agreement(stands=True, difference=2.0, verdict='2 times')
         >>> agreement(torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])).verdict
-        'WRONG SIGN'
+        'opposite sign'
         >>> agreement(torch.zeros(2), torch.ones(2)).verdict
-        'WRONG: not zero'
+        'not zero'
     """
     difference = float((computed - printed).abs().max())
     live = printed.abs() > 1e-9
     if difference < 1e-9:
-        return Agreement(difference, "equal")
+        return Agreement(True, difference, "equal")
     if not live.any() or (computed[~live].abs() > 1e-9).any():
-        return Agreement(difference, "WRONG: not zero")
+        return Agreement(False, difference, "not zero")
     factors = computed[live] / printed[live]
     lowest, highest = float(factors.min()), float(factors.max())
     if highest - lowest >= 1e-6:
-        return Agreement(difference, f"WRONG: ratio from {lowest:.2f} to {highest:.2f}")
-    return Agreement(difference, f"{float(factors.mean()):+.0f} times" if lowest > 0 else "WRONG SIGN")
+        return Agreement(False, difference, f"ratio from {lowest:.2f} to {highest:.2f}")
+    if lowest > 0:
+        return Agreement(True, difference, f"{float(factors.mean()):.0f} times")
+    return Agreement(False, difference, "opposite sign")
 
 
 def watch_silence(loss: nn.Module, shares: list[float]) -> nn.Module:

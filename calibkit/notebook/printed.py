@@ -12,7 +12,6 @@ from calibkit.keys import Key
 from calibkit.notebook.cells import Cell, Column
 from calibkit.notebook.names import shown
 from calibkit.notebook.rendered import Table, check_name, made, minus
-from calibkit.results.tables import number_of_ours
 from calibkit.results.verdicts import answers
 
 #: What tells the numbers of a paper's table apart, from the outside in.
@@ -108,6 +107,19 @@ def _in_percent(rows: pd.DataFrame) -> pd.DataFrame:
     rows.loc[of, numbers] = 100 * rows.loc[of, numbers].astype(float)
     rows.loc[of, "unit"] = "percent"
     return rows
+
+
+def number_of_ours(row: pd.Series) -> str:
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none.
+
+    Args:
+        row: of ``compare``; its printed number says how many decimals.
+    """
+    decimals = len(row["printed"].partition(".")[2])
+    for name, shown_as in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
+        if not pd.isna(row[name]):
+            return shown_as.format(f"{row[name]:.{decimals}f}")
+    return ""
 
 
 def _table(

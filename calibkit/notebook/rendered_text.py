@@ -7,15 +7,26 @@ import unicodedata
 from itertools import groupby
 
 from calibkit.notebook.cells import Cell, Column, Grid, Row, part
-from calibkit.results.tables import MARKS
+from calibkit.results.verdicts import BY_STAND_IN
 
+#: The symbols of answers, in the order in which a table explains them.
+MARKS = {
+    "reproduced": "=",
+    "same direction": "~",
+    "not decided": "?",
+    "opposite direction": "\N{MULTIPLICATION SIGN}",
+    "not reproduced": "\N{NOT EQUAL TO}",
+    "not run": "",
+}
+MARKS |= {"the same elsewhere": "=", "another elsewhere": "\N{NOT EQUAL TO}"}
+MARKS |= {f"{word}, by a stand-in": MARKS[word] for word in BY_STAND_IN}
 _NUMBER = re.compile(r"([(\[]?[+\N{MINUS SIGN}]?\d[\d,]*)(\.\d+)?( ?%)?([)\]]?)")
 _FIRST = re.compile(r"[(\[]?[+\N{MINUS SIGN}]?\d")
 
 
 def badge(answer: str) -> str:
     """The symbol of an answer; empty where there is none."""
-    return MARKS.get(answer, "").replace("x", "\N{MULTIPLICATION SIGN}")
+    return MARKS.get(answer, "")
 
 
 def is_numeric(texts: list[str]) -> bool:

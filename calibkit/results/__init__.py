@@ -2,7 +2,7 @@
 
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
-``summary`` counts the verdicts, ``table`` prints any of it.
+``summary`` counts the verdicts; ``calibkit.notebook.tables`` shows them.
 Needs pandas (``pip install "calibkit[results]"``).
 """
 
@@ -13,7 +13,6 @@ with needs("results"):
     from calibkit.results.effects import load_effects
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
     from calibkit.results.stand_ins import STAND_INS
-    from calibkit.results.tables import table
     from calibkit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, summary
 
 __all__ = [
@@ -31,5 +30,4 @@ __all__ = [
     "load_effects",
     "measure",
     "summary",
-    "table",
 ]

@@ -28,7 +28,7 @@ def test_crl_beside_a_better_history():
     p = rows.softmax(1)[0]
     top = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
     found = gradients.beside_a_better_history(rows)[0]
-    assert gradients.agreement(p[0] * (top - p), found).verdict == "+2 times"
+    assert gradients.agreement(p[0] * (top - p), found).verdict == "2 times"
 
 
 def test_mdca_where_the_predicted_class_alone_is_too_confident():
@@ -39,18 +39,18 @@ def test_mdca_where_the_predicted_class_alone_is_too_confident():
 
 
 @pytest.mark.parametrize(
-    ("printed", "computed", "verdict"),
+    ("printed", "computed", "stands", "verdict"),
     [
-        ([1.0, -2.0], [1.0, -2.0], "equal"),
-        ([1.0, 0.0], [3.0, 0.0], "+3 times"),
-        ([1.0, 2.0], [-0.5, -1.0], "WRONG SIGN"),
-        ([1.0, 0.0], [1.0, 0.1], "WRONG: not zero"),
-        ([1.0, 1.0], [0.5, 2.0], "WRONG: ratio from 0.50 to 2.00"),
+        ([1.0, -2.0], [1.0, -2.0], True, "equal"),
+        ([1.0, 0.0], [3.0, 0.0], True, "3 times"),
+        ([1.0, 2.0], [-0.5, -1.0], False, "opposite sign"),
+        ([1.0, 0.0], [1.0, 0.1], False, "not zero"),
+        ([1.0, 1.0], [0.5, 2.0], False, "ratio from 0.50 to 2.00"),
     ],
 )
-def test_agreement_in_words(printed, computed, verdict):
+def test_agreement_in_words(printed, computed, stands, verdict):
     found = gradients.agreement(torch.tensor(printed), torch.tensor(computed))
-    assert found.verdict == verdict
+    assert (found.stands, found.verdict) == (stands, verdict)
     assert found.difference == pytest.approx(max(abs(a - b) for a, b in zip(printed, computed, strict=True)))
 
 

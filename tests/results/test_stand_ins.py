@@ -5,7 +5,7 @@ import math
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
-from calibkit.results import STAND_INS, compare, load, summary, table
+from calibkit.results import STAND_INS, compare, load, summary
 from calibkit.results.rows import PAPERS
 
 TS = "temperature_scaling"
@@ -74,13 +74,6 @@ def test_the_one_table_is_the_default(falls):
     assert STAND_INS["mbls"]["cifar10/resnet50"] == "resnet20"
     assert found() == found(stand_in=IN)
     assert summary().loc[("mbls", "1"), "same direction, by a stand-in"] == 1
-
-
-def test_a_table_shows_its_number_in_parentheses(falls):
-    of_stand_in(falls, value=0.055)
-    compared = compare("mbls", stand_in=IN)
-    assert list(table(compared)["verdict"]) == ["not run", "same direction, by a stand-in"]
-    assert table(compared, "method").iloc[0].to_list() == ["5.50", "0.96 / (5.50)\N{NO-BREAK SPACE}~"]
 
 
 def test_every_stand_in_was_measured_for_a_printed_network():
