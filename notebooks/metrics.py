@@ -59,7 +59,7 @@ from calibkit.metrics.comparison import Comparison
 from calibkit.notebook import pictures
 from calibkit.notebook.names import shown
 from calibkit.notebook.recorded import recorded
-from calibkit.notebook.rendered import table
+from calibkit.notebook.rendered import minus, table
 from calibkit.notebook.simulated import (
     binned_error,
     draw_labels,
@@ -171,7 +171,7 @@ def dataset(vectors, frequencies, n):
 
 
 def full_error(probs, labels):
-    """Mean over rows and classes of |frequency - probability|, given the whole vector."""
+    """Mean of |frequency - probability| over rows and classes, given the vector."""
     _, group = np.unique(probs, axis=0, return_inverse=True)
     error = probs - np.eye(probs.shape[1])[labels]
     return np.abs(np.stack([error[group == g].mean(0) for g in group])).mean()
@@ -225,7 +225,7 @@ K, SCALE, T_TRUE = 10, 5.0, 1.5
 
 
 def with_top(p, top):
-    """Probabilities whose value at the predicted class is ``top``; the others in proportion."""
+    """Probabilities whose largest value is ``top``; the others in proportion."""
     rest = (1 - top) / np.maximum(1 - p.max(1), 1e-12)
     return np.where(
         np.arange(p.shape[1]) == p.argmax(1)[:, None], top[:, None], p * rest[:, None]
@@ -462,7 +462,7 @@ table(
 )
 
 # %% [markdown]
-# Read {numref}`tbl-metrics-blind` by columns. Errors up to half a percent are chance, as the first column shows.
+# Read {numref}`tbl-metrics-blind` by columns. Errors up to about half a percent are chance, as the first column shows.
 #
 # - **Class prior.** Every calibration error is near zero for a classifier that has not looked at its input. Only
 #   accuracy and the scores see it. A calibration error alone is no reason to use a classifier.
@@ -736,7 +736,7 @@ table(
 
 # %% tags=["nbval-check-output"]
 def three(found, in_use):
-    """Percentile and reflected interval of a resampled metric, beside the one in use."""
+    """Percentile, reflected interval of a resampled metric, and the one in use."""
     low, high = np.quantile(found.draws, [0.025, 0.975])
     reflected = 2 * found.value - high, 2 * found.value - low
     return {"percentile": (low, high), "reflected": reflected, "in use": in_use}
@@ -804,7 +804,7 @@ def population():
 
 
 def simulated(methods, truth, metrics, n_sets, key):
-    """Each test set as a comparison of what the methods say on it: name -> confidences."""
+    """Each test set as a comparison of the methods, name -> confidences."""
     rng = np.random.default_rng([6, key])
     for i in range(n_sets):
         rows = rng.integers(0, len(truth), IMAGES)
@@ -854,8 +854,8 @@ The percentile interval fails where methods of calibration end up, at 1 % and be
 at a true ECE of 0.5 % it holds the truth in {coverage["percentile"].loc[:, 0.5].max():.0f} %
 of the test sets. The reflected interval falls short too, most of all at zero, with
 {coverage["reflected"].loc[:, 0.0].min():.0f} %. The interval in use holds the truth in
-{coverage["in use"].min():.0f} % or more of the 300 test sets of every kind. If it begins
-at 0, the network may be calibrated.
+{coverage["in use"].min():.0f} % or more of the 300 test sets of every kind. If it
+begins at 0, the network may be calibrated.
 """)
 
 # %% [markdown]
@@ -925,8 +925,8 @@ theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
 The true errors are {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %. Of
-{n_repeats} pairs of test sets, {wrong:.0%} rank the worse one first; the standard
-deviation above predicts {theory:.0%}.
+{n_repeats} pairs of test sets, {100 * wrong:.0f} % rank the worse one first; the standard
+deviation above predicts {100 * theory:.0f} %.
 """)
 
 # %% [markdown]
@@ -947,7 +947,7 @@ for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.5
         errors[i] = [
             ece(softmax(z / t, axis=1), labels, n_bins=n_bins) for t in (one, other)
         ]
-    rows[f"T = {one} and {other}"] = {
+    rows[f"T = {one:.2f} and {other:.2f}"] = {
         "true": true_error(1 / other, easy) - true_error(1 / one, easy),
         "mean": np.diff(errors).mean(),
         "paired std": np.diff(errors).std(),
@@ -1004,7 +1004,7 @@ def bent(c, name):
 
 
 def paired():
-    """How often a paired difference is beyond chance, or its interval holds the truth."""
+    """How often a paired difference is beyond chance, or its interval true."""
     c, found = population(), []
     says = {name: bent(c, name) for pair in PAIRS for name in pair}
     ece_of = {name: binned_error(confidence, c) for name, confidence in says.items()}
@@ -1210,7 +1210,7 @@ chosen += ["ece", "debiased_ece", "ks_error", "classwise_ece"]
 
 
 def on_first(n):
-    """What the metrics are on n test images, and the ECE of a calibrated network there."""
+    """The metrics on n test images, and the ECE of a calibrated network there."""
     test = Comparison(test_labels[:n], chosen, n_bins=n_bins, seed=seed)
     perfect = {}
     for name, probs in real.items():
@@ -1227,8 +1227,9 @@ columns, parts = {metric: ("", metric) for metric in chosen}, {}
 for n, test, honest in ((n_test, every, perfect), (n_few, few, few_perfect)):
     change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
     part = pd.concat([estimates(test, real, columns), change]).T
-    part.loc["ECE, if calibrated: mean"] = {k: f"{v[0]:.2f}" for k, v in honest.items()}
-    part.loc["ECE, if calibrated: 95 %"] = {k: f"{v[1]:.2f}" for k, v in honest.items()}
+    for i, of in enumerate(("mean", "95 % quantile")):
+        ends = {name: f"{scores[i]:.2f}" for name, scores in honest.items()}
+        part.loc[f"ECE if calibrated, {of}"] = ends
     parts[f"{n:,} images"] = part
 table(
     pd.concat(parts),
@@ -1246,7 +1247,7 @@ plt.show()
 before, after = (every.of(name).percent for name in real)
 few_before, few_after = (few.of(name).percent for name in real)
 gain, few_gain = (test.difference("before", "after").percent for test in (every, few))
-Markdown(f"""
+text = f"""
 *T* = {scaling.temperature:.2f}, and all {n_test:,} images settle the matter. The ECE before
 is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
 Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
@@ -1260,7 +1261,8 @@ zero: the gain lies between {few_gain.low:.1f} and {few_gain.high:.1f} points. T
 number is below the average of a calibrated network, {few_perfect["after"][0]:.2f} %. The
 debiased ECE has an interval wider than its value, and the class-wise ECE even points the
 other way. The NLL, which has no bins, is surer of the gain.
-""")
+"""
+Markdown(minus(text))
 
 # %% [markdown]
 # ## Which metric when
@@ -1292,11 +1294,10 @@ Markdown(f"""
   interval in use is reflected, begins at 0 unless the value is beyond what a calibrated
   classifier would score, and held the truth in {coverage["in use"].min():.0f} % or more of the
   test sets of 10,000.
-- On independent test sets of 10,000, a difference of half a point takes a good deal of luck
-  to see: reliably seeing it takes {needed.loc["0.5 points", "easy"]:,.0f} to
-  {needed.loc["0.5 points", "hard"]:,.0f} samples. Paired differences can be far sharper, but
-  not near calibration. One is beyond chance only if the percentile and the reflected interval
-  both say so; the NLL sees more.
+- A difference of half a point is seldom seen on independent test sets of 10,000: it takes
+  {needed.loc["0.5 points", "easy"]:,.0f} to {needed.loc["0.5 points", "hard"]:,.0f} samples.
+  Paired differences can be far sharper, but not near calibration. One is beyond chance only
+  if the percentile and the reflected interval both say so; the NLL sees more.
 - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
 - Choose on `val`, report on `test`.
 """)
