@@ -95,7 +95,8 @@ rows = {}
 for miss in (0.3, 0.1, 0.05):
     threshold = ConformalSets(miss).fit(held_out, labels).threshold
     which = f"p ≥ {1 - threshold:.1f}" if threshold < np.inf else "all"
-    rows[f"α = {miss}"] = {"threshold": f"{threshold:.1f}", "classes in the set": which}
+    ends = f"{threshold:.1f}" if threshold < np.inf else "∞"
+    rows[f"α = {miss}"] = {"threshold": ends, "classes in the set": which}
 table(pd.DataFrame(rows).T, "Which sets do nine samples ask for?", "tbl-after-nine")
 
 # %% [markdown]
@@ -154,9 +155,8 @@ runs = pd.DataFrame(rows)
 keys = ["network", "score", "T"]
 measured = ["coverage", "size", "threshold"]
 means = runs.groupby(keys, sort=False)[measured].mean().unstack("T")
-means = means.swaplevel(axis=1).sort_index(
-    axis=1, ascending=False, sort_remaining=False
-)
+heads = list(product(("before", "after"), measured))
+means = means.swaplevel(axis=1)[heads]
 NAMES = {"lac": "LAC", "aps": "APS", "randomized_aps": "randomised APS"}
 
 

@@ -516,11 +516,12 @@ table(
 # \begin{aligned}
 # \mathbb{E} \, \mathrm{ECE}
 #   &\approx \sqrt{\frac{2}{\pi N}} \sum_{m=1}^{M} \sqrt{w_m v_m} \\
-#   &\le \sqrt{\frac{2 M v}{\pi N}} , \qquad v = \mathbb{E} \, \hat p (1 - \hat p) .
+#   &\le \sqrt{\frac{2 M v}{\pi N}} ,
 # \end{aligned}
 # $$ (eq-metrics-bias)
 #
-# The bound is the Cauchy–Schwarz inequality, and it is close when the terms $w_m v_m$ are alike. So the bias grows like
+# where $v = \mathbb{E} \, \hat p (1 - \hat p)$. The bound is the Cauchy–Schwarz inequality, and it is close when the
+# terms $w_m v_m$ are alike. So the bias grows like
 # $\sqrt{M / N}$: four times the samples halve it, and twice the bins cost as much as half of the samples.
 
 
@@ -546,16 +547,16 @@ for n in (500, 2000, 8000):
             "simulated": found[m].mean(),
             "formula": np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum(),
             "bound": np.sqrt(2 * m * np.mean(c * (1 - c)) / np.pi / n),
-            "standard deviation": found[m].std(),
+            "spread": found[m].std(),
         }
 table(
     100 * pd.DataFrame(rows).T,
-    "Which ECE does a calibrated classifier have? Mean over test sets, percent",
+    "Which ECE does a calibrated classifier have? Means, percent",
     "tbl-metrics-bias",
 )
 
 # %% [markdown]
-# The standard deviation is two to nine times smaller than the mean. So this is not bad luck: with 15 bins, *every* test
+# The spread, a standard deviation, is two to nine times smaller than the mean. So this is not bad luck: with 15 bins, *every* test
 # set of 500 samples shows an ECE of about 4 %.
 #
 # ### Too few bins, too many bins
@@ -782,7 +783,7 @@ table(
 # This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured anew and compared with
 # what is stored.
 
-# %%
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 IMAGES, DRAWS = 10_000, 200  # what is stored depends on no parameter
 BENT = {  # confidence and size -> another confidence
     "calibrated": lambda c, size: c,
@@ -833,7 +834,6 @@ def single():
     return pd.DataFrame(rows).T
 
 
-# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 anew = budget == "paper"
 coverage = recorded("metrics/single", single, available=anew, tolerance=0.7)
 pairs = [(kind, float(true)) for kind, true in coverage.index.str.split()]
@@ -892,7 +892,7 @@ small, large = needed.loc["0.3 points", "easy"], needed.loc["0.1 points", "hard"
 Markdown(f"""
 On 10,000 images the ECE has a standard deviation of {spread["easy"]:.2f} points (easy) or
 {spread["hard"]:.2f} points (hard) over test sets. The bootstrap of a single easy test set
-knows it: its interval is {100 * (high - low):.2f} points wide, about four times as much.
+agrees: its interval is {100 * (high - low):.2f} points wide, about four times as much.
 Papers print differences of 0.1 to 0.3 points in bold. To see them takes {small:,.0f} to
 {large:,.0f} samples.
 """)
@@ -985,7 +985,7 @@ table(
 # under-confident, two temperatures on either side of the best one, and two opposite waves. In four pairs the true ECEs
 # are half a point or one point apart. As above, the result is stored.
 
-# %%
+# %% tags=["hide-input", "nbval-check-output"]
 PAIRS = [  # kind and true ECE in percent, of the one and of the other
     ("over 1.0", "under 1.0"),
     ("too cold 0.2", "too warm 0.2"),
@@ -1027,7 +1027,6 @@ def paired():
     return pd.DataFrame(found).groupby("pair", sort=False).mean().T
 
 
-# %% tags=["nbval-check-output"]
 SHARES = ["percentile", "reflected", "in use", "NLL", "hull holds", "in use holds"]
 near = {"true": 0.001, "measured": 0.01} | dict.fromkeys(SHARES, 1.0)
 pairs = recorded("metrics/paired", paired, available=anew, tolerance=near).T

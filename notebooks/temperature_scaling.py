@@ -484,7 +484,7 @@ def from_which(values, sizes=SIZES):
     good = [np.mean(values.loc[size] < 0) >= 0.975 for size in sizes]
     bad = [i for i, is_good in enumerate(good) if not is_good]
     first = bad[-1] + 1 if bad else 0
-    return str(sizes[first]) if first < len(sizes) else f"> {sizes[-1]}"
+    return f"{sizes[first]:,}" if first < len(sizes) else f"> {sizes[-1]:,}"
 
 
 rows = {}
@@ -931,7 +931,8 @@ text = f"""
 1. **Fit on images that trained nothing.** Over-trained networks on digits have a test ECE of
    {own_errors["held out"]:.1f} % with *T* from held-out images, {own_errors["train"]:.1f} % with
    *T* from the training images, and {own_errors["T = 1"]:.1f} % uncalibrated.
-2. **Some hundred images are enough for one T.** It gains NLL from so many images on: {gains}.
+2. **Some hundred images are enough for one T.** It gains NLL from this many images on:
+   {gains}.
 3. **Fit by NLL.** By ECE, the test ECE was lower beyond chance in
    {verdicts["ece"].count("holds")} of {len(losses)} networks.
 4. **Take more parameters only with a penalty,** and only if they beat one *T*. With 100
