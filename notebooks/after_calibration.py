@@ -44,11 +44,13 @@ notebook.parameters(
     seed=range(2**31),
 )
 
-# %% tags=["hide-input"]
+from itertools import product
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from IPython.display import Markdown
 from scipy.special import softmax
 from scipy.stats import kendalltau
 
@@ -56,7 +58,8 @@ from calibkit import Identity, TemperatureScaling, ece, plots
 from calibkit.conformal import SCORES, ConformalSets, coverage, set_size
 from calibkit.metrics import aurc, risk_coverage
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook.printing import show
+from calibkit.notebook.names import shown
+from calibkit.notebook.rendered import table
 
 plots.use_style()
 torch.set_num_threads(1)
@@ -69,35 +72,37 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 # $1 - p_k$. Compute it for the labels of $n$ held-out samples. A new sample gets all classes that fit no worse than most
 # of those did:
 #
-# $$C(\mathbf{x}) = \{k : s(\mathbf{x}, k) \le \hat q\}, \qquad
-#   \hat q = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th smallest of } s(\mathbf{x}_1, y_1), \dots,
-#   s(\mathbf{x}_n, y_n) .$$
+# $$
+# C(\mathbf{x}) = \{k : s(\mathbf{x}, k) \le \hat q\},
+# $$ (eq-after-set)
+#
+# where $\hat q$ is the $r$-th smallest of $s(\mathbf{x}_1, y_1), \dots, s(\mathbf{x}_n, y_n)$, with
+# $r = \lceil (n + 1)(1 - \alpha) \rceil$.
 #
 # **Why it holds.** Put the new sample with its label among the $n$. If all $n + 1$ are drawn alike, the score of the new
 # one is as likely to be the smallest as the second smallest, and so on to the largest. So it is among the smallest $r$
-# with probability $r / (n + 1)$, or more if scores tie. With $r = \lceil (n + 1)(1 - \alpha) \rceil$ that is at least
-# $1 - \alpha$, and it is the same event as "the label is in the set" {cite:p}`vovk2005algorithmic`. Nothing was said of
-# the classifier. It may be miscalibrated, or bad; then its sets are large.
+# with probability $r / (n + 1)$, or more if scores tie. That is at least $1 - \alpha$, and it is the same event as "the
+# label is in the set" {cite:p}`vovk2005algorithmic`. Nothing was said of the classifier. It may be miscalibrated, or bad;
+# then its sets are large.
 #
 # Nine held-out samples by hand, each with the probability of its label:
 
 # %% tags=["nbval-check-output"]
 label_probs = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
-held_out, labels = (
-    np.stack([label_probs, 1 - label_probs], axis=1),
-    np.zeros(9, dtype=int),
-)
+held_out = np.stack([label_probs, 1 - label_probs], axis=1)
+labels = np.zeros(9, dtype=int)
+rows = {}
 for miss in (0.3, 0.1, 0.05):
     threshold = ConformalSets(miss).fit(held_out, labels).threshold
-    which = (
-        f"classes of p >= {1 - threshold:.1f}" if threshold < np.inf else "all classes"
-    )
-    print(f"alpha = {miss}: threshold {threshold:.1f}, the set holds {which}")
+    which = f"p ≥ {1 - threshold:.1f}" if threshold < np.inf else "all"
+    ends = f"{threshold:.1f}" if threshold < np.inf else "∞"
+    rows[f"α = {miss}"] = {"threshold": ends, "classes in the set": which}
+table(pd.DataFrame(rows).T, "Which sets do nine samples ask for?", "tbl-after-nine")
 
 # %% [markdown]
-# The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot vouch for one miss in twenty, whatever
-# they look like, and the only set that keeps the promise is that of all classes. From $n = 1 / \alpha - 1$ samples on
-# there is a choice.
+# The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot guarantee one
+# miss in twenty, whatever they look like, and the only set that keeps the promise is that of all classes. From
+# $n = 1 / \alpha - 1$ samples on there is a choice.
 #
 # ## Two scores
 #
@@ -136,73 +141,79 @@ def halves(n):
 
 rows = []
 for name, data in stored.items():
-    y = data.test_labels
-    for when, p in probs[name].items():
-        for score in SCORES:
-            for split, (fit, new) in enumerate(halves(len(y))):
-                conformal = ConformalSets(alpha, score=score, seed=seed).fit(
-                    p[fit], y[fit]
-                )
-                sets = conformal(p[new])
-                row = {"network": name, "score": score, "T": when, "split": split}
-                row |= {
-                    "threshold": conformal.threshold,
-                    "coverage": 100 * coverage(sets, y[new]),
-                }
-                by_class = [
-                    100 * sets[y[new] == k, k].mean() for k in range(data.n_classes)
-                ]
-                rows.append(
-                    row | {"size": set_size(sets), "by class": np.array(by_class)}
-                )
+    y, classes = data.test_labels, range(data.n_classes)
+    for (when, p), score in product(probs[name].items(), SCORES):
+        for split, (fit, new) in enumerate(halves(len(y))):
+            conformal = ConformalSets(alpha, score=score, seed=seed)
+            sets = conformal.fit(p[fit], y[fit])(p[new])
+            by_class = [100 * sets[y[new] == k, k].mean() for k in classes]
+            row = {"network": name, "score": score, "T": when, "split": split}
+            row["coverage"] = 100 * coverage(sets, y[new])
+            row |= {"size": set_size(sets), "threshold": conformal.threshold}
+            rows.append(row | {"by class": np.array(by_class)})
 runs = pd.DataFrame(rows)
-names = ["network", "score", "T"]
+keys = ["network", "score", "T"]
+measured = ["coverage", "size", "threshold"]
+means = runs.groupby(keys, sort=False)[measured].mean().unstack("T")
+heads = list(product(("before", "after"), measured))
+means = means.swaplevel(axis=1)[heads]
+NAMES = {"lac": "LAC", "aps": "APS", "randomized_aps": "randomised APS"}
+
+
+def named(text):
+    """What the tables and pictures show for a key."""
+    return NAMES.get(text) or shown(text)
+
+
+table(
+    means.rename_axis(index=[None, None]),
+    f"How large are sets that hold {100 * (1 - alpha):g} % of the labels? "
+    f"Before and after temperature scaling, means of {n_splits} halves",
+    "tbl-after-sets",
+    digits={"coverage": 1, "size": 2, "threshold": 3},
+    names=named,
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+sentences = []
 for name, both in fits.items():
-    errors = [100 * ece(probs[name][when], stored[name].test_labels) for when in both]
-    print(
-        f"{name}: T = {both['after'].temperature:.2f}, ECE {errors[0]:.1f} % -> {errors[1]:.1f} %"
+    before, after = (
+        100 * ece(p, stored[name].test_labels) for p in probs[name].values()
     )
-print(
-    f"\nmeans over {n_splits} halves, coverage in percent; {100 * (1 - alpha):g} % was asked for"
-)
-means = (
-    runs.groupby(names, sort=False)[["coverage", "size", "threshold"]]
-    .mean()
-    .unstack("T")
-)
-show(
-    means.swaplevel(axis=1).sort_index(axis=1, ascending=False, sort_remaining=False), 3
-)
+    sentences.append(
+        f"On {shown(name)}, *T* = {both['after'].temperature:.2f} takes the ECE "
+        f"from {before:.1f} % to {after:.1f} %."
+    )
+Markdown(" ".join(sentences))
 
 # %% [markdown]
 # **The coverage is the same before and after.** It has to be: the promise never looked at the probabilities. What a
-# temperature can change is the size of the sets that keep it. How much it does, half by half:
+# temperature can change is the size of the sets that keep it. {numref}`tbl-after-growth` says how much, half by half.
 
 # %% tags=["nbval-check-output"]
 sizes = runs.pivot(index=["network", "score", "split"], columns="T", values="size")
-growth = (
-    (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split").loc[list(stored)]
+growth = (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split")
+growth = growth.loc[list(stored)].reindex(list(SCORES), level="score")
+ends = {"mean": growth.mean(axis=1), "least": growth.min(axis=1)}
+table(
+    pd.DataFrame(ends | {"most": growth.max(axis=1)}).rename_axis(index=[None, None]),
+    "By how many percent does temperature scaling enlarge the sets?",
+    "tbl-after-growth",
+    digits=1,
+    names=named,
 )
-growth = growth.reindex(list(SCORES), level="score")
-print("size of the sets after temperature scaling against before, in percent")
-summary = {
-    "mean": growth.mean(axis=1),
-    "least": growth.min(axis=1),
-    "most": growth.max(axis=1),
-}
-show(pd.DataFrame(summary), 1)
 
 # %% [markdown]
 # **LAC** hardly notices. It compares probabilities of different images with one threshold, and $\hat q$ moves along with
 # them. With two classes the sets are the same to the last one, since $\sigma(s / T)$ rises with $s$ for every $T$. With
 # more, a temperature reorders pairs of image and class, because the other logits of an image enter through the sum of
 # the softmax. The best order is that of the true probabilities, so the fitted temperature is near the best for LAC; the
-# figure below shows that one has to go far from it, on either side, to pay.
+# figure below shows that only temperatures far from it, on either side, give larger sets.
 #
 # **APS** ranks within an image, which no temperature changes, and adds up mass, which it does change. At $T > 1$ more
 # mass lies in the tail, and the randomised sets, which collect it up to the threshold, grow. Others have found this on
 # many networks {cite:p}`dabah2025temperature,xi2025confidence`: a temperature that is fitted for small sets is lower
-# than one that is fitted for calibration. Who only wants small sets is better served by LAC at any temperature.
+# than one that is fitted for calibration. For small sets alone, LAC is the better choice at any temperature.
 #
 # ## What calibration adds
 #
@@ -210,7 +221,7 @@ show(pd.DataFrame(summary), 1)
 # $\hat q = 1 - \alpha$. If the classifier is calibrated, in full, that is enough: given $\mathbf{x}$, the label is
 # distributed as $\mathbf{p}$, so the randomised score of the label is uniform on $[0, 1]$ and its quantiles are what
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
-# at the top label alone.
+# at the top label alone. {numref}`fig-after-sets` draws it.
 
 # %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
@@ -223,7 +234,7 @@ for name, data in stored.items():
             torch.from_numpy(probs[name][when]), torch.from_numpy(u)
         )
         of_label = scores.numpy()[np.arange(len(u)), data.test_labels]
-        label = f"{name}, {when}"
+        label = f"{shown(name)}, {when}"
         axes[0].plot(
             levels, np.quantile(of_label, levels), line, color=colors[name], label=label
         )
@@ -237,7 +248,7 @@ for name, data in stored.items():
             conformal = ConformalSets(alpha, score=score, seed=seed)
             found.append(set_size(conformal.fit(p[fit], data.test_labels[fit])(p[new])))
         relative = np.array(found[1:]) / found[0]
-        label = f"{name}, {score}"
+        label = f"{shown(name)}, {NAMES[score]}"
         axes[1].plot(
             temperatures / best, relative, marker, color=colors[name], label=label
         )
@@ -256,17 +267,17 @@ found = {}
 for name, data in stored.items():
     for when, p in probs[name].items():
         own = ConformalSets(alpha, score="randomized_aps", seed=seed)
-        own.fit(
-            p, data.test_labels
-        )  # starts the generator; the quantile is then replaced
-        own.threshold = 1 - alpha
+        own.fit(p, data.test_labels)  # starts the generator
+        own.threshold = 1 - alpha  # in place of the quantile
         sets = own(p)
-        found[name, when] = {"coverage": 100 * coverage(sets, data.test_labels)}
+        found[name, when] = {"coverage, %": 100 * coverage(sets, data.test_labels)}
         found[name, when]["size"] = set_size(sets)
-print(
-    f"sets of {100 * (1 - alpha):g} % of the classifier's own mass, without a held-out half"
+table(
+    pd.DataFrame(found).T,
+    f"Which labels are in sets of {100 * (1 - alpha):g} % of a classifier's own mass?",
+    "tbl-after-own",
+    names=shown,
 )
-show(pd.DataFrame(found).T)
 
 # %% [markdown]
 # Before temperature scaling the classifier's own sets miss more labels than they say. After it they are close. So the
@@ -275,15 +286,19 @@ show(pd.DataFrame(found).T)
 #
 # ## What is not promised
 #
-# The promise is kept on average over all images. Nobody promised it to the cats. The coverage of the class that is
-# covered least:
+# The promise is kept on average over all images. It was not made to each class: {numref}`tbl-after-worst` has the coverage
+# of the class that is covered least.
 
 # %% tags=["nbval-check-output"]
-print(f"coverage of the worst class, percent; each a mean over {n_splits} halves")
-of_class = runs.groupby(names, sort=False)["by class"].agg(
-    lambda arrays: np.mean([*arrays], axis=0)
+of_class = runs.groupby(keys, sort=False)["by class"]
+of_class = of_class.agg(lambda arrays: np.mean([*arrays], axis=0))
+table(
+    of_class.map(np.min).unstack("T").rename_axis(index=[None, None]),
+    f"How many labels of the worst class are in its sets? Percent, {n_splits} halves",
+    "tbl-after-worst",
+    digits=1,
+    names=named,
 )
-show(of_class.map(np.min).unstack("T"), 1)
 
 # %% [markdown]
 # Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is no chance:
@@ -307,9 +322,8 @@ show(of_class.map(np.min).unstack("T"), 1)
 two = np.array([[2.0, 0.0, -9.0], [2.3, 0.0, 0.0]])
 for t in (0.3, 1.0, 3.0):
     first, second = softmax(two / t, axis=1).max(1)
-    print(
-        f"T = {t}: confidences {first:.4f} and {second:.4f}, {'<' if first < second else '>'}"
-    )
+    sign = "<" if first < second else ">"
+    print(f"T = {t}: confidences {first:.4f} {sign} {second:.4f}")
 
 # %% [markdown]
 # The first image has one rival, the second has two that are further away. A small $T$ sees only the distance of the
@@ -321,21 +335,16 @@ _, axes = plt.subplots(1, len(stored), figsize=(7, 2.8), squeeze=False)
 for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     for (when, p), line in zip(both.items(), ("--", "-"), strict=True):
         covered, risk = risk_coverage(p, stored[name].test_labels)
-        shown = covered > 0.05
-        ax.plot(
-            100 * covered[shown],
-            100 * risk[shown],
-            line,
-            color=colors[name],
-            label=when,
-        )
-    ax.set(
-        title=name, xlabel="answered (%)", ylabel="wrong among them (%)", ylim=(0, None)
-    )
+        some = covered > 0.05
+        x, y = 100 * covered[some], 100 * risk[some]
+        ax.plot(x, y, line, color=colors[name], label=when)
+    ax.set(xlabel="answered (%)", ylabel="wrong among them (%)", ylim=(0, None))
+    ax.set_title(shown(name))
     ax.legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
+rows = {}
 for name, both in probs.items():
     y = stored[name].test_labels
     tau = kendalltau(*(p.max(1) for p in both.values())).statistic
@@ -343,20 +352,27 @@ for name, both in probs.items():
     rng, drawn = np.random.default_rng([seed, 2]), []
     for _ in range(n_resamples):
         some = rng.integers(0, len(y), len(y))
-        drawn.append(
-            aurc(both["after"][some], y[some]) - aurc(both["before"][some], y[some])
-        )
-    change = Estimate(after - before, *np.quantile(drawn, [0.025, 0.975])).percent
-    print(
-        f"{name}: {50 * (1 - tau):.1f} % of the pairs of images change places;", end=" "
-    )
-    print(f"AURC {100 * before:.2f} % -> {100 * after:.2f} %, {change:+.2f}")
+        drawn.append(np.subtract(*(aurc(p[some], y[some]) for p in both.values())))
+    change = Estimate(after - before, *-np.quantile(drawn, [0.975, 0.025])).percent
+    rows[name] = {
+        "pairs that change places, %": f"{50 * (1 - tau):.1f}",
+        "AURC before, %": f"{100 * before:.2f}",
+        "after": f"{100 * after:.2f}",
+        "change": f"{change:+.2f}",
+    }
+table(
+    pd.DataFrame.from_dict(rows, orient="index"),
+    "Does temperature scaling improve abstention? With 95 % intervals",
+    "tbl-after-aurc",
+    names=shown,
+)
 
 # %% [markdown]
 # It does change the order, of a few pairs in a hundred, and mostly of images with nearly the same confidence. The curves
 # lie on each other, and the interval says how much the change of the area is worth. **Temperature scaling is no method
-# for better abstention.** What it gives is a risk that can be read off. Who answers where the confidence is at least 0.9
-# expects that one less the mean confidence of these answers is wrong:
+# for better abstention.** What it gives is a risk that can be read off. Answer where the confidence is at least 0.9: the
+# share of wrong answers to expect is one less their mean confidence. {numref}`tbl-after-risk` compares it with the true
+# one.
 
 # %% tags=["nbval-check-output"]
 found = {}
@@ -366,8 +382,13 @@ for name, both in probs.items():
         wrong = p[sure].argmax(1) != stored[name].test_labels[sure]
         expects = {"answered": sure.mean(), "risk expected": 1 - p[sure].max(1).mean()}
         found[name, when] = expects | {"risk": wrong.mean()}
-print("percent")
-show(100 * pd.DataFrame(found).T, 1)
+table(
+    100 * pd.DataFrame(found).T,
+    "Is the risk as expected, where the confidence is at least 0.9? Percent",
+    "tbl-after-risk",
+    digits=1,
+    names=shown,
+)
 
 # %% [markdown]
 # ## Which tool when
@@ -388,7 +409,28 @@ show(100 * pd.DataFrame(found).T, 1)
 #
 # 1. Show that for $K = 2$ the sets of LAC are the same at every temperature. Where does the proof need that the
 #    threshold is refitted?
+#
+#    ```{dropdown} Solution
+#    $p_k = \sigma(d_k / T)$, with $d_k$ the logit of class $k$ less the other one. It rises with $d_k$ at every $T$, so the
+#    scores of all pairs of image and class keep their order. The $r$-th smallest is that of the same held-out image, with
+#    $d^\star$, and the sets are $\{k : d_k \ge d^\star\}$. A threshold that stays where it is gives
+#    $\{k : d_k \ge T \sigma^{-1}(1 - \hat q)\}$ instead, which depends on $T$.
+#    ```
+#
 # 2. Non-randomised APS at $\alpha$ larger than the error of the classifier has $\hat q = 0$. What are its sets, and their
 #    coverage? Compare with LAC.
+#
+#    ```{dropdown} Solution
+#    The score of a label that was predicted is 0, since no mass is ranked before it, and more than $1 - \alpha$ of the
+#    labels are predicted. So each set is the predicted class alone, and the coverage is the accuracy, more than was asked
+#    for. LAC keeps to $1 - \alpha$: it leaves the set empty where the confidence is below its threshold, and abstains.
+#    ```
+#
 # 3. A classifier that says the true $P(y \mid \mathbf{x})$ is right on 70 % of the images. Can a better confidence than
 #    its largest probability lower its AURC?
+#
+#    ```{dropdown} Solution
+#    Not on average. The risk of an answer to $\mathbf{x}$ is $1 - \max_k P(k \mid \mathbf{x})$. At each coverage the mean of
+#    these risks is smallest when the images with the largest probabilities are answered. Only who knows more about the
+#    image than $\mathbf{x}$, or the draw of a finite test set, can do better.
+#    ```

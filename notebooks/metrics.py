@@ -26,27 +26,12 @@
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
-budget = (
-    "smoke"  # nothing is trained here; at "paper" the stored simulations are run anew
-)
-n_samples = 2000  # samples behind the diagrams and the comparison of estimators
+budget = "smoke"  # at "paper" the stored simulations are run anew
+n_samples = 2000  # behind the diagrams and the comparison of estimators
 n_bins = 15  # bins, where the text does not vary them
 n_repeats = 100  # simulated test sets behind every mean, spread and coverage
 seed = 0  # of everything random
-logits = "cifar10/resnet20-cross_entropy-s0"  # the real network: a name of the zoo, or an .npz
-
-# %% tags=["hide-input"]
-from calibkit import notebook
-
-notebook.parameters(
-    globals(),
-    budget=notebook.BUDGETS,
-    n_samples=range(200, 50_001),
-    n_bins=range(2, 201),
-    n_repeats=range(10, 5001),
-    seed=range(2**31),
-    logits=str,
-)
+logits = "cifar10/resnet20-cross_entropy-s0"  # the real network, or an .npz
 
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt
@@ -58,13 +43,12 @@ from scipy.optimize import brentq
 from scipy.special import entr, expit, logit, rel_entr, softmax
 from scipy.stats import norm
 
-from calibkit import Network, TemperatureScaling, plots
+from calibkit import Network, TemperatureScaling, notebook, plots
 from calibkit.metrics import (
     accuracy,
     ace,
     adaptive_ece,
     bootstrap,
-    bootstrap_difference,
     classwise_ece,
     ece,
     evaluate,
@@ -73,8 +57,9 @@ from calibkit.metrics import (
 )
 from calibkit.metrics.comparison import Comparison
 from calibkit.notebook import pictures
-from calibkit.notebook.printing import show
+from calibkit.notebook.names import shown
 from calibkit.notebook.recorded import recorded
+from calibkit.notebook.rendered import minus, table
 from calibkit.notebook.simulated import (
     binned_error,
     draw_labels,
@@ -82,6 +67,17 @@ from calibkit.notebook.simulated import (
     true_curve,
     two_classes,
     with_error,
+)
+from calibkit.notebook.tables import estimates
+
+notebook.parameters(
+    globals(),
+    budget=notebook.BUDGETS,
+    n_samples=range(200, 50_001),
+    n_bins=range(2, 201),
+    n_repeats=range(10, 5001),
+    seed=range(2**31),
+    logits=str,
 )
 
 plots.use_style()
@@ -97,7 +93,9 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # one real number a class, the *logits* $\mathbf{z} \in \mathbb{R}^K$. Softmax turns them into *probabilities*, which
 # are positive and sum to one:
 #
-# $$p_k = \frac{e^{z_k}}{\sum_j e^{z_j}} .$$
+# $$
+# p_k = \frac{e^{z_k}}{\sum_j e^{z_j}} .
+# $$ (eq-metrics-softmax)
 #
 # The *prediction* $\hat y$ is the class of the largest probability, and that probability is the *confidence*
 # $\hat p = p_{\hat y}$. Logits $(2, 1, -1)$ become probabilities $(0.71, 0.26, 0.04)$: the classifier predicts class 0
@@ -118,7 +116,9 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # On the days when she says 0.6 she is right as often as she says. When she says 0.9 she is not: she is
 # *over-confident*. Averaging the gaps, each weighted with its share of the days, gives one number:
 #
-# $$\tfrac{5}{10} \cdot 0.3 + \tfrac{5}{10} \cdot 0.0 = 0.15 .$$
+# $$
+# \tfrac{5}{10} \cdot 0.3 + \tfrac{5}{10} \cdot 0.0 = 0.15 .
+# $$ (eq-metrics-hand)
 #
 # This is her *expected calibration error* (ECE). The package agrees:
 
@@ -126,14 +126,13 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 confidence = np.repeat([0.9, 0.6], 5)
 right = np.array([1, 1, 1, 0, 0, 1, 1, 1, 0, 0])
 forecasts, labels = two_classes(confidence, right)  # class 0 is what she predicts
-print(
-    f"accuracy {accuracy(forecasts, labels):.2f}, ECE {ece(forecasts, labels, n_bins=10):.2f}"
-)
+print(f"accuracy {accuracy(forecasts, labels):.2f}")
+print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 
 # %% [markdown]
-# Note what the number says and what it does not. Her accuracy is 60 % on both kinds of days, so her two confidences
-# carry no information. Saying 0.6 every day would make her perfectly calibrated, and no better at telling rain from
-# sun. **Calibration is not skill.** It is honesty about the skill that is there.
+# Her accuracy is 60 % on both kinds of days, so her two confidences carry no information. Saying 0.6 every day would
+# make her perfectly calibrated, and no better at telling rain from sun. **Calibration is not skill.** It is honesty
+# about the skill that is there.
 #
 # ### Three meanings of "calibrated"
 #
@@ -149,14 +148,14 @@ print(
 # small data sets with three classes show the difference.
 #
 # **A.** The classifier says $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is right
-# 60 % of the time, as it says. But class 1 is announced with 40 % and never comes; class 2 is excluded and comes.
+# 60 % of the time, as it says. But class 1 gets 40 % and never comes; class 2 is ruled out and does.
 #
 # **B.** The classifier says one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
 # $(+0.1, -0.1, 0)$ for the even permutations, and by the opposite for the odd ones. Each class gets each value from one
 # even and one odd permutation, so the two errors cancel in every class.
 #
-# The last column below compares the frequencies with the whole vector, which is possible here because each vector
-# occurs ten times.
+# In {numref}`tbl-metrics-meanings` the last column compares the frequencies with the whole vector. That is possible
+# here because each vector occurs ten times.
 
 # %% tags=["nbval-check-output"]
 EVEN, ODD = [(0, 1, 2), (1, 2, 0), (2, 0, 1)], [(0, 2, 1), (2, 1, 0), (1, 0, 2)]
@@ -167,13 +166,12 @@ shift = np.repeat([[0.1, -0.1, 0.0], [-0.1, 0.1, 0.0]], 3, axis=0)
 def dataset(vectors, frequencies, n):
     """n rows of each vector, with labels in exactly these frequencies."""
     counts = np.rint(n * np.asarray(frequencies)).astype(int)
-    return np.repeat(vectors, n, axis=0), np.concatenate(
-        [np.repeat(np.arange(3), c) for c in counts]
-    )
+    labels = [np.repeat(np.arange(3), c) for c in counts]
+    return np.repeat(vectors, n, axis=0), np.concatenate(labels)
 
 
 def full_error(probs, labels):
-    """Mean over rows and classes of |frequency - probability|, given the whole vector."""
+    """Mean of |frequency - probability| over rows and classes, given the vector."""
     _, group = np.unique(probs, axis=0, return_inverse=True)
     error = probs - np.eye(probs.shape[1])[labels]
     return np.abs(np.stack([error[group == g].mean(0) for g in group])).mean()
@@ -182,13 +180,17 @@ def full_error(probs, labels):
 A = dataset(np.array([[0.6, 0.4, 0.0]]), [[0.6, 0.0, 0.4]], 10)
 B = dataset(vectors, vectors + shift, 10)
 kinds = {"top-label": ece, "class-wise": classwise_ece, "full": full_error}
-show(pd.DataFrame({kind: {"A": of(*A), "B": of(*B)} for kind, of in kinds.items()}))
+table(
+    pd.DataFrame({kind: {"A": of(*A), "B": of(*B)} for kind, of in kinds.items()}),
+    "In which sense are A and B calibrated? Mean gaps, as fractions",
+    "tbl-metrics-meanings",
+)
 
 # %% [markdown]
 # A is calibrated for its top label only; B for its top label and for every class, but not fully. Full calibration would
 # have to be checked for every possible vector, and a real network hardly ever says the same vector twice. So every
-# metric below looks at a one-dimensional shadow of the question, the confidence or one class at a time. Each has a
-# blind spot for that reason, and we shall visit them all.
+# metric below looks at one number at a time, the confidence or the probability of one class. That gives each its
+# blind spots.
 #
 # ## Classifiers whose truth is known
 #
@@ -210,19 +212,20 @@ show(pd.DataFrame({kind: {"A": of(*A), "B": of(*B)} for kind, of in kinds.items(
 # Write $r(c) = P(y = \hat y \mid \hat p = c)$ for the *calibration curve*: the accuracy at confidence $c$. The *true*
 # error is
 #
-# $$\mathrm{ECE}^\star = \mathbb{E} \, \bigl| r(\hat p) - \hat p \bigr| .$$
+# $$
+# \mathrm{ECE}^\star = \mathbb{E} \, \bigl| r(\hat p) - \hat p \bigr| .
+# $$ (eq-metrics-true)
 #
 # For the wavy classifier $r$ is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on every
-# single input, so the absolute value comes out of the mean, and
-# $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of $\mathbf{z}$, without
-# labels and without bins, so 400,000 draws give them to about 0.01 points.
+# single input, so $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of
+# $\mathbf{z}$, without labels and without bins; 400,000 draws give them to about 0.01 points.
 
 # %%
 K, SCALE, T_TRUE = 10, 5.0, 1.5
 
 
 def with_top(p, top):
-    """Probabilities whose value at the predicted class is ``top``; the others in proportion."""
+    """Probabilities whose largest value is ``top``; the others in proportion."""
     rest = (1 - top) / np.maximum(1 - p.max(1), 1e-12)
     return np.where(
         np.arange(p.shape[1]) == p.argmax(1)[:, None], top[:, None], p * rest[:, None]
@@ -256,14 +259,11 @@ c, known = p.max(1), {}
 for name, of in TRUTH.items():
     t = of(z)[np.arange(n), p.argmax(1)]
     error = np.abs(wave(c) - c) if name == "wavy" else c - t
-    known[name] = {
-        "accuracy": t.mean(),
-        "mean confidence": c.mean(),
-        "true ECE": error.mean(),
-    }
-known = pd.DataFrame(known).T
-print("percent")
-show(100 * known)
+    known[name] = t.mean(), c.mean(), error.mean()
+known = pd.DataFrame(known, index=["accuracy", "mean confidence", "true ECE"]).T
+table(
+    100 * known, "What is true of the three classifiers? Percent", "tbl-metrics-known"
+)
 
 # %% [markdown]
 # ## The reliability diagram, step by step
@@ -273,13 +273,14 @@ show(100 * known)
 # 1. Cut the confidences $[0, 1]$ into $M$ bins of equal width. $B_m$ are the samples in bin $m$.
 # 2. In each bin, take the mean confidence $\operatorname{conf}(B_m)$ and the share of right predictions
 #    $\operatorname{acc}(B_m)$.
-# 3. Draw one point a bin. On the diagonal, the two are equal. Below it the classifier is over-confident: it is right
-#    less often than it says. Above it, it is under-confident. The red line to the diagonal is the gap.
+# 3. Draw a bar for each bin, as high as its accuracy, with a point at its mean confidence. A point on the diagonal is
+#    as accurate as it is confident. Below the diagonal the classifier is over-confident, above it under-confident. The
+#    vermilion line from the point to the diagonal is the gap.
 #
-# Two things are easily overlooked. The diagram does not show how many samples a bin holds; the histogram below each one
-# does. And accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out of
-# 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar is no evidence of
-# anything.**
+# Two things are easily overlooked. The bars do not show how many samples a bin holds; the histogram below each diagram
+# does. And the accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out
+# of 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar is no evidence
+# of anything.**
 
 # %%
 rng = np.random.default_rng([seed, 3])
@@ -295,45 +296,55 @@ pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 
 # %% [markdown]
-# The numbers behind the middle diagram, and the sum that gives its ECE:
+# {numref}`tbl-metrics-bins` has the numbers behind the middle diagram.
 
 # %% tags=["nbval-check-output"]
 bins = reliability_bins(*sample["over-confident"], n_bins=n_bins)
-frame = pd.DataFrame(
-    {"confidence": bins.confidence, "accuracy": bins.accuracy, "samples": bins.counts}
-)
-frame["gap"] = (frame.accuracy - frame.confidence).abs()
-frame["share x gap"] = frame.samples / n_samples * frame.gap
+gaps = pd.DataFrame({"confidence": bins.confidence, "accuracy": bins.accuracy})
+gaps["gap"] = (gaps["accuracy"] - gaps["confidence"]).abs()
+gaps["share × gap"] = bins.counts / n_samples * gaps["gap"]
+gaps = 100 * gaps
+gaps.insert(0, "samples", bins.counts)
 edges = zip(bins.edges[:-1], bins.edges[1:], strict=True)
-frame.index = [f"({low:.2f}, {high:.2f}]" for low, high in edges]
-show(frame, 3)
-value = ece(*sample["over-confident"], n_bins=n_bins)
-print(f"sum of share x gap {frame['share x gap'].sum():.4f}, ece() {value:.4f}")
+gaps.index = [f"({low:.2f}, {high:.2f}]" for low, high in edges]
+table(
+    gaps[gaps["samples"] > 0],
+    "Which bins make up the ECE of the over-confident sample? Percent",
+    "tbl-metrics-bins",
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+value, true = ece(*sample["over-confident"], n_bins=n_bins), known.loc["over-confident"]
+Markdown(f"""
+The last column sums to {gaps["share × gap"].sum():.2f} %, and `ece` returns
+{100 * value:.2f} %. The true error is {100 * true["true ECE"]:.2f} %. How far off
+such a number usually is, is the question of the section on bias.
+""")
 
 # %% [markdown]
-# The truth of this classifier is 9.72 %, and this sample says 10.33 %. How far off such a number usually is, is the
-# subject of the section on bias.
-#
 # ## The metrics, and what each is blind to
 #
-# All take `probs` (N, K) and `labels` (N,), and all but the scores are fractions; the tables show percent.
+# All take `probs` (N, K) and `labels` (N,). The calibration errors are fractions; the tables show percent.
 #
 # ### The top label, in bins
 #
 # The *expected calibration error* {cite:p}`naeini2015obtaining,guo2017calibration` is the weighted mean of the gaps:
 #
-# $$\mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N} \, \bigl| \operatorname{acc}(B_m) - \operatorname{conf}(B_m) \bigr| .$$
+# $$
+# \mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N} \,
+#   \bigl| \operatorname{acc}(B_m) - \operatorname{conf}(B_m) \bigr| .
+# $$ (eq-metrics-ece)
 #
-# - `ece`: $M = 15$ bins of equal width. A bin holds its upper edge but not its lower one, $(a, b]$; a confidence of
-#   exactly 1 is in the last bin.
+# - `ece`: $M = 15$ bins of equal width. A bin holds its upper edge but not its lower one, $(a, b]$.
 # - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
 # - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are cut into $M$ parts of
 #   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
-# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, from which the part that chance adds is
-#   subtracted,
+# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, less the part that chance adds,
 #
-# $$\Bigl( \sum_m \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
-#   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_m| - 1} \Bigr] \Bigr)_+^{1/2} .$$
+# $$
+# \Bigl( \sum_m \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
+#   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_m| - 1} \Bigr] \Bigr)_+^{1/2} .
+# $$ (eq-metrics-debiased)
 #
 # ### The top label, without bins
 #
@@ -343,8 +354,8 @@ print(f"sum of share x gap {frame['share x gap'].sum():.4f}, ece() {value:.4f}")
 #   $\max_c \frac1N \bigl| \sum_{i: \hat p_i \le c} g_i \bigr|$, as in the Kolmogorov–Smirnov test. Gaps of opposite
 #   sign cancel along the way.
 # - `smooth_ece` {cite:p}`blasiok2024smooth`: the gaps are smoothed with a Gaussian kernel over the confidence, and the
-#   absolute value of the result is integrated. The width of the kernel is the value at which width and error are equal,
-#   so nothing has to be chosen.
+#   absolute value of the result is integrated. The width of the kernel is the one that equals the error it gives, so
+#   nothing has to be chosen.
 #
 # ### Every class
 #
@@ -359,16 +370,25 @@ print(f"sum of share x gap {frame['share x gap'].sum():.4f}, ece() {value:.4f}")
 #
 # Two scores judge the whole vector $\mathbf{p}$ against the label, one sample at a time:
 #
-# $$\mathrm{NLL} = - \frac1N \sum_i \log p_{i, y_i} , \qquad
-#   \mathrm{Brier} = \frac1N \sum_i \sum_k \bigl( p_{ik} - \mathbb{1}[y_i = k] \bigr)^2 .$$
+# $$
+# \begin{aligned}
+# \mathrm{NLL} &= - \frac1N \sum_i \log p_{i, y_i} , \\
+# \mathrm{Brier} &= \frac1N \sum_i \sum_k \bigl( p_{ik} - \mathbb{1}[y_i = k] \bigr)^2 .
+# \end{aligned}
+# $$ (eq-metrics-scores)
 #
 # They are *proper*: in expectation nothing beats saying the true probabilities. They need no bins and have no bias. But
 # they measure skill and honesty together. If $\boldsymbol\pi$ is the truth for an input, and $\mathbf{r}$ the mean
 # truth over all inputs that get the same $\mathbf{p}$, then {cite:p}`degroot1983comparison`
 #
-# $$\mathbb{E} \, \mathrm{NLL} = \underbrace{\mathbb{E} \, H(\boldsymbol\pi)}_{\text{noise in the labels}}
-#   + \underbrace{\mathbb{E} \, \mathrm{KL}(\boldsymbol\pi \,\|\, \mathbf{r})}_{\text{detail that } \mathbf{p} \text{ leaves out}}
-#   + \underbrace{\mathbb{E} \, \mathrm{KL}(\mathbf{r} \,\|\, \mathbf{p})}_{\text{miscalibration}} ,$$
+# $$
+# \begin{aligned}
+# \mathbb{E} \, \mathrm{NLL}
+#   &= \mathbb{E} \, H(\boldsymbol\pi) && \text{noise in the labels} \\
+#   &+ \mathbb{E} \, \mathrm{KL}(\boldsymbol\pi \,\|\, \mathbf{r}) && \text{detail left out} \\
+#   &+ \mathbb{E} \, \mathrm{KL}(\mathbf{r} \,\|\, \mathbf{p}) && \text{miscalibration,}
+# \end{aligned}
+# $$ (eq-metrics-decomposition)
 #
 # with the entropy $H$ and the Kullback–Leibler divergence. A function that maps old probabilities to new ones, such as
 # a temperature, can remove the last term and nothing else. `accuracy` and `entropy` are reported beside the rest: a
@@ -413,34 +433,51 @@ suspects = {  # what it says, and what is true
     "opposite": (p, opposite(z)),
     "swapped rest": (p, swapped_rest(z)),
 }
-answers = {
-    name: (says, draw_labels(truth, rng)) for name, (says, truth) in suspects.items()
+GROUPS = {
+    "scores": ["accuracy", "nll", "brier", "entropy"],
+    "top label": "ece mce adaptive_ece debiased_ece ks_error smooth_ece".split(),
+    "every class": ["classwise_ece", "ace", "tace"],
 }
+
+
+def written(metric, value):
+    """Percent, or nats with another decimal."""
+    in_nats = metric in ("nll", "entropy")
+    return f"{value:.3f}" if in_nats else f"{100 * value:.2f}"
+
+
+answers = {name: (says, draw_labels(t, rng)) for name, (says, t) in suspects.items()}
 answers["B"] = B
-verdicts = {name: evaluate(*answer, n_bins=n_bins) for name, answer in answers.items()}
-print("errors, accuracy and Brier score in percent; NLL and entropy in 0.01 nats")
-show(100 * pd.DataFrame(verdicts))
+found = {name: evaluate(*answer, n_bins=n_bins) for name, answer in answers.items()}
+rows = {
+    (group, metric): {name: written(metric, of[metric]) for name, of in found.items()}
+    for group, metrics in GROUPS.items()
+    for metric in metrics
+}
+table(
+    pd.DataFrame(rows).T,
+    "Which metric sees what? Percent; NLL and entropy in nats",
+    "tbl-metrics-blind",
+    names=shown,
+)
 
 # %% [markdown]
-# Read the table by columns. Entries up to half a percent are chance, as the first column shows.
+# Read {numref}`tbl-metrics-blind` by columns. Errors up to about half a percent are chance, as the first column shows.
 #
-# - **Class prior.** Every calibration error is near zero for a classifier that has looked at nothing. Only accuracy,
-#   NLL and Brier see it. A calibration error alone is no reason to use a classifier.
-# - **Over-confident.** All see it. `ece`, `adaptive_ece`, `smooth_ece` and `ks_error` agree to the last digit, because
-#   every gap has the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$
-#   are near zero and right. Class-wise values of data sets with different $K$ cannot be compared.
+# - **Class prior.** Every calibration error is near zero for a classifier that has not looked at its input. Only
+#   accuracy and the scores see it. A calibration error alone is no reason to use a classifier.
+# - **Over-confident.** All see it. ECE, AECE, smooth ECE and KS error agree to the last digit, because every gap has
+#   the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$ are near zero
+#   and right. Class-wise values of data sets with different $K$ cannot be compared.
 # - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
-#   those in the first column. This is the case for which {doc}`class-based temperatures <class_temperature_scaling>`
-#   were made.
+#   those of the first column. {doc}`Class-based temperatures <class_temperature_scaling>` were made for this case.
 # - **Swapped rest.** The top-label errors see nothing, the class-wise errors are large, and the NLL is a disaster: the
 #   true label often is the class that was ranked last.
 # - **B.** No calibration error sees it.
 #
-# The maximum error `mce` deserves a warning: it reports 19 % in the first column, for a perfect classifier with 100,000
-# samples. One bin that holds next to nothing is enough. This book does not use it.
-#
-# The decomposition of the NLL, with each term computed from the known truth:
-
+# The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that holds next to nothing
+# is enough. This book does not use it. {numref}`tbl-metrics-decomposition` has the terms of
+# {eq}`eq-metrics-decomposition`, computed from the known truth.
 
 # %% tags=["nbval-check-output"]
 terms = {}
@@ -453,14 +490,18 @@ for name, (says, truth) in suspects.items():
     }
     terms[name]["sum"] = sum(terms[name].values())
     terms[name]["NLL measured"] = nll(*answers[name])
-print("nats")
-show(pd.DataFrame(terms).T, 3)
+table(
+    pd.DataFrame(terms).T,
+    "What is the NLL made of? Nats",
+    "tbl-metrics-decomposition",
+    digits=3,
+)
 
 # %% [markdown]
-# Over-confidence costs 0.07 nats here, and that is what temperature scaling could win back. On real data only the last
-# column can be measured. So the NLL compares two corrections of the *same* network cleanly, since their first two terms
-# are equal if neither merges different outputs; of two different networks it says which is better, not which is better
-# calibrated.
+# The miscalibration of the over-confident classifier is what temperature scaling could win back. On real data only the
+# last column can be measured. So the NLL compares two corrections of the *same* network cleanly, since their first two
+# terms are equal if neither merges different outputs; of two different networks it says which is better, not which is
+# better calibrated.
 #
 # ## Bias: a calibrated classifier has an ECE above zero
 #
@@ -471,12 +512,17 @@ show(pd.DataFrame(terms).T, 3)
 # in the bin. It is nearly normal, and the mean absolute value of a centred normal is $\sqrt{2 / \pi}$ times its
 # standard deviation. With $w_m = n_m / N$,
 #
-# $$\mathbb{E} \, \mathrm{ECE} \approx \sqrt{\frac{2}{\pi N}} \sum_{m=1}^{M} \sqrt{w_m v_m}
-#   \;\le\; \sqrt{\frac{2 M v}{\pi N}} , \qquad v = \mathbb{E} \, \hat p (1 - \hat p) .$$
+# $$
+# \begin{aligned}
+# \mathbb{E} \, \mathrm{ECE}
+#   &\approx \sqrt{\frac{2}{\pi N}} \sum_{m=1}^{M} \sqrt{w_m v_m} \\
+#   &\le \sqrt{\frac{2 M v}{\pi N}} ,
+# \end{aligned}
+# $$ (eq-metrics-bias)
 #
-# The bound is the Cauchy–Schwarz inequality, and it is close when the terms $w_m v_m$ are alike. So the bias grows like
-# $\sqrt{M / N}$: four times the samples halve it, and twice the bins cost as much as half of the samples. Simulation
-# against formula:
+# where $v = \mathbb{E} \, \hat p (1 - \hat p)$. The bound is the Cauchy–Schwarz inequality, and it is close when the
+# terms $w_m v_m$ are alike. So the bias grows like
+# $\sqrt{M / N}$: four times the samples halve it, and twice the bins cost as much as half of the samples.
 
 
 # %% tags=["nbval-check-output"]
@@ -488,28 +534,30 @@ def test_sets(name, n, repeats, key, scale=SCALE):
         yield softmax(z, axis=1), labels
 
 
-c = softmax(
-    SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K)), axis=1
-).max(1)
-rows = {}
+z = SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K))
+c, rows = softmax(z, axis=1).max(1), {}
 for n in (500, 2000, 8000):
     tests = test_sets("calibrated", n, n_repeats, (5, 1))
-    found = pd.DataFrame(
-        [{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in tests]
-    )
+    of_test = [{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in tests]
+    found = pd.DataFrame(of_test)
     for m in found:
         index = np.ceil(c * m).astype(int)
         share_times_variance = np.bincount(index, c * (1 - c)) / len(c)
-        formula = np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum()
-        bound = np.sqrt(2 * m * np.mean(c * (1 - c)) / np.pi / n)
-        rows[n, m] = {"simulated": found[m].mean(), "formula": formula, "bound": bound}
-        rows[n, m]["std"] = found[m].std()
-print("ECE of the calibrated classifier, percent")
-show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
+        rows[f"{n:,} samples", f"{m} bins"] = {
+            "simulated": found[m].mean(),
+            "formula": np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum(),
+            "bound": np.sqrt(2 * m * np.mean(c * (1 - c)) / np.pi / n),
+            "spread": found[m].std(),
+        }
+table(
+    100 * pd.DataFrame(rows).T,
+    "Which ECE does a calibrated classifier have? Means, percent",
+    "tbl-metrics-bias",
+)
 
 # %% [markdown]
-# The standard deviation in the last column is two to nine times smaller than the mean. So this is not bad luck: with 15
-# bins, *every* test set of 500 samples shows an ECE of about 4 %.
+# The spread, a standard deviation, is two to nine times smaller than the mean. So this is not bad luck: with 15 bins, *every* test
+# set of 500 samples shows an ECE of about 4 %.
 #
 # ### Too few bins, too many bins
 #
@@ -521,19 +569,12 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["samples", "bins"]))
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
-    for n, repeats in (
-        (500, n_repeats // 2),
-        (2000, n_repeats // 4),
-        (10_000, n_repeats // 10),
-    ):
-        tests = test_sets(name, n, repeats, (5, 2))
-        mean = np.mean(
-            [[ece(*test, n_bins=m) for m in M_GRID] for test in tests], axis=0
-        )
-        ax.plot(M_GRID, 100 * mean, "o-", label=f"N = {n:,}")
-    ax.axhline(
-        100 * known.loc[name, "true ECE"], color="black", linestyle="--", linewidth=1
-    )
+    for n, part in ((500, 2), (2000, 4), (10_000, 10)):
+        tests = test_sets(name, n, n_repeats // part, (5, 2))
+        errors = [[ece(*test, n_bins=m) for m in M_GRID] for test in tests]
+        ax.plot(M_GRID, 100 * np.mean(errors, axis=0), "o-", label=f"N = {n:,}")
+    true = 100 * known.loc[name, "true ECE"]
+    ax.axhline(true, color="black", linestyle="--", linewidth=1)
     ax.axvline(15, color="grey", linewidth=0.6)
     ax.set(title=name, xscale="log", xlabel="bins M", ylim=(0, 20))
     ax.set_xticks([1, 5, 15, 60, 250], labels=[1, 5, 15, 60, 250])
@@ -558,32 +599,27 @@ plt.show()
 TOP = ["ece", "adaptive_ece", "smooth_ece", "ks_error", "debiased_ece"]
 limits = {"calibrated": dict.fromkeys(TOP, 0.0)}
 for name in ("over-confident", "wavy"):
-    limits[name] = evaluate(
-        *next(test_sets(name, 500_000, 1, (5, 3))), TOP, n_bins=n_bins
-    )
+    many = next(test_sets(name, 500_000, 1, (5, 3)))
+    limits[name] = evaluate(*many, TOP, n_bins=n_bins)
 
 sizes = sorted({200, 500, 1000, n_samples, 5000, 10_000})
 found = []
 for name in TRUTH:
-    for n in sizes:
-        repeats = max(
-            10, min(2 * n_repeats, 2000 * n_repeats // n)
-        )  # large sets vary less
+    for n in sizes:  # large test sets vary less
+        repeats = max(10, min(2 * n_repeats, 2000 * n_repeats // n))
         for test in test_sets(name, n, repeats, (5, 4)):
-            found.append(
-                {"classifier": name, "n": n} | evaluate(*test, TOP, n_bins=n_bins)
-            )
+            measured = evaluate(*test, TOP, n_bins=n_bins)
+            found.append({"classifier": name, "n": n} | measured)
 limit = pd.DataFrame(limits).T.rename_axis("classifier")
-error = (
-    pd.DataFrame(found).set_index(["classifier", "n"]).sub(limit, level="classifier")
-)
+found = pd.DataFrame(found).set_index(["classifier", "n"])
+error = found.sub(limit, level="classifier")
 bias = error.groupby(level=[0, 1]).mean()
 
 # %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for metric, marker in zip(TOP, "os^vD", strict=True):
-        ax.plot(sizes, 100 * bias.loc[name, metric], marker=marker, label=metric)
+        ax.plot(sizes, 100 * bias.loc[name, metric], marker=marker, label=shown(metric))
     ax.axhline(0, color="black", linestyle="--", linewidth=1)
     ax.set(title=name, xscale="log", xlabel="samples N")
     ax.set_xticks([200, 1000, 5000], labels=["200", "1,000", "5,000"])
@@ -593,30 +629,29 @@ axes[0].legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
-print(
-    f"N = {n_samples}, percent: limit, bias, standard deviation, and root mean square error"
-)
 rows = {}
 for name in TRUTH:
     for metric, e in error.loc[name, n_samples].items():
-        rows[name, metric] = {
-            "limit": limits[name][metric],
-            "bias": e.mean(),
-            "std": e.std(),
-            "rmse": np.sqrt((e**2).mean()),
-        }
-show(100 * pd.DataFrame(rows).T)
+        spread = e.mean(), e.std(), np.sqrt((e**2).mean())
+        rows[name, metric] = limits[name][metric], *spread
+columns = ["limit", "bias", "standard deviation", "root mean square error"]
+table(
+    100 * pd.DataFrame(rows, index=columns).T,
+    f"Which estimator comes nearest to its limit? {n_samples:,} samples, percent",
+    "tbl-metrics-estimators",
+    names=shown,
+)
 
 # %% [markdown]
-# What the figure and the table say:
+# What {numref}`fig-metrics-bias` and {numref}`tbl-metrics-estimators` say:
 #
 # - With gaps of one sign, all five are about equally good. The choice of metric matters after calibration, not before.
-# - `adaptive_ece` has the bias of `ece`. Equal mass avoids nearly empty bins, not chance.
-# - `smooth_ece` has half the spread on the calibrated classifier and half the bias on the wavy one. But on the
-#   calibrated one its bias shrinks more slowly than that of `ece`, and is the larger one at $N = 10{,}000$.
-# - `ks_error` has half the bias of `ece` on the calibrated classifier. But it is another quantity: on the wavy
-#   classifier its limit is a third of that of `ece`, because neighbouring waves cancel in its partial sums.
-# - `debiased_ece` has next to no bias where there is an error to find, and pays with the largest spread. On a
+# - AECE has the bias of ECE. Equal mass avoids nearly empty bins, not chance.
+# - Smooth ECE has half the spread on the calibrated classifier and half the bias on the wavy one. But on the
+#   calibrated one its bias shrinks more slowly than that of ECE, and is the larger one at $N = 10{,}000$.
+# - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity: on the wavy
+#   classifier its limit is a third of that of ECE, because neighbouring waves cancel in its partial sums.
+# - The debiased ECE has next to no bias where there is an error to find, and pays with the largest spread. On a
 #   calibrated classifier its square is right on average, but a negative square counts as zero, so its mean stays above
 #   zero.
 #
@@ -628,8 +663,8 @@ show(100 * pd.DataFrame(rows).T)
 # ECE beyond its 95 % quantile is evidence against it.
 #
 # We do this for two classifiers with ten classes and $N = 10{,}000$ test samples, the size of CIFAR-10 and CIFAR-100.
-# The *easy* one has larger logits and an accuracy of 94 %, as networks have on CIFAR-10. The *hard* one is the
-# calibrated classifier of the sections above, as accurate as networks are on CIFAR-100.
+# The *easy* one has larger logits and is as accurate as networks are on CIFAR-10. The *hard* one is the calibrated
+# classifier of the sections above, as accurate as networks are on CIFAR-100.
 
 # %% tags=["nbval-check-output"]
 SCALES = {"easy": 20.0, "hard": SCALE}
@@ -638,28 +673,27 @@ SCALES = {"easy": 20.0, "hard": SCALE}
 def score_if_calibrated(probs, **options):
     """ECE of the given outputs on labels drawn from themselves, ``n_repeats`` times."""
     rng = np.random.default_rng([seed, 5, 5])
-    return np.array(
-        [ece(probs, draw_labels(probs, rng), **options) for _ in range(n_repeats)]
-    )
+    drawn = (draw_labels(probs, rng) for _ in range(n_repeats))
+    return np.array([ece(probs, labels, **options) for labels in drawn])
 
 
-rows = {}
+scores_of, rows = {}, {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("calibrated", 10_000, 1, (5, 6), scale))
+    kind = f"{name}: accuracy {100 * accuracy(probs, labels):.1f} %"
     for m in (10, 15, 25, 100):
         scores = score_if_calibrated(probs, n_bins=m)
-        rows[name, m] = {
-            "accuracy": accuracy(probs, labels),
-            "mean": scores.mean(),
-            "95 % quantile": np.quantile(scores, 0.95),
-        }
-print("ECE of calibrated classifiers, N = 10,000, percent")
-show(100 * pd.DataFrame(rows).T.rename_axis(["classifier", "bins"]))
+        scores_of[name, m], top = scores, np.quantile(scores, 0.95)
+        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "95 % quantile": top}
+table(
+    100 * pd.DataFrame(rows).T,
+    "Which ECE does a perfect classifier score on 10,000 samples? Percent",
+    "tbl-metrics-perfect",
+)
 
 # %% [markdown]
-# With 15 bins and 10,000 samples, the perfect classifier prints an ECE of half a percent if it is right 94 % of the
-# time, and of one percent if it is right 79 % of the time. Nothing below the 95 % quantile can be told from perfection.
-# **Compare an ECE with this row, never with zero.**
+# Nothing below the 95 % quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
+# this, never with zero.**
 #
 # ## Intervals, and how many samples a difference needs
 #
@@ -673,8 +707,8 @@ show(100 * pd.DataFrame(rows).T.rename_axis(["classifier", "bins"]))
 #
 # For means over samples, such as accuracy and NLL, the two are nearly the same. For a calibration error they are not. A
 # resample repeats some samples, so it is noisier than the test set, and the bias enters a second time: the percentile
-# interval lies too high. The reflected one takes the bias off, but it takes too little off near zero, where the bias is
-# largest, and there it may reach below zero or end below $v$. So this book reflects, and then repairs the ends of the
+# interval lies too high. The reflected one takes the bias off, but too little of it near zero, where it is largest, and
+# there the interval may reach below zero or end below $v$. So this book reflects, and then repairs the ends of the
 # interval of a calibration error:
 #
 # - The *lower end* is 0 unless $v$ lies above the 97.5 % quantile of what a calibrated classifier would score here. If
@@ -688,8 +722,13 @@ probs, labels = sample["wavy"]
 chosen = ["accuracy", "nll", "brier", "ece", "ks_error", "debiased_ece"]
 values = evaluate(probs, labels, chosen, n_bins=n_bins)
 intervals = bootstrap(probs, labels, chosen, n_bins=n_bins, seed=seed)
-rows = {name: (values[name], *intervals[name]) for name in chosen}
-show(pd.DataFrame(rows, index=["value", "low", "high"]).T, 4)
+rows = {m: [written(m, x) for x in (values[m], *intervals[m])] for m in chosen}
+table(
+    pd.DataFrame(rows, index=["value", "low", "high"]).T,
+    "How sure are the metrics of the wavy sample? Percent; the NLL in nats",
+    "tbl-metrics-intervals",
+    names=shown,
+)
 
 # %% [markdown]
 # A 95 % interval should hold the truth for 95 of 100 test sets. We can count, since the truth is known, and begin with
@@ -698,7 +737,7 @@ show(pd.DataFrame(rows, index=["value", "low", "high"]).T, 4)
 
 # %% tags=["nbval-check-output"]
 def three(found, in_use):
-    """Percentile and reflected interval of a resampled metric, beside the one in use."""
+    """Percentile, reflected interval of a resampled metric, and the one in use."""
     low, high = np.quantile(found.draws, [0.025, 0.975])
     reflected = 2 * found.value - high, 2 * found.value - low
     return {"percentile": (low, high), "reflected": reflected, "in use": in_use}
@@ -718,17 +757,21 @@ for name in TRUTH:
                 held.append((name, metric, kind, low <= target[metric] <= high))
 held = pd.DataFrame(held, columns=["classifier", "metric", "interval", "share"])
 held = held.pivot_table("share", ["classifier", "metric"], "interval", sort=False)
-print(
-    f"share of 95 % intervals that hold the truth, percent; {n_repeats} test sets of {n} samples"
+table(
+    100 * held,
+    "How many of 95 % intervals hold the truth? "
+    f"Percent of {n_repeats} test sets of {n:,} samples",
+    "tbl-metrics-held",
+    digits=0,
+    names=shown,
 )
-show(100 * held, 0)
 
 # %% [markdown]
 # Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets, however the interval is
-# made. For the calibrated classifier no percentile interval of `ece` ever holds the truth: no resample has an ECE of
+# made. For the calibrated classifier no percentile interval of the ECE ever holds the truth: no resample has an ECE of
 # zero. The reflected interval is better there, but not right. The interval in use is near 95 % in every row. Where the
-# truth is zero it is above, for there only one of its ends can be wrong. `debiased_ece` is not compared with a calibrated
-# classifier; its interval begins at zero where the reflected one reaches it.
+# truth is zero it is above, since only one of its ends can be wrong there. The debiased ECE is not compared with a
+# calibrated classifier; its interval begins at zero where the reflected one reaches it.
 #
 # ### Does it hold at 10,000 images?
 #
@@ -737,10 +780,10 @@ show(100 * held, 0)
 # confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or $c - a \, c (1 - c) \sin 4 \pi c$, which is wavy.
 # Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or 3 %.
 #
-# This takes minutes, so the result is stored with the book; with `budget="paper"` it is measured anew and held
-# against what is stored.
+# This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured anew and compared with
+# what is stored.
 
-# %%
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 IMAGES, DRAWS = 10_000, 200  # what is stored depends on no parameter
 BENT = {  # confidence and size -> another confidence
     "calibrated": lambda c, size: c,
@@ -762,7 +805,7 @@ def population():
 
 
 def simulated(methods, truth, metrics, n_sets, key):
-    """Each test set as a comparison of what the methods say on it: name -> confidences."""
+    """Each test set as a comparison of the methods, name -> confidences."""
     rng = np.random.default_rng([6, key])
     for i in range(n_sets):
         rows = rng.integers(0, len(truth), IMAGES)
@@ -777,36 +820,24 @@ def single():
     """Share of intervals that hold the true ECE, percent."""
     c, rows = population(), {}
     for kind in ("over", "wavy"):
+
+        def family(size, bend=BENT[kind]):
+            return c, 2 * c - bend(c, size)
+
         for target in (0.0, 0.005, 0.01, 0.03):
-            _, truth = with_error(
-                target, lambda size, bend=BENT[kind]: (c, 2 * c - bend(c, size))
-            )
-            held = []
+            held, (_, truth) = [], with_error(target, family)
             for test in simulated({kind: c}, truth, ["ece"], 300, 8):
                 found, (_, *in_use) = test.measured[kind]["ece"], test.of(kind)
-                intervals = three(found, in_use).items()
-                held.append(
-                    {name: low <= target <= high for name, (low, high) in intervals}
-                )
+                ends = three(found, in_use).items()
+                held.append({name: low <= target <= high for name, (low, high) in ends})
             rows[f"{kind} {100 * target:.1f}"] = 100 * pd.DataFrame(held).mean()
     return pd.DataFrame(rows).T
 
 
-# %% tags=["nbval-check-output"]
 anew = budget == "paper"
-coverage = recorded(
-    "metrics/single", single, available=anew, tolerance=0.7
-)  # two sets of 300
-coverage.index = pd.MultiIndex.from_tuples(
-    [(kind, float(true)) for kind, true in coverage.index.str.split()],
-    names=["gaps", "true ECE"],
-)
-print(
-    "share of 95 % intervals that hold the true ECE, percent; 300 test sets of 10,000 each"
-)
-show(coverage, 0)
-
-# %% mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
+coverage = recorded("metrics/single", single, available=anew, tolerance=0.7)
+pairs = [(kind, float(true)) for kind, true in coverage.index.str.split()]
+coverage.index = pd.MultiIndex.from_tuples(pairs)
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
 for ax, kind in zip(axes, ("over", "wavy"), strict=True):
     for name, marker in zip(coverage, "vso", strict=True):
@@ -817,54 +848,66 @@ axes[0].set_ylabel("intervals that hold it, %")
 axes[1].legend(loc="lower right")
 plt.show()
 
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(f"""
+The percentile interval fails where methods of calibration end up, at 1 % and below:
+at a true ECE of 0.5 % it holds the truth in {coverage["percentile"].loc[:, 0.5].max():.0f} %
+of the test sets. The reflected interval falls short too, most of all at zero, with
+{coverage["reflected"].loc[:, 0.0].min():.0f} %. The interval in use holds the truth in
+{coverage["in use"].min():.0f} % or more of the 300 test sets of every kind. If it
+begins at 0, the network may be calibrated.
+""")
+
 # %% [markdown]
-# The percentile interval fails where methods of calibration end up, at 1 % and below. The reflected interval falls short
-# too, most of all at zero. The interval in use holds the truth in at least 90 % of the test sets everywhere. Read it as
-# follows: if it begins at 0, the network may be calibrated.
-#
 # ### How many samples separate two networks?
 #
 # While all gaps have one sign, ECE is the mean of $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$, so its standard
 # deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. To tell two networks apart on *independent* test
 # sets, with a 5 % test that succeeds four times out of five, takes
 #
-# $$N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}$$
+# $$
+# N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
+# $$ (eq-metrics-samples)
 #
 # samples each, where $\Delta$ is the difference of their true errors.
-
 
 # %% tags=["nbval-check-output"]
 spread = {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("over-confident", 200_000, 1, (6, 3), scale))
     spread[name] = (probs.max(1) - (probs.argmax(1) == labels)).std()  # of g
-deltas = pd.Index([0.1, 0.2, 0.3, 0.5, 1.0], name="points")
+deltas = np.array([0.1, 0.2, 0.3, 0.5, 1.0])
 needed = {name: 2 * 2.8**2 * s**2 / (deltas / 100) ** 2 for name, s in spread.items()}
-text = ", ".join(f"{name} {s:.2f}" for name, s in spread.items())
-print("std of one ECE at N = 10,000, points:", text)
-test = next(test_sets("over-confident", 10_000, 1, (6, 4), SCALES["easy"]))
-value = 100 * ece(*test, n_bins=n_bins)
-low, high = bootstrap(*test, ["ece"], n_resamples=500, n_bins=n_bins, seed=seed)["ece"]
-print(
-    f"bootstrap of one easy test set: ECE {value:.2f}, interval {100 * low:.2f} to {100 * high:.2f}"
+needed = pd.DataFrame(needed, [f"{delta} points" for delta in deltas])
+table(
+    needed.map("{:,.0f}".format),
+    "How many samples does it take to see a difference of two ECEs?",
+    "tbl-metrics-needed",
 )
-print("samples needed for a difference of ...")
-print(pd.DataFrame(needed, index=deltas).map("{:,.0f}".format).to_string())
+
+# %% tags=["hide-input", "nbval-check-output"]
+test = next(test_sets("over-confident", 10_000, 1, (6, 4), SCALES["easy"]))
+low, high = bootstrap(*test, ["ece"], n_resamples=500, n_bins=n_bins, seed=seed)["ece"]
+small, large = needed.loc["0.3 points", "easy"], needed.loc["0.1 points", "hard"]
+Markdown(f"""
+On 10,000 images the ECE has a standard deviation of {spread["easy"]:.2f} points (easy) or
+{spread["hard"]:.2f} points (hard) over test sets. The bootstrap of a single easy test set
+agrees: its interval is {100 * (high - low):.2f} points wide, about four times as much.
+Papers print differences of 0.1 to 0.3 points in bold. To see them takes {small:,.0f} to
+{large:,.0f} samples.
+""")
 
 # %% [markdown]
-# On 10,000 images, ECE moves by 0.24 or 0.42 points from one test set to the next. Differences of 0.1 to 0.3 points,
-# for which tables print an entry in bold, need 100,000 to 2.7 million samples. What that means in practice: take two
-# versions of the easy classifier, one with a true error 0.3 points above the other, and count how often their
-# independent test sets of 10,000 rank them the wrong way round.
+# What that means in practice: take two versions of the easy classifier, one with a true error 0.3 points above the
+# other, and count how often their independent test sets of 10,000 rank them the wrong way round.
 
 
-# %% tags=["nbval-check-output"]
+# %%
 def true_error(a, scale):
-    """True ECE of the over-confident classifier with its logits times a: all gaps have one sign."""
+    """True ECE of the over-confident classifier with its logits times a."""
     z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
-    return abs(
-        (softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)).mean()
-    )
+    gaps = softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)
+    return abs(gaps.mean())  # all gaps have one sign
 
 
 easy = SCALES["easy"]
@@ -878,18 +921,21 @@ for a, found in scores.items():
         found.append(ece(softmax(a * z, axis=1), labels, n_bins=n_bins))
 wrong = np.mean(np.array(scores[1.0]) > scores[worse])
 theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
-print(f"true ECE {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %")
-print(
-    f"ranked the wrong way round: {wrong:.0%} of {n_repeats} pairs; expected {theory:.0%}"
-)
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(f"""
+The true errors are {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %. Of
+{n_repeats} pairs of test sets, {100 * wrong:.0f} % rank the worse one first; the standard
+deviation above predicts {100 * theory:.0f} %.
+""")
 
 # %% [markdown]
 # ### The same test set for both
 #
-# Most comparisons are better than that: two corrections of one network, on the same images. Then what is random in one
-# number is random in the other, and cancels in the difference. The interval must know it: resample the images *once*
-# and compute both numbers on them, a *paired* bootstrap.
-# `bootstrap_difference` does that.
+# Most comparisons are better than that: two corrections of one network, on the same images. Then much of what is random
+# in one number is random in the other, and cancels in the difference. The interval must know it: resample the images
+# *once* and compute both numbers on them. `bootstrap_difference` is this *paired* bootstrap. Below, two temperatures
+# correct the easy classifier, whose best one is $T = 1.5$.
 
 # %% tags=["nbval-check-output"]
 rows = {}
@@ -904,28 +950,30 @@ for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.5
     rows[f"T = {one:.2f} and {other:.2f}"] = {
         "true": true_error(1 / other, easy) - true_error(1 / one, easy),
         "mean": np.diff(errors).mean(),
-        "std, paired": np.diff(errors).std(),
-        "std, independent": np.sqrt(errors.var(0).sum()),
+        "paired std": np.diff(errors).std(),
+        "independent std": np.sqrt(errors.var(0).sum()),
     }
-print("difference of two ECEs at N = 10,000, points")
-show(100 * pd.DataFrame(rows).T, 3)
+table(
+    100 * pd.DataFrame(rows).T,
+    "How much does pairing sharpen a difference of two ECEs? 10,000 samples, points",
+    "tbl-metrics-paired",
+    digits=3,
+)
 
 # %% [markdown]
-# Far from calibration the labels drop out of the difference altogether: if all gaps have one sign, it is the difference
-# of the two mean confidences. A difference of 0.27 points is then beyond doubt: it is 13 times its standard deviation,
-# and less than one standard deviation of independent test sets. Close to the best temperature ($T = 1.5$), gaps have
-# both signs. There the pairing only halves the spread, and the mean difference is not even the true one: of 0.27
-# points, 0.08 and 0.04 are left, because both numbers are mostly bias. This is where good methods are compared with
-# each other.
+# In {numref}`tbl-metrics-paired`, far from calibration the labels drop out of the difference altogether: if all gaps
+# have one sign, it is the difference of the two mean confidences. The first row's difference is many times its paired
+# standard deviation, and less than one standard deviation of independent test sets. Close to the best temperature, gaps
+# have both signs. There the pairing only halves the spread, and the mean difference is not even the true one: less than
+# a third of it is left, because both numbers are mostly bias. This is where good methods are compared with each other.
 #
 # ### When is a paired difference beyond chance?
 #
 # Two methods differ *beyond chance* if the interval of their difference does not hold 0. For a mean over samples, such
 # as the NLL, that is the reflected interval. For a calibration error the reflected interval alone would often see a
-# difference between two methods that are equally good: the two biases need not be the same, and it takes off too little
-# of each. The percentile interval alone has the opposite fault: it is too timid where there is a difference. A claim
-# should survive both. So the interval of a difference of calibration errors is their *hull*, the smallest interval that
-# holds both.
+# difference between two methods that are equally good, because it takes off too little of their biases. The percentile
+# interval alone has the opposite fault: it is too timid where there is a difference. A claim should survive both. So the
+# interval of a difference of calibration errors is their *hull*, the smallest interval that holds both.
 #
 # One thing is left to repair. Next to zero an ECE hardly falls with the true error, so the distance to a calibrated
 # method looks smaller than it is. Where the interval of the *one* method begins at 0, the upper end of *other* minus
@@ -933,12 +981,11 @@ show(100 * pd.DataFrame(rows).T, 3)
 # below. No end is moved across 0, so this never decides what is beyond chance.
 #
 # The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
-# so far that it has a given true ECE. In three pairs both have the same, one erring up where the other errs down: over-
-# and under-confident by 1 %, two temperatures on either side of the best one, and two opposite waves. In four pairs the
-# true ECEs are half a point or one point apart.
+# until it has a given true ECE. In three pairs both have the same, one erring up where the other errs down: over- and
+# under-confident, two temperatures on either side of the best one, and two opposite waves. In four pairs the true ECEs
+# are half a point or one point apart. As above, the result is stored.
 
-
-# %%
+# %% tags=["hide-input", "nbval-check-output"]
 PAIRS = [  # kind and true ECE in percent, of the one and of the other
     ("over 1.0", "under 1.0"),
     ("too cold 0.2", "too warm 0.2"),
@@ -957,7 +1004,7 @@ def bent(c, name):
 
 
 def paired():
-    """How often a paired difference is beyond chance, and how often its interval holds the truth."""
+    """How often a paired difference is beyond chance, or its interval true."""
     c, found = population(), []
     says = {name: bent(c, name) for pair in PAIRS for name in pair}
     ece_of = {name: binned_error(confidence, c) for name, confidence in says.items()}
@@ -967,14 +1014,10 @@ def paired():
             base, after = (test.measured[name]["ece"] for name in (one, other))
             value, *in_use = test.difference(other, one)
             _, *of_nll = test.difference(other, one, "nll")
-            ends = three(
-                base._replace(value=value, draws=after.draws - base.draws), in_use
-            )
-            row = {
-                "pair": f"{one}, {other}",
-                "true": 100 * true,
-                "measured": 100 * value,
-            }
+            change = base._replace(value=value, draws=after.draws - base.draws)
+            ends = three(change, in_use)
+            row = {"pair": f"{one}, {other}", "true": 100 * true}
+            row["measured"] = 100 * value
             for name, (low, high) in (ends | {"NLL": of_nll}).items():
                 row[name] = 100 * (not low <= 0 <= high)
             lows, highs = zip(ends["percentile"], ends["reflected"], strict=True)
@@ -984,43 +1027,42 @@ def paired():
     return pd.DataFrame(found).groupby("pair", sort=False).mean().T
 
 
-# %% tags=["nbval-check-output"]
 SHARES = ["percentile", "reflected", "in use", "NLL", "hull holds", "in use holds"]
 near = {"true": 0.001, "measured": 0.01} | dict.fromkeys(SHARES, 1.0)
 pairs = recorded("metrics/paired", paired, available=anew, tolerance=near).T
-pairs = pairs.rename_axis("one, other")
-print(
-    "200 test sets of 10,000; difference of two ECEs in points, true and measured on average;"
+beyond, holds = "beyond chance, %", "interval holds it, %"
+heads = [("difference", "true"), ("difference", "measured")]
+heads += [(beyond, name) for name in SHARES[:4]]
+heads += [(holds, name.removesuffix(" holds")) for name in SHARES[4:]]
+shares = pairs[["true", "measured", *SHARES]]
+table(
+    shares.set_axis(pd.MultiIndex.from_tuples(heads), axis=1),
+    "When is a difference of two ECEs seen? Points, and shares of 200 test sets",
+    "tbl-metrics-pairs",
+    digits=1,
 )
-print(
-    "percent of test sets in which it is beyond chance by each interval of the ECE, and by the NLL"
-)
-show(pairs[["true", "measured", *SHARES[:4]]], 1)
-print("\npercent of test sets in which the interval holds the true difference")
-show(pairs[SHARES[4:]].rename(columns=lambda name: name.removesuffix(" holds")), 1)
 
 # %% [markdown]
-# The first three rows have no difference. There the reflected interval sees one far too often, and the interval in use
-# in no more than the 5 % that are allowed. The other rows show the price: a true difference of half a point is seldom
-# beyond chance, and one of a whole point in a quarter of the test sets. The NLL of the same test sets sees more in each
-# of these rows. (The two waves have equal ECEs but not quite equal NLLs, hence the entry in the third row.) So **a
-# difference in ECE that is beyond chance can be trusted, but one that is not may be real too**; then look at the NLL. The
-# last table says why the ends are moved: beside a calibrated method the hull holds the true difference in little more
-# than half of the test sets.
+# A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
+# difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5 % that
+# are allowed. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
+# whole point in a quarter of the test sets. The NLL sees more in each of these rows. (The two waves have equal ECEs but
+# not quite equal NLLs, hence its entry in the third row.) So **a difference in ECE that is beyond chance can be trusted,
+# but one that is not may be real too**; then look at the NLL. The last two columns say why the ends are moved: beside a
+# calibrated method the hull holds the true difference in little more than half of the test sets.
 #
 # ### Many comparisons
 #
-# A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and with 18 tests
-# at 5 % each one of them is likely to come out by chance alone. So the $p$-values of the comparisons within a claim are
-# corrected together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next
-# one below $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the claim is
-# then at most 5 %, however the comparisons depend on each other; and they do, for they share test sets. The plain rule
-# of $0.05 / n$ for all promises the same and finds less. {ref}`sec-verdicts` says which comparisons go together.
+# A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and of 18 tests at
+# 5 % one is likely to come out by chance alone. So the $p$-values of the comparisons within a claim are corrected
+# together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next one below
+# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the claim is then at most
+# 5 %, however the comparisons depend on each other. {ref}`sec-verdicts` says which comparisons go together.
 #
 # ## Why toolkits disagree
 #
 # "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
-# what happens at exactly 1. On smooth confidences nothing depends on it. On some inputs everything does:
+# what happens at exactly 1. On smooth confidences hardly anything depends on it. On some inputs everything does:
 #
 # | input | where it comes from |
 # |---|---|
@@ -1030,7 +1072,6 @@ show(pairs[SHARES[4:]].rename(columns=lambda name: name.removesuffix(" holds")),
 # | ones | half of the confidences 0.95, half exactly 1 |
 #
 # `ece(..., like="torchmetrics")` and its siblings reproduce the binning of other packages. All rows use 10 bins.
-
 
 # %% tags=["nbval-check-output"]
 rng = np.random.default_rng([seed, 7])
@@ -1044,33 +1085,35 @@ inputs = {
     "votes": two_classes(votes, rng.random(500) < wave(votes)),
     "ones": two_classes(*ones),
 }
-peers = (
-    "torchmetrics netcal relplot uncertainty-calibration calzone pycalib mapie".split()
-)
-table = {
+peers = ["torchmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone"]
+found = {
     rule or "this book": {
-        name: ece(*test, n_bins=10, like=rule) for name, test in inputs.items()
+        name: 100 * ece(*test, n_bins=10, like=rule) for name, test in inputs.items()
     }
-    for rule in (None, *peers)
+    for rule in (None, *peers, "pycalib", "mapie")
 }
-print("ECE, percent")
-show(100 * pd.DataFrame(table).T)
+table(
+    pd.DataFrame(found).T,
+    "Which ECE do packages return for the same predictions? Percent, 10 bins",
+    "tbl-metrics-packages",
+)
 
 # %% [markdown]
-# On the same predictions, the rows differ by a factor of four. The reasons:
+# On the same predictions, the rows differ by a factor of up to four. The reasons:
 #
 # - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
 # - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
 # - An edge that is computed as 0.7000000000000001 puts the confidence 0.7 into another bin than an edge at 0.7. So four
 #   packages change their answer between float64 and float32.
-# - MAPIE has one bin fewer than it is asked for, which is why it differs even on smooth confidences.
+# - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
 #
 # The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
 # so that both types give one answer.
 #
 # With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
 # share, drops the smallest confidence and all that equal it. torch-uncertainty cuts through ties in the order of the
-# rows, so shuffling the data changes the value.
+# rows, so shuffling the data changes the value. In the third column of {numref}`tbl-metrics-ties` the only gap is that
+# of the first row.
 
 # %% tags=["nbval-check-output"]
 equal = two_classes(np.full(90, 0.7), np.repeat([1, 0], [60, 30]))
@@ -1082,36 +1125,32 @@ inputs = {
     "all equal, shuffled": (equal[0][order], equal[1][order]),
     "7 samples": (sample["wavy"][0][:7], sample["wavy"][1][:7]),
 }
-peers = (
-    "focal_calibration torch-uncertainty netcal uncertainty-calibration mapie".split()
-)
-table = {
+peers = ["focal_calibration", "torch-uncertainty", "netcal", "uncertainty-calibration"]
+found = {
     rule or "this book": {
-        name: adaptive_ece(*test, like=rule) for name, test in inputs.items()
+        name: 100 * adaptive_ece(*test, like=rule) for name, test in inputs.items()
     }
-    for rule in (None, *peers)
+    for rule in (None, *peers, "mapie")
 }
-print("adaptive ECE with 15 bins, percent; the true gap of 'all equal' is 3.33")
-show(100 * pd.DataFrame(table).T)
+table(
+    pd.DataFrame(found).T,
+    "Which adaptive ECE do packages return? Percent, 15 bins",
+    "tbl-metrics-ties",
+)
 
 # %% [markdown]
 # Last, one name, three quantities. "ACE" is class-wise with equal mass in the paper that coined it
 # {cite:p}`nixon2019measuring`; torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
 # top-label ECE; netcal for the plain mean of the gaps over the bins, however few samples they hold.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
-three = {
-    "class-wise, equal mass (ace)": ace(*sample["wavy"], n_bins=n_bins),
-    "top label, equal mass (adaptive_ece)": adaptive_ece(
-        *sample["wavy"], n_bins=n_bins
-    ),
-    "top label, unweighted mean over bins": np.nanmean(
-        np.abs(bins.accuracy - bins.confidence)
-    ),
-}
-print("three quantities called ACE, percent")
-show(100 * pd.Series(three).to_frame("wavy"))
+class_wise, top = (f(*sample["wavy"], n_bins=n_bins) for f in (ace, adaptive_ece))
+plain = np.nanmean(np.abs(bins.accuracy - bins.confidence))
+Markdown(f"""
+On the wavy sample the three are {100 * class_wise:.2f} %, {100 * top:.2f} % and
+{100 * plain:.2f} %.
+""")
 
 # %% [markdown]
 # When two papers disagree on a number, compare first: the number of bins, the metric behind the name, and whether
@@ -1121,38 +1160,40 @@ show(100 * pd.Series(three).to_frame("wavy"))
 #
 # A metric that was used to choose something is no longer a measurement. We choose the temperature of the over-confident
 # classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples, and report the ECE of the winner twice: on
-# the 500 samples that chose it, and on 500 new ones. The third column is its true error.
+# the 500 samples that chose it, and on 500 new ones.
 
-# %% tags=["nbval-check-output"]
+# %%
 temperatures = np.linspace(1.0, 2.0, 41)
-true = {t: true_error(1 / t, SCALE) for t in temperatures}
+true = [true_error(1 / t, SCALE) for t in temperatures]
 rng = np.random.default_rng([seed, 8])
 rows = []
 for _ in range(n_repeats // 2):
-    (z_val, _, y_val), (z_test, _, y_test) = (
-        draw("over-confident", 500, rng) for _ in range(2)
-    )
-    scores = [
-        ece(softmax(z_val / t, axis=1), y_val, n_bins=n_bins) for t in temperatures
-    ]
-    best = temperatures[int(np.argmin(scores))]
-    on_new = ece(softmax(z_test / best, axis=1), y_test, n_bins=n_bins)
-    rows.append(
-        {"on the same 500": min(scores), "on 500 new ones": on_new, "true": true[best]}
-    )
-show(100 * pd.DataFrame(rows).mean().to_frame("ECE, percent"))
+    drawn = (draw("over-confident", 500, rng) for _ in range(2))
+    (z_val, _, y_val), (z_test, _, y_test) = drawn
+    said = (softmax(z_val / t, axis=1) for t in temperatures)
+    scores = [ece(p, y_val, n_bins=n_bins) for p in said]
+    best = int(np.argmin(scores))
+    p_test = softmax(z_test / temperatures[best], axis=1)
+    rows.append((min(scores), ece(p_test, y_test, n_bins=n_bins), true[best]))
+same, new, true = 100 * np.mean(rows, axis=0)
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(f"""
+On average over {n_repeats // 2} such choices, the winner has an ECE of {same:.2f} % on the
+samples that chose it and of {new:.2f} % on new ones. Its true error is {true:.2f} %.
+""")
 
 # %% [markdown]
-# The second number is too high by its bias, but honest: it is what any fixed temperature as good as this one would
-# show. The first is lower because the search has picked favourable noise. One parameter and 41 candidates suffice for
-# that; a method with a parameter for each class has far more room. So everything in this book is fitted on `val` and
-# reported on `test`, and candidates are compared by NLL where possible, which has less noise and no bins.
+# The second number is too high by its bias, but honest: any fixed temperature as good as this one would show it. The
+# first is lower because the search has picked favourable noise. One parameter and 41 candidates suffice for that; a
+# method with a parameter for each class has far more room. So everything in this book is fitted on `val` and reported on
+# `test`, and candidates are compared by NLL where possible, which has less noise and no bins.
 #
 # ## A real network
 #
 # The stored logits of a ResNet-20 on CIFAR-10 (or whatever the parameter `logits` names), before and after temperature
-# scaling: one number $T$, fitted on the validation images, divides all logits. We look at the whole test set, and then
-# at its first 500 images only.
+# scaling: one number $T$, fitted on the validation images, divides all logits. {numref}`fig-metrics-real` and
+# {numref}`tbl-metrics-real` look at the whole test set, and the table also at its first 500 images only.
 
 # %%
 scaling = TemperatureScaling().fit(*data.val)
@@ -1161,82 +1202,66 @@ real = {
     "before": softmax(test_logits.astype(float), axis=1),
     "after": scaling(test_logits),
 }
-n_val, n_test = len(data.val_labels), len(test_labels)
-print(f"{logits}: {n_val:,} val, {n_test:,} test, T = {scaling.temperature:.3f}")
-
-# %% tags=["nbval-check-output"]
-chosen = [
-    "accuracy",
-    "nll",
-    "brier",
-    "ece",
-    "debiased_ece",
-    "ks_error",
-    "classwise_ece",
-]
-options = {"n_bins": n_bins, "seed": seed}
+n_test = len(test_labels)
+n_few = min(500, n_test)
+chosen = ["accuracy", "nll", "brier"]
+chosen += ["ece", "debiased_ece", "ks_error", "classwise_ece"]
 
 
-def report(n):
-    """Metrics on n images, what a calibrated network scores there, and paired differences."""
-    columns, honest, labels = {}, {}, test_labels[:n]
+def on_first(n):
+    """The metrics on n test images, and the ECE of a calibrated network there."""
+    test = Comparison(test_labels[:n], chosen, n_bins=n_bins, seed=seed)
+    perfect = {}
     for name, probs in real.items():
-        intervals = bootstrap(probs[:n], labels, chosen, **options)
-        columns[name, "value"] = evaluate(probs[:n], labels, chosen, n_bins=n_bins)
-        columns[name, "low"] = {metric: low for metric, (low, _) in intervals.items()}
-        columns[name, "high"] = {
-            metric: high for metric, (_, high) in intervals.items()
-        }
+        test.add(name, probs[:n])
         scores = 100 * score_if_calibrated(probs[:n], n_bins=n_bins)
-        honest[name] = scores.mean(), np.quantile(scores, 0.95)
-    pair = real["before"][:n], real["after"][:n]
-    change = bootstrap_difference(*pair, labels, ["ece", "nll"], **options)
-    print(f"{n:,} images; NLL in 0.01 nats, all else in percent")
-    show(100 * pd.DataFrame(columns))
-    for name, (mean, top) in honest.items():
-        print(
-            f"{name}: a calibrated network has ECE {mean:.2f}, 95 % of them below {top:.2f}"
-        )
-    for name, (low, high) in change.items():
-        print(f"after - before, {name}: 95 % [{100 * low:.2f}, {100 * high:.2f}]")
-    return 100 * pd.DataFrame(columns), honest, 100 * np.array(change["ece"])
+        perfect[name] = scores.mean(), np.quantile(scores, 0.95)
+    return test, perfect
 
 
-all_images = report(n_test)
+(every, perfect), (few, few_perfect) = on_first(n_test), on_first(n_few)
 
 # %% tags=["nbval-check-output"]
-few_images = report(min(500, n_test))
+columns, parts = {metric: ("", metric) for metric in chosen}, {}
+for n, test, honest in ((n_test, every, perfect), (n_few, few, few_perfect)):
+    change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
+    part = pd.concat([estimates(test, real, columns), change]).T
+    for i, of in enumerate(("mean", "95 % quantile")):
+        ends = {name: f"{scores[i]:.2f}" for name, scores in honest.items()}
+        part.loc[f"ECE if calibrated, {of}"] = ends
+    parts[f"{n:,} images"] = part
+table(
+    pd.concat(parts),
+    "What does one temperature change? Percent [95 % interval]; the NLL in nats",
+    "tbl-metrics-real",
+    names=shown,
+)
 
 # %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
 both = {name: (probs, test_labels) for name, probs in real.items()}
 pictures.reliability_row(both, n_bins=n_bins)
 plt.show()
 
-# %% tags=["hide-input"]
-values, honest, change = all_images
-few_values, few_honest, few_change = few_images
-before, after = (
-    values.loc["ece", ("before", "value")],
-    values.loc["ece", ("after", "value")],
-)
-few = (
-    few_values.loc["ece", ("before", "value")],
-    few_values.loc["ece", ("after", "value")],
-)
-Markdown(f"""
-All {n_test:,} images settle the matter. The ECE before is {before:.2f} %, where a calibrated
-network would have {honest["before"][0]:.2f} %. Temperature scaling takes off {-change[1]:.1f} to
-{-change[0]:.1f} points. The {after:.2f} % that remain are above the 95 % quantile of
-{honest["after"][1]:.2f} %, so one temperature has not removed everything. All metrics agree, and
-the accuracy is untouched because *T* keeps the order of the classes.
+# %% tags=["hide-input", "nbval-check-output"]
+before, after = (every.of(name).percent for name in real)
+few_before, few_after = (few.of(name).percent for name in real)
+gain, few_gain = (test.difference("before", "after").percent for test in (every, few))
+text = f"""
+*T* = {scaling.temperature:.2f}, and all {n_test:,} images settle the matter. The ECE before
+is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
+Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
+{after.value:.2f} % that remain are above the 95 % quantile of {perfect["after"][1]:.2f} %, so
+one temperature has not removed everything. All metrics agree, and the accuracy is untouched
+because *T* keeps the order of the classes.
 
-On 500 images, the same network with the same *T* has an ECE of {few[0]:.2f} % before and
-{few[1]:.2f} % after, and the paired interval of the difference holds zero: the gain lies between
-{-few_change[1]:.1f} and {-few_change[0]:.1f} points. The second number is below the average of a
-calibrated network, {few_honest["after"][0]:.2f} %. `debiased_ece` has an interval wider than its
-value, and `classwise_ece` even points the other way. The NLL, which has no bins, is surer of the
-gain. A study of ECE with a test set of this size could have reported much.
-""")
+On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f} %
+before and {few_after.value:.2f} % after, and the paired interval of the difference holds
+zero: the gain lies between {few_gain.low:.1f} and {few_gain.high:.1f} points. The second
+number is below the average of a calibrated network, {few_perfect["after"][0]:.2f} %. The
+debiased ECE has an interval wider than its value, and the class-wise ECE even points the
+other way. The NLL, which has no bins, is surer of the gain.
+"""
+Markdown(minus(text))
 
 # %% [markdown]
 # ## Which metric when
@@ -1252,32 +1277,76 @@ gain. A study of ECE with a test set of this size could have reported much.
 # | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
 #
 # ## Summary
-#
-# - Calibration is honesty, not skill. A classifier that always says the class prior has no calibration error. So an
-#   error stands beside accuracy and a proper score.
-# - Every calibration error sees a projection: the top label, or one class at a time. There is always a miscalibration
-#   that it cannot see.
-# - ECE has a bias of about $\sqrt{2 M v / \pi N}$ on a calibrated classifier. At $N = 10{,}000$ and 15 bins that is 0.5
-#   to 1 point. New labels drawn from the probabilities themselves show it for any data set.
-# - The percentile interval of ECE never held the truth for a calibrated classifier. The one in this book is reflected,
-#   begins at 0 unless the value is beyond what a calibrated classifier would score, and holds the truth in at least 90 %
-#   of test sets of 10,000.
-# - Differences below half a point between independent test sets of 10,000 cannot be told from chance. Paired
-#   differences can be far sharper, but not near calibration. A paired difference of ECEs is beyond chance only if the
-#   percentile and the reflected interval both say so; the NLL sees more.
-# - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
-# - Choose on `val`, report on `test`.
-#
+
+# %% tags=["hide-input", "nbval-check-output"]
+easy_15, hard_15 = (scores_of[name, 15].mean() for name in SCALES)
+Markdown(f"""
+- Calibration is honesty, not skill. A classifier that always says the class prior has no
+  calibration error. So an error stands beside accuracy and a proper score.
+- Every calibration error looks at the top label, or at one class at a time. There is
+  always a miscalibration that it cannot see.
+- ECE is biased: a calibrated classifier has one above zero, which grows like the square
+  root of bins by samples. With 10,000 samples and 15 bins it is {100 * easy_15:.1f} to
+  {100 * hard_15:.1f} points. New labels drawn from the probabilities themselves show it for
+  any data set.
+- The percentile interval of ECE never held the truth for a calibrated classifier. The
+  interval in use is reflected, begins at 0 unless the value is beyond what a calibrated
+  classifier would score, and held the truth in {coverage["in use"].min():.0f} % or more of the
+  test sets of 10,000.
+- A difference of half a point is seldom seen on independent test sets of 10,000: it takes
+  {needed.loc["0.5 points", "easy"]:,.0f} to {needed.loc["0.5 points", "hard"]:,.0f} samples.
+  Paired differences can be far sharper, but not near calibration. One is beyond chance only
+  if the percentile and the reflected interval both say so; the NLL sees more.
+- Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
+- Choose on `val`, report on `test`.
+""")
+
+# %% [markdown]
 # ## Exercises
 #
 # 1. A classifier for $K$ equally frequent classes always says $1/K$. Compute its ECE, NLL and Brier score by hand, and
-#    compare with the table of the blind spots.
+#    compare with {numref}`tbl-metrics-blind`.
+#
+#    ```{dropdown} Solution
+#    It predicts the first class, with confidence $1/K$, and is right on $1/K$ of the inputs: the ECE is 0. The NLL is
+#    $\log K$, here $\log 10 = 2.303$. The Brier score is $(1 - 1/K)^2 + (K - 1) / K^2 = 1 - 1/K$, here 0.9.
+#    ```
+#
 # 2. Show that with unlimited samples, the binned ECE is at most $\mathrm{ECE}^\star$, for every choice of bins. Which
-#    curve of the second figure shows it?
+#    curve of {numref}`fig-metrics-bins` shows it?
+#
+#    ```{dropdown} Solution
+#    With unlimited samples the gap of bin $m$, times its share, is
+#    $\bigl| \mathbb{E} [ (r(\hat p) - \hat p) \, \mathbb{1}[\hat p \in B_m] ] \bigr|$. By the triangle inequality it is at
+#    most $\mathbb{E} [ |r(\hat p) - \hat p| \, \mathbb{1}[\hat p \in B_m] ]$, and these add up to $\mathrm{ECE}^\star$.
+#    The curve of the wavy classifier for $N = 10{,}000$ lies below the dashed line while the bins are few.
+#    ```
+#
 # 3. A paper reports an ECE of 0.96 % for one method and 1.01 % for another, from one run each on the same 10,000
 #    images. Which of the numbers in this chapter do you need to judge the difference, and what would you ask the
 #    authors for?
+#
+#    ```{dropdown} Solution
+#    What a perfect network scores ({numref}`tbl-metrics-perfect`): both may be perfect. And the paired standard
+#    deviation near calibration ({numref}`tbl-metrics-paired`), which is more than twice the difference. Ask for the
+#    logits, which give the paired interval and the difference in NLL, and for more than one run.
+#    ```
+#
 # 4. Replace each confidence of a test set by the accuracy of its bin, computed on the same test set. Show that the ECE
 #    is then zero. What is the true error of the wavy classifier after this correction?
+#
+#    ```{dropdown} Solution
+#    The new confidences take at most $M$ values, and among the samples that share one, the share of right predictions
+#    equals it. A bin of the new confidences holds some of these groups, so its accuracy is its mean confidence. The true
+#    error is the mean distance of a bin's measured accuracy from its true one,
+#    $\sum_m w_m |\operatorname{acc}(B_m) - r_m|$. That is the noise whose size {eq}`eq-metrics-bias` gives: about two
+#    points with 2,000 samples and 15 bins. The ECE of zero was computed on the samples that were fitted.
+#    ```
+#
 # 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. Hint:
 #    look at $p_0 - p_1$.
+#
+#    ```{dropdown} Solution
+#    Compare $p_0 - p_1$ with $\mathbb{1}[y = 0] - \mathbb{1}[y = 1]$. The six permutations give six different values of
+#    $p_0 - p_1$. At 0.3, 0.2 and -0.5 (even) the truth is 0.2 above it, at 0.5, -0.3 and -0.2 (odd) 0.2 below.
+#    ```

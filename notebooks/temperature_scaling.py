@@ -27,13 +27,11 @@
 # - name four cases in which one temperature does not help, and what would show it.
 
 # %% tags=["parameters"]
-budget = "smoke"  # every notebook takes it; nothing is trained here but tiny networks
-logits = "cifar10/resnet20-cross_entropy-s0"  # the first network: a name of the zoo, or an .npz
+budget = "smoke"  # every notebook takes it; only tiny networks are trained here
+logits = "cifar10/resnet20-cross_entropy-s0"  # the first network, or an .npz
 many_classes = "cifar100/resnet20-cross_entropy-s0"  # the one with more classes
-long_tails = [
-    "cifar10_lt/resnet20-cross_entropy-s0",
-    "cifar100_lt/resnet20-cross_entropy-s0",
-]
+long_tails = ["cifar10_lt/resnet20-cross_entropy-s0"]
+long_tails += ["cifar100_lt/resnet20-cross_entropy-s0"]
 n_bins = 15  # of ECE
 n_resamples = 400  # bootstrap resamples
 n_draws = 40  # validation sets of each size
@@ -41,7 +39,37 @@ n_few = 5  # the same, for methods with many parameters
 seed = 0  # of everything random
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+import warnings
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import torch
+from IPython.display import Markdown
+from scipy.ndimage import gaussian_filter, rotate
+from scipy.special import logsumexp, softmax
+from scipy.stats import norm, rankdata
+from torch.nn.functional import cross_entropy
+
+from calibkit import Network, TemperatureScaling, calibrator, notebook, plots
+from calibkit.metrics import (
+    accuracy,
+    classwise_ece,
+    ece,
+    entropy,
+    evaluate,
+    nll,
+    smooth_ece,
+)
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.notebook import pictures
+from calibkit.notebook.names import shown
+from calibkit.notebook.rendered import minus, table
+from calibkit.notebook.simulated import draw_labels
+from calibkit.notebook.small_networks import many_on_digits
+from calibkit.notebook.tables import estimates
+from calibkit.notebook.trained import trained
 
 notebook.parameters(
     globals(),
@@ -56,39 +84,8 @@ notebook.parameters(
     seed=range(2**31),
 )
 
-# %% tags=["hide-input"]
-import warnings
-from functools import partial
-
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
-import torch
-from scipy.ndimage import gaussian_filter, rotate
-from scipy.special import logsumexp, softmax
-from scipy.stats import norm, rankdata
-from torch.nn.functional import cross_entropy
-
-from calibkit import Network, TemperatureScaling, calibrator, plots
-from calibkit.metrics import (
-    accuracy,
-    classwise_ece,
-    ece,
-    entropy,
-    evaluate,
-    nll,
-    smooth_ece,
-)
-from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.notebook import pictures, tables
-from calibkit.notebook.printing import show
-from calibkit.notebook.simulated import draw_labels
-from calibkit.notebook.small_networks import many_on_digits
-from calibkit.notebook.trained import trained
-
 plots.use_style()
 torch.set_num_threads(1)
-pd.set_option("display.max_rows", None)
 data, large = notebook.logits_of(logits), notebook.logits_of(many_classes)
 tails = {name: notebook.logits_of(name) for name in long_tails}
 
@@ -107,24 +104,24 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 
 # %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
-shown = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
+titles = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
 samples = {
-    title: (fit(data.test_logits), data.test_labels) for title, fit in shown.items()
+    title: (fit(data.test_logits), data.test_labels) for title, fit in titles.items()
 }
 pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
 # %% tags=["nbval-check-output"]
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-both = Comparison.on(
-    data.test, {"before": raw, "after": ts}, ["accuracy", "ece", "nll"], **bootstrap
+methods = {"before": raw, "after": ts}
+both = Comparison.on(data.test, methods, ["accuracy", "ece", "nll"], **bootstrap)
+columns = {shown(metric): ("", metric) for metric in ("accuracy", "ece", "nll")}
+change = estimates(both, ["after"], columns, base="before").set_axis(["change"])
+table(
+    pd.concat([estimates(both, both, columns), change]).T,
+    "What does one temperature change? Percent [95 % interval]; the NLL in nats",
+    "tbl-ts-before-after",
 )
-for metric, unit in (("accuracy", "%"), ("ece", "%"), ("nll", "0.01 nats")):
-    before, now = (both.of(name, metric).percent for name in both)
-    change = both.difference("after", "before", metric).percent
-    print(
-        f"{metric} ({unit}): before {before:.2f}, after {now:.2f}, change {change:+.2f}"
-    )
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
@@ -179,15 +176,19 @@ for name, at in {"T = 1": 1.0, "optimum": b, "T = 4": 0.25}.items():
     values, slope, curvature = (x.mean() for x in derivatives(z, y, at))
     after, before = (derivatives(z, y, at + step)[0].mean() for step in (h, -h))
     rows[name] = {
-        "slope": slope,
-        "by differences": (after - before) / (2 * h),
-        "curvature": curvature,
-        "by differences ": (after - 2 * values + before) / h**2,
+        ("slope", "by formula"): slope,
+        ("slope", "by differences"): (after - before) / (2 * h),
+        ("curvature", "by formula"): curvature,
+        ("curvature", "by differences"): (after - 2 * values + before) / h**2,
     }
-show(pd.DataFrame(rows).T, 4)
 expected = (softmax(b * z, axis=1) * z).sum(1).mean()
-print(
-    f"mean logit of the label {z[np.arange(len(y)), y].mean():.6f}, expected {expected:.6f}"
+print(f"mean logit of the label  {z[np.arange(len(y)), y].mean():.6f}")
+print(f"mean expected logit      {expected:.6f}")
+table(
+    pd.DataFrame(rows).T,
+    "Are slope and curvature what finite differences say? At three temperatures",
+    "tbl-ts-derivatives",
+    digits=4,
 )
 
 # %% [markdown]
@@ -197,24 +198,35 @@ print(
 # the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Turned around, TS
 # is the answer of maximum entropy: of all probabilities whose mean expected logit is that of the labels,
 # $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that
-# knows nothing of softmax finds it. The cell below takes rivals that obey the same constraint, mixtures of a sharper
-# softmax with uniform probabilities, and shows that they have less entropy.
+# knows nothing of softmax finds it. {numref}`tbl-ts-rivals` holds rivals that obey the same constraint,
+# mixtures of a sharper softmax with uniform probabilities: they have less entropy.
 
 # %% tags=["nbval-check-output"]
-p = ts(z)
+p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
 print(f"validation: entropy {entropy(p, y):.6f}, NLL {nll(p, y):.6f}")
-test_p, test_y = ts(data.test_logits), data.test_labels
 print(
     f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}"
 )
 label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
+rivals = {"TS": p}
 for t in (1.5, 1.2, 1.0):
     sharp = softmax(z / t, axis=1)
     share = (label_logit - mean_logit) / ((sharp * z).sum(1).mean() - mean_logit)
     rival = share * sharp + (1 - share) / z.shape[1]
-    kept = abs((rival * z).sum(1).mean() - label_logit) < 1e-9
-    found = f"entropy {entropy(rival, y):.3f}, constraint kept: {kept}"
-    print(f"{100 * share:.1f} % of T = {t}, rest uniform: {found}")
+    rivals[f"{100 * share:.1f} % of T = {t}, rest uniform"] = rival
+rows = {
+    name: {
+        "expected logit": (rival * z).sum(1).mean(),
+        "entropy": entropy(rival, y),
+    }
+    for name, rival in rivals.items()
+}
+table(
+    pd.DataFrame(rows).T,
+    "Which probabilities with the same expected logit have the most entropy? Nats",
+    "tbl-ts-rivals",
+    digits=3,
+)
 
 # %% [markdown]
 # On test images the two numbers need not agree, and their difference shows which way a temperature is off: an NLL above
@@ -234,18 +246,16 @@ for t in (1.5, 1.2, 1.0):
 
 # %% tags=["nbval-check-output"]
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
-for name, answers in {
-    "right": [0, 1, 0, 1],
-    "one mistake": [0, 0, 0, 1],
-    "no better than chance": [1, 1, 0, 0],
-    "wrong": [1, 0, 1, 0],
-}.items():
+cases = {"right": [0, 1, 0, 1], "one mistake": [0, 0, 0, 1]}
+cases |= {"no better than chance": [1, 1, 0, 0], "wrong": [1, 0, 1, 0]}
+rows = {}
+for name, answers in cases.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         t = TemperatureScaling().fit(four, np.array(answers)).temperature
-    print(
-        f"{name:22} T = {t:<8.4g} {'warned: ' + str(caught[0].message)[:53] if caught else ''}"
-    )
+    message = str(caught[0].message).split(":")[0] if caught else ""
+    rows[name] = {"T": f"{t:.4g}", "warning": message}
+table(pd.DataFrame(rows).T, "Which T do four logit pairs ask for?", "tbl-ts-bounds")
 
 # %% [markdown]
 # A bound is a message, not an answer. The first case is frequent: 20 images of a good network, or its training set.
@@ -265,7 +275,7 @@ for name, answers in {
 # be that of the Fisher information, $1 / \sqrt{n I}$. The bootstrap needs neither: draw the validation set again, fit
 # again.
 
-# %% tags=["nbval-check-output"]
+# %%
 _, score, curvature = derivatives(z, y, b)
 information, noise = curvature.mean(), score.var()  # I and J
 sandwich = ts.temperature**2 * np.sqrt(noise / len(y)) / information
@@ -275,14 +285,14 @@ resampled = []
 for _ in range(200):
     again = rng.integers(0, len(y), len(y))
     resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
-print(
-    f"T = {ts.temperature:.3f} from {len(y)} images, J / I = {noise / information:.2f}"
-)
-names = {"Fisher": fisher, "sandwich": sandwich, "bootstrap": np.std(resampled, ddof=1)}
-print(
-    ", ".join(f"{name} {error:.3f}" for name, error in names.items()),
-    "(standard errors of T)",
-)
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(f"""
+{len(y):,} images give *T* = {ts.temperature:.3f}. Its standard error is {fisher:.3f} by the
+Fisher information, {sandwich:.3f} by the sandwich formula and
+{np.std(resampled, ddof=1):.3f} by the bootstrap. The first two are alike because
+*J* / *I* = {noise / information:.2f}.
+""")
 
 # %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
@@ -327,24 +337,29 @@ def auroc(p, labels):
     """Probability that a right prediction has more confidence than a wrong one."""
     right, rank = p.argmax(1) == labels, rankdata(p.max(1))
     n_right = right.sum()
-    return (rank[right].sum() - n_right * (n_right + 1) / 2) / (
-        n_right * (len(right) - n_right)
-    )
+    above = rank[right].sum() - n_right * (n_right + 1) / 2
+    return above / (n_right * (len(right) - n_right))
 
 
 pair = np.array([[1.8, 0.0, -10.0], [3.0, 0.7, 0.7]])
 for t in (0.5, 1.0):
-    print(
-        f"T = {t}: confidences of two images {softmax(pair / t, axis=1).max(1).round(3)}"
-    )
+    first, second = softmax(pair / t, axis=1).max(1)
+    print(f"T = {t}: confidences of two images {first:.3f} and {second:.3f}")
+rows = {}
 for network in (data, large):
     x, labels = network.test_logits.astype(float), network.test_labels
-    settings = (0.5, 1.0, TemperatureScaling().fit(*network.val).temperature, 5.0)
-    values = [
-        f"{100 * auroc(softmax(x / t, axis=1), labels):.1f} at T = {t:.2g}"
-        for t in settings
-    ]
-    print(f"AUROC (%), K = {network.n_classes}: {', '.join(values)}")
+    fitted = TemperatureScaling().fit(*network.val).temperature
+    settings = {"T = 0.5": 0.5, "T = 1": 1.0, "fitted T": fitted, "T = 5": 5.0}
+    rows[f"K = {network.n_classes}"] = {
+        name: 100 * auroc(softmax(x / t, axis=1), labels)
+        for name, t in settings.items()
+    }
+table(
+    pd.DataFrame(rows).T,
+    "Does a temperature tell mistakes apart? AUROC of the confidence, percent",
+    "tbl-ts-auroc",
+    digits=1,
+)
 
 # %% [markdown]
 # (sec-ts-objective)=
@@ -358,45 +373,54 @@ for network in (data, large):
 # | ECE on the grid 0.1, 0.2, ..., 10 | {cite:t}`mukhoti2020calibrating`, {cite:t}`liu2022devil`, {cite:t}`park2023acls`, {cite:t}`frenkel2021network` |
 # | ECE on the grid 0 to 5, step 0.001 | the other row of {cite:t}`tang2024neural` |
 #
-# The NLL is a proper score: it pays for every probability, it is smooth, and its optimum is unique. The ECE pays for the
+# The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
 # top label only, it is a step function of $T$, and it has many local minima, some of them made by chance. But it is what
 # is reported. Does fitting what is reported win? Twelve networks, the same CIFAR-10, each trained with another loss:
 
 # %% tags=["nbval-check-output"]
-losses = "cross_entropy label_smoothing focal flsd brier mmce ecp cpc mdca crl mbls acls".split()
+losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
+losses += ["ecp", "cpc", "mdca", "crl", "mbls", "acls"]
 networks = notebook.by_loss("cifar10/resnet20", losses)
 methods = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
 by_loss, fits = notebook.side_by_side(networks, methods, ["ece", "nll"], **bootstrap)
 rows, verdicts = {}, {"ece": [], "nll": []}
 for loss, network in networks.items():
-    before = ece(
-        softmax(network.test_logits, axis=1), network.test_labels, n_bins=n_bins
-    )
+    none = softmax(network.test_logits, axis=1)
     pairs = {m: by_loss.difference(f"{loss} ECE", f"{loss} NLL", m) for m in verdicts}
     for m, difference in pairs.items():
         verdicts[m].append(difference.below())
+    in_thousandths = Estimate(*(1000 * x for x in pairs["nll"]))
     rows[loss] = {
-        "T by NLL": f"{fits[f'{loss} NLL'].temperature:.2f}",
-        "by ECE": f"{fits[f'{loss} ECE'].temperature:.1f}",
-        "ECE before": f"{100 * before:.2f}",
-        "after": f"{by_loss.of(f'{loss} NLL').percent.value:.2f}",
-        "by ECE less by NLL: ECE": f"{pairs['ece'].percent:+.2f}",
-        "NLL (0.001 nats)": f"{Estimate(*(1000 * x for x in pairs['nll'])):+.2f}",
+        ("T", "by NLL"): f"{fits[f'{loss} NLL'].temperature:.2f}",
+        ("T", "by ECE"): f"{fits[f'{loss} ECE'].temperature:.1f}",
+        ("ECE", "before"): 100 * ece(none, network.test_labels, n_bins=n_bins),
+        ("ECE", "by NLL"): by_loss.of(f"{loss} NLL").percent.value,
+        ("by ECE less by NLL", "ECE"): f"{pairs['ece'].percent:+.2f}",
+        ("by ECE less by NLL", "NLL, 0.001 nats"): f"{in_thousandths:+.2f}",
     }
-print(pd.DataFrame(rows).T.to_string())
-for m, words in verdicts.items():
-    less, more = words.count("holds"), words.count("does not hold")
-    print(
-        f"test {m.upper()}: the fit by ECE is lower in {less}, higher in {more} of {len(words)}"
-    )
+table(
+    pd.DataFrame.from_dict(rows, orient="index"),
+    "Does a temperature fitted by ECE have the lower ECE? Test set, percent",
+    "tbl-ts-objective",
+    names=shown,
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+lower, higher = (
+    {m: words.count(word) for m, words in verdicts.items()}
+    for word in ("holds", "does not hold")
+)
+Markdown(f"""
+Of {len(losses)} differences in ECE, {lower["ece"]} lie below zero beyond chance and
+{higher["ece"]} above; of those in NLL, {lower["nll"]} and {higher["nll"]}.
+""")
 
 # %% [markdown]
-# "After" is the fit by NLL. Fitting what is reported does not win: of twelve differences in ECE, no interval lies on one
-# side of zero. The largest estimates are those of focal loss and its kin `flsd`, which leave a network under-confident:
-# there the fit by ECE sharpens more. What it gains in ECE may be chance; what it pays, six thousandths of a nat, is
-# not. No single temperature serves both goals there, a sign that one knob is not enough (see
-# {ref}`below <sec-ts-signs>`). Where the fit by ECE has the lower NLL, the gain is ten times smaller. So fit by NLL,
-# unless the ECE itself is the goal; and do not hold a method that was fitted by ECE against a TS that was not.
+# Fitting what is reported does not win. The largest differences are those of the focal loss and of FLSD, a variant of it.
+# Both leave a network under-confident, and there the fit by ECE sharpens more. What it gains in ECE may be chance; what it
+# loses in NLL is not. No single temperature serves both goals there, a sign that one parameter is not enough (see
+# {ref}`below <sec-ts-signs>`). Where the fit by ECE has the lower NLL, the gain is at least ten times smaller. So fit by
+# NLL, unless the ECE itself is the goal; and do not compare a method that was fitted by ECE with a TS that was not.
 #
 # (sec-ts-sizes)=
 # ## How many images?
@@ -431,7 +455,7 @@ def pool_of(network, is_long_tailed):
 
 
 def by_size(pool, keys, sizes, n):
-    """By (method, size, draw): NLL and ECE on new images less those of "none", and T."""
+    """By (method, size, draw): NLL and ECE on new images less those of none, and T."""
     x, labels = pool
     found = {}
     for draw in range(n):
@@ -442,15 +466,12 @@ def by_size(pool, keys, sizes, n):
             for size in sizes:
                 some = order[:size]
                 with warnings.catch_warnings():
-                    warnings.simplefilter(
-                        "ignore"
-                    )  # a bound, or classes that are separated
+                    warnings.simplefilter("ignore")  # a bound, or separated classes
                     fit = calibrator(key).fit(x[some], labels[some])
                 with np.errstate(divide="ignore"):
                     now = evaluate(fit(x[test]), labels[test], MEASURED, n_bins=n_bins)
-                found[name, size, draw] = {m: now[m] - none[m] for m in MEASURED} | {
-                    "T": getattr(fit, "temperature", np.nan)
-                }
+                found[name, size, draw] = {m: now[m] - none[m] for m in MEASURED}
+                found[name, size, draw]["T"] = getattr(fit, "temperature", np.nan)
     found = pd.DataFrame.from_dict(found, orient="index").sort_index()
     return found.rename_axis(["method", "n", "draw"])
 
@@ -469,33 +490,38 @@ def from_which(values, sizes=SIZES):
     good = [np.mean(values.loc[size] < 0) >= 0.975 for size in sizes]
     bad = [i for i, is_good in enumerate(good) if not is_good]
     first = bad[-1] + 1 if bad else 0
-    return str(sizes[first]) if first < len(sizes) else f"> {sizes[-1]}"
+    return f"{sizes[first]:,}" if first < len(sizes) else f"> {sizes[-1]:,}"
 
 
-for name, pool in pools.items():
-    x, labels = pool
+rows = {}
+for name, (x, labels) in pools.items():
     T = TemperatureScaling().fit(x, labels).temperature
     values, score, curvature = derivatives(x.astype(float), labels, 1 / T)
-    ratio, gain = (
-        score.var() / curvature.mean(),
-        nll(softmax(x, axis=1), labels) - values.mean(),
-    )
+    ratio = score.var() / curvature.mean()
+    gain = nll(softmax(x, axis=1), labels) - values.mean()
     found = only_ts[name]
     loss = found["nll"].unstack("draw")
     extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
-    stuck = 100 * (found.loc[20, "T"] < 0.2).mean()
-    print(f"{name}: T = {T:.2f}, gain {gain:.3f} nats, J / I = {ratio:.2f},", end=" ")
-    print(f"n* = {ratio / (2 * gain):.0f}")
-    print(
-        f"  loss of a fit on 200 images: law {ratio / 400:.4f}, measured {extra:.4f} nats"
-    )
-    print(f"  T below 0.2 in {stuck:.1f} % of the fits on 20 images")
-    first = {m: from_which(found[m]) for m in MEASURED}
-    print(f"  gains NLL from {first['nll']}, ECE from {first['ece']} images on")
+    rows[name] = {
+        ("all images", "T"): f"{T:.2f}",
+        ("all images", "gain"): f"{gain:.3f}",
+        ("all images", "J / I"): f"{ratio:.2f}",
+        ("all images", "n*"): f"{ratio / (2 * gain):.0f}",
+        ("loss at 200", "law"): f"{ratio / 400:.4f}",
+        ("loss at 200", "measured"): f"{extra:.4f}",
+        ("gains from", "NLL"): from_which(found["nll"]),
+        ("gains from", "ECE"): from_which(found["ece"]),
+        ("at 20", "T < 0.2, %"): f"{100 * (found.loc[20, 'T'] < 0.2).mean():.1f}",
+    }
+table(
+    pd.DataFrame.from_dict(rows, orient="index"),
+    "From how many images on does a temperature pay? Gain and loss in nats",
+    "tbl-ts-sizes",
+)
 
 # %% [markdown]
-# The last line of each is stricter than the law: the smallest size in the list from which on at least 97.5 % of the draws
-# are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
+# "Gains from" is stricter than the law: the smallest number of images in the list from which on at least 97.5 % of the
+# draws are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
 # small loss that the law gives that fit.
 
 # %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
@@ -526,14 +552,14 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds down to some fifty images; its $n^\star$ lie below that, and say only that few are enough. Almost surely it
-# pays from 20 to 200 images on. CIFAR-100 has the smallest gain, so it asks for the most. The exception is at the far
+# The law holds down to some fifty images; its $n^\star$ lie below that, and say only that few are enough. Almost surely
+# calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain, so it asks for the most. The exception is at the far
 # left: among 20 images of CIFAR-10 there may be no mistake. Then $T$ ends at its bound, the result is far worse than no
 # calibration, and one such draw spoils the mean. `calibkit` warns in that case.
 #
 # ### Who needs how many
 #
-# Methods with more parameters pay $d / 2n$. Four of them: one temperature; one temperature a class, by NLL ($d = K$);
+# Methods with $d$ parameters lose about $d / 2n$. Four of them: one temperature; one temperature a class, by NLL ($d = K$);
 # vector scaling, a scale and a bias a class ($d = 2K - 1$); vector scaling pulled towards one temperature, by a strength
 # that cross-validation chooses.
 
@@ -581,22 +607,20 @@ axes[0].legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
-print(f"images from which on all of {n_few} draws are better than no calibration")
+rows = {}
 for title, found in compared.items():
-    for m in MEASURED:
-        sizes = {name: from_which(found.loc[name, m], FEWER) for name in keys}
-        print(
-            f"{title}, {m.upper()}: "
-            + "; ".join(f"{name} {n}" for name, n in sizes.items())
-        )
-    ahead = [
-        name
-        for name in keys
-        if from_which(found.loc[name, "nll"] - found.loc["TS", "nll"], FEWER)[0] != ">"
-    ]
-    print(
-        f"{title}: below the NLL of TS in all draws at {LAST}: {', '.join(ahead) or 'none'}"
-    )
+    for name in keys:
+        less = found.loc[name, "nll"] - found.loc["TS", "nll"]
+        rows[title, name] = {
+            ("better than none", "NLL"): from_which(found.loc[name, "nll"], FEWER),
+            ("better than none", "ECE"): from_which(found.loc[name, "ece"], FEWER),
+            ("better than TS", "NLL"): from_which(less, FEWER) if less.any() else "",
+        }
+table(
+    pd.DataFrame(rows).T,
+    f"From how many images on are all of {n_few} draws better?",
+    "tbl-ts-methods",
+)
 
 # %% [markdown]
 # Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
@@ -621,42 +645,34 @@ for title, found in compared.items():
 
 # %% tags=["nbval-check-output"]
 def reshared(labels, class_accuracy, ratio, size, rng):
-    """Rows such that the shares fall by ``ratio`` from the easiest class to the hardest."""
+    """Rows such that shares fall by ``ratio`` from the easiest class to the hardest."""
     rank = rankdata(-class_accuracy, method="ordinal") - 1
     weights = (ratio ** (-rank / rank.max()))[labels]
     return rng.choice(len(labels), size, p=weights / weights.sum())
 
 
-OBJECTIVES = {
-    "NLL": "temperature_scaling",
-    "balanced": "temperature_scaling:class_balanced",
-}
+OBJECTIVES = {"NLL": "temperature_scaling"}
+OBJECTIVES["balanced"] = "temperature_scaling:class_balanced"
+SHARES = {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 / 100}
 hits = z.argmax(1) == y
 class_accuracy = np.array([hits[y == k].mean() for k in range(data.n_classes)])
 rows = {}
-for name, ratio in {
-    "as the test set": 1,
-    "mostly easy": 100,
-    "mostly hard": 1 / 100,
-}.items():
+for name, ratio in SHARES.items():
     rng, drawn = np.random.default_rng([seed, 3]), []
     for _ in range(20):
         some = reshared(y, class_accuracy, ratio, 5000, rng)
         refits = [calibrator(key).fit(z[some], y[some]) for key in OBJECTIVES.values()]
-        drawn.append(
-            [
-                (f.temperature, 100 * ece(f(data.test_logits), test_y, n_bins=n_bins))
-                for f in refits
-            ]
-        )
+        said = [f(data.test_logits) for f in refits]
+        errors = [100 * ece(p, test_y, n_bins=n_bins) for p in said]
+        drawn.append([(refits[i].temperature, errors[i]) for i in range(2)])
     (t, error), (t_balanced, error_balanced) = np.mean(drawn, axis=0)
     spread, spread_balanced = np.std(drawn, axis=0, ddof=1)[:, 0]
     rows[f"CIFAR-10, {name}"] = {
-        "T": f"{t:.2f} ± {spread:.2f}",
-        "balanced T": f"{t_balanced:.2f} ± {spread_balanced:.2f}",
-        "ECE": f"{error:.1f}",
-        "balanced ECE": f"{error_balanced:.1f}",
-        "difference": "",
+        ("T", "by NLL"): f"{t:.2f} ± {spread:.2f}",
+        ("T", "balanced"): f"{t_balanced:.2f} ± {spread_balanced:.2f}",
+        ("ECE", "by NLL"): f"{error:.1f}",
+        ("ECE", "balanced"): f"{error_balanced:.1f}",
+        ("ECE", "difference"): "",
     }
 tail_gain = {}
 for name, tail in tails.items():
@@ -666,21 +682,24 @@ for name, tail in tails.items():
     both = Comparison.on(tail.test, refits, ["ece"], **bootstrap)
     tail_gain[name] = both.difference("balanced", "NLL").percent
     rows[name.split("/")[0]] = {
-        "T": f"{refits['NLL'].temperature:.2f}",
-        "balanced T": f"{refits['balanced'].temperature:.2f}",
-        "ECE": f"{both.of('NLL').percent.value:.1f}",
-        "balanced ECE": f"{both.of('balanced').percent.value:.1f}",
-        "difference": f"{tail_gain[name]:+.1f}",
+        ("T", "by NLL"): f"{refits['NLL'].temperature:.2f}",
+        ("T", "balanced"): f"{refits['balanced'].temperature:.2f}",
+        ("ECE", "by NLL"): f"{both.of('NLL').percent.value:.1f}",
+        ("ECE", "balanced"): f"{both.of('balanced').percent.value:.1f}",
+        ("ECE", "difference"): f"{tail_gain[name]:+.1f}",
     }
-print(
-    "T, and test ECE in percent; the first three rows are means over 20 draws, T ± its spread"
+table(
+    pd.DataFrame.from_dict(rows, orient="index"),
+    "Do weights cure label shift? Test ECE in percent; of CIFAR-10, means of 20 draws",
+    "tbl-ts-balance",
+    names=shown,
 )
-print(pd.DataFrame(rows).T.to_string())
 
 # %% [markdown]
 # A network trained on balanced classes hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point.
-# The long-tailed CIFAR-10 network minds a lot, since it was *trained* to favour the large classes. On long-tailed CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few
-# images of a rare class decide, so the balanced $T$ varies more.
+# The long-tailed CIFAR-10 network minds a lot, since it was *trained* to favour the large classes. On long-tailed
+# CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few images of a rare class decide, so
+# the balanced $T$ varies more. (A $\pm$ is the standard deviation over the draws.)
 #
 # ### Covariate shift: other images
 #
@@ -695,7 +714,7 @@ black, white = (end[0] for end in digits.input_range)
 
 
 def noisy(strength):
-    """Five copies with Gaussian noise; a strength of 1 is the distance from black to white."""
+    """Five copies with Gaussian noise; strength 1 is the distance from black to white."""
     noise = np.random.default_rng([seed, 4]).standard_normal((5, *images.shape))
     return (images + strength * (white - black) * noise).reshape(-1, *images.shape[1:])
 
@@ -753,10 +772,20 @@ axes[0, 0].legend()
 plt.show()
 
 # %% tags=["nbval-check-output"]
-print(f"T of clean digits {clean.temperature:.2f}")
-for (name, strength), row in corrupted.groupby(level=0, sort=False).tail(1).iterrows():
-    print(f"{name} {strength}: accuracy {row['accuracy']:.1f} %,", end=" ")
-    print(f"confidence at clean T {row['confidence']:.1f} %, best T {row['T']:.1f}")
+rows = {}
+for name, found in corrupted.groupby(level=0, sort=False):
+    strength, row = found.index[-1][1], found.iloc[-1]
+    rows[f"{name}: {strength:g}"] = {
+        "accuracy, %": f"{row['accuracy']:.1f}",
+        "confidence, %": f"{row['confidence']:.1f}",
+        "clean T": f"{clean.temperature:.1f}",
+        "best T": f"{row['T']:.1f}",
+    }
+table(
+    pd.DataFrame(rows).T,
+    "What do the strongest corruptions do? The confidence is that at the clean T",
+    "tbl-ts-corruptions",
+)
 
 # %% [markdown]
 # Under noise and rotation accuracy falls and confidence hardly does. The best temperature rises several times over, and
@@ -768,7 +797,7 @@ for (name, strength), row in corrupted.groupby(level=0, sort=False).tail(1).iter
 # (sec-ts-signs)=
 # ### Gaps of both signs
 #
-# One knob moves all confidences the same way. Three synthetic classifiers with $K = 10$ and normal logits, whose labels
+# One temperature moves all confidences the same way. Three synthetic classifiers with $K = 10$ and normal logits, whose labels
 # are drawn from known probabilities:
 #
 # - *one scale*: truth $\softmax(\z / 1.5)$, the case that TS is made for;
@@ -831,9 +860,11 @@ for name, truth in TRUTHS.items():
         }
         T = getattr(fit, "temperature", np.nan)
         rows[name, label] = {"T": T} | rows[name, label]
-print("20,000 samples to fit, 20,000 to test; percent")
-signs = pd.DataFrame(rows).T
-show(signs)
+table(
+    pd.DataFrame(rows).T,
+    "Which errors see gaps of both signs? 20,000 samples to fit and to test, percent",
+    "tbl-ts-signs",
+)
 
 # %% [markdown]
 # "By prediction" is the ECE among the samples of each predicted class, averaged. The row "one scale, TS" is the floor of
@@ -865,39 +896,30 @@ for steps in (10, 50, 200):
             for name, (x, t) in outcome.items()
         }
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # no mistake on the training images: T at its bound
-            fit = {
-                name: TemperatureScaling().fit(*part[name]) for name in ("train", "val")
-            }
+            warnings.simplefilter("ignore")  # no mistake in training: T at its bound
+            on_train = TemperatureScaling().fit(*part["train"])
+        held_out = TemperatureScaling().fit(*part["val"])
         x, t = part["test"]
         none = calibrator("identity").fit(x, t)
-        found = [("T = 1", none), ("train", fit["train"]), ("held out", fit["val"])]
-        drawn.append(
-            {
-                "accuracy, train": 100
-                * accuracy(none(part["train"][0]), part["train"][1]),
-                "test": 100 * accuracy(none(x), t),
-                "T, train": fit["train"].temperature,
-                "T, held out": fit["val"].temperature,
-            }
-            | {f"ECE, {name}": 100 * ece(f(x), t, n_bins=n_bins) for name, f in found}
-        )
+        row = {
+            ("accuracy, %", "train"): 100
+            * accuracy(none(part["train"][0]), part["train"][1]),
+            ("accuracy, %", "test"): 100 * accuracy(none(x), t),
+            ("T", "train"): on_train.temperature,
+            ("T", "held out"): held_out.temperature,
+        }
+        ways = {"T = 1": none, "train": on_train, "held out": held_out}
+        for name, fit in ways.items():
+            row["test ECE, %", name] = 100 * ece(fit(x), t, n_bins=n_bins)
+        drawn.append(row)
     rows[f"{steps} steps"] = pd.DataFrame(drawn).mean()
 own = pd.DataFrame(rows).T
-print("means over ten networks; accuracy and test ECE in percent")
-for steps, row in own.iterrows():
-    print(
-        f"{steps}: accuracy {row['accuracy, train']:.1f} (train), {row['test']:.1f} (test);",
-        end=" ",
-    )
-    print(f"T {row['T, train']:.2f} (train), {row['T, held out']:.2f} (held out)")
-    print(
-        f"  ECE at T = 1 {row['ECE, T = 1']:.1f}, train {row['ECE, train']:.1f},",
-        end=" ",
-    )
-    print(f"held out {row['ECE, held out']:.1f}")
+own.columns = pd.MultiIndex.from_tuples(own.columns)
+table(
+    own,
+    "Which T comes from training images, and which from others? Means of ten networks",
+    "tbl-ts-own",
+)
 
 # %% [markdown]
 # The training images ask for *more* confidence. Once all of them are right, $T$ is at its bound: every prediction is made
@@ -906,32 +928,26 @@ for steps, row in own.iterrows():
 #
 # ## What to do
 
-# %% tags=["nbval-check-output"]
-own_errors = own.iloc[-1]
-gains = dict(
-    zip(only_ts, (from_which(found["nll"]) for found in only_ts.values()), strict=True)
-)
+# %% tags=["hide-input", "nbval-check-output"]
+own_errors = own.iloc[-1]["test ECE, %"]
+gains = ", ".join(f"{from_which(of['nll'])} ({name})" for name, of in only_ts.items())
 vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
 turn = corrupted.loc["rotation (degrees)"].iloc[-1]
-print("1. Fit on images that trained nothing. Test ECE with T from held-out images")
-print(
-    f"   {own_errors['ECE, held out']:.1f} %, with T from the training images", end=" "
-)
-print(
-    f"{own_errors['ECE, train']:.1f} %, uncalibrated {own_errors['ECE, T = 1']:.1f} %."
-)
-print("2. Some hundred images are enough for one T. Images from which on it gains NLL:")
-print("   " + ", ".join(f"{name} {size}" for name, size in gains.items()) + ".")
-print("3. Fit by NLL. By ECE, the test ECE was clearly lower in", end=" ")
-print(f"{verdicts['ece'].count('holds')} of {len(losses)} networks.")
-print(f"4. With K = 100 classes, plain vector scaling gains from {vector} images on.")
-print("   Take more parameters only with a penalty, and only if they beat one T.")
-print("5. Match what will be tested, in classes and in images. Balanced weights on a")
-print(
-    f"   long tail change the ECE by {tail_gain[long_tails[0]]:+.1f} points;", end=" "
-)
-print(f"on turned digits\n   the clean T leaves {turn['clean T']:.1f} %,", end=" ")
-print(f"the best one {turn['best T']:.1f} %.")
+text = f"""
+1. **Fit on images that trained nothing.** Over-trained networks on digits have a test ECE of
+   {own_errors["held out"]:.1f} % with *T* from held-out images, {own_errors["train"]:.1f} % with
+   *T* from the training images, and {own_errors["T = 1"]:.1f} % uncalibrated.
+2. **Some hundred images are enough for one T.** It gains NLL from this many images on:
+   {gains}.
+3. **Fit by NLL.** By ECE, the test ECE was lower beyond chance in
+   {verdicts["ece"].count("holds")} of {len(losses)} networks.
+4. **Take more parameters only with a penalty,** and only if they beat one *T*. With 100
+   classes, plain vector scaling gains NLL from {vector} images on.
+5. **Match what will be tested,** in classes and in images. Balanced weights on a long tail
+   change the ECE by {tail_gain[long_tails[0]]:+.1f} points; on digits turned by {turn.name:g} degrees the
+   clean *T* leaves {turn["clean T"]:.1f} %, the best one {turn["best T"]:.1f} %.
+"""
+Markdown(minus(text))
 
 # %% [markdown]
 # And look at the reliability diagram *after* calibration: gaps of both signs outside the grey bars are the sign that
@@ -940,24 +956,16 @@ print(f"the best one {turn['best T']:.1f} %.")
 
 # %% tags=["nbval-check-output"]
 data = tails[long_tails[0]]
-fit = TemperatureScaling().fit(
-    *data.val
-)  # a warning here: T is at a bound, do not use it
-balanced = TemperatureScaling("class_balanced").fit(
-    *data.val
-)  # for a balanced test set
-careful = calibrator("vector_scaling lam=None:class_balanced").fit(
-    *data.val
-)  # with a penalty
-rivals = {"one T": fit, "one T, balanced": balanced, "vector, balanced": careful}
+fit = TemperatureScaling().fit(*data.val)  # a warning: T is at a bound, do not use it
+balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for balanced tests
+careful = calibrator("vector_scaling lam=None:class_balanced")  # with a penalty
+rivals = {"one T": fit, "one T, balanced": balanced}
+rivals["vector, balanced"] = careful.fit(*data.val)
 result = Comparison.on(data.test, rivals, ["accuracy", "ece", "nll"], **bootstrap)
-print(
-    tables.estimates(
-        result,
-        rivals,
-        {"accuracy": ("", "accuracy"), "ECE": ("", "ece"), "NLL": ("", "nll")},
-        base="one T",
-    ).to_string()
+table(
+    estimates(result, rivals, columns, base="one T"),
+    "What do weights and more parameters change against one T? Points; the NLL in nats",
+    "tbl-ts-weights",
 )
 
 # %% [markdown]
@@ -966,10 +974,39 @@ print(
 #
 # ## Exercises
 #
-# 1. Show that $L(1/T)$ is not convex in $T$. Where does its curvature change sign for the four logits above with one
-#    mistake?
+# 1. Show that $L(1/T)$ is not convex in $T$. Where does its curvature change sign for the four logit pairs of
+#    {numref}`tbl-ts-bounds` with one mistake?
+#
+#    ```{dropdown} Solution
+#    With $b = 1/T$, the second derivative by $T$ is $b^4 L''(b) + 2 b^3 L'(b)$. As $b \to 0$ the second term wins, and
+#    $L'(0) < 0$ wherever there is an optimum: $L(1/T)$ is concave for large $T$. The sign changes where
+#    $b L''(b) = -2 L'(b)$. The label's logit leads by 2, -1, 3 and 2 in the four pairs, and a bisection finds $T = 1.78$,
+#    well above the optimum at 1.08.
+#    ```
+#
 # 2. Let $T$ minimise the Brier score. Derive the equation that takes the place of $L' = 0$. Is the optimum still unique?
+#
+#    ```{dropdown} Solution
+#    From $\mathrm dp_k / \mathrm db = p_k (z_k - \bar z)$ with $\bar z = \sum_j p_j z_j$,
+#    $\sum_i \sum_k (p_{ik} - \mathbb{1}[k = y_i]) \, p_{ik} (z_{ik} - \bar z_i) = 0$. Where the softmax saturates, a sample
+#    has no weight. So there can be several minima: take two classes, 20 samples whose logits are 10 apart, 11 of them
+#    right, and 20 samples whose logits are 0.1 apart, 18 of them right. There is one minimum at $b = 0.022$, made by the
+#    first kind, and another at $b = 22$, made by the second.
+#    ```
+#
 # 3. Use {eq}`eq-ts-excess` to predict how many images temperature scaling needs on a network with $T = 1.05$. Check it
-#    on the ACLS network of the table.
-# 4. The clean temperature helps a little under noise. Find the strength of noise at which a temperature fitted on digits
-#    with *half* that noise is better than the clean one by five points.
+#    on the ACLS network of {numref}`tbl-ts-objective`.
+#
+#    ```{dropdown} Solution
+#    Near the optimum the gain is $\tfrac12 I (1 - b)^2$, so $n^\star = (J / I) / (I (1 - b)^2)$. On the ACLS network
+#    $I = 0.90$ and $J / I = 0.82$, which gives 400 images. Fits on random validation and test images of that network are
+#    worse than no calibration at $n = 200$ on average, and better at $n = 400$.
+#    ```
+#
+# 4. The clean temperature helps a little under noise. Find the strength of noise at which a temperature fitted on
+#    validation digits with *half* that noise is better than the clean one by five points.
+#
+#    ```{dropdown} Solution
+#    Somewhat above 0.45, where the network is no longer of much use. The half-noisy digits ask for a $T$ of 1.9 there,
+#    the clean ones for 1.3. At a strength of 0.2 the two are equally good.
+#    ```

@@ -26,8 +26,8 @@
 
 # %% tags=["parameters"]
 budget = "smoke"  # nothing is trained here
-source = "cifar10/resnet20-cross_entropy-s0"  # a file of outputs, or the name of a network of this book
-kind = ""  # "logits" or "probabilities", where the names in the file do not say it
+source = "cifar10/resnet20-cross_entropy-s0"  # a file, or a network of this book
+kind = ""  # "logits" or "probabilities", where the file does not say it
 label = "label"  # of a table, the column of labels
 calibrators = []  # keys of those to try; none: all that are fitted in seconds
 keep_predictions = False  # whether the predicted classes must stay
@@ -49,16 +49,17 @@ notebook.parameters(
     out=str,
 )
 
-# %% tags=["hide-input"]
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import Markdown
 
 from calibkit import plots, read, report
 from calibkit.networks import load_logits
+from calibkit.notebook.names import shown
+from calibkit.notebook.rendered import table
 from calibkit.reporting import diagnose
 
 plots.use_style()
@@ -74,39 +75,37 @@ plots.use_style()
 # not seen it. The reader takes npz, npy, torch, csv and parquet files, DataFrames and arrays.
 
 # %%
-given = read(
-    source if Path(source).exists() else load_logits(source),
-    kind=kind or None,
-    label=label,
-)
+outputs = source if Path(source).exists() else load_logits(source)
+given = read(outputs, kind=kind or None, label=label)
 found = diagnose(given)
 parts = {"to fit on": found.val} | ({"to judge by": found.test} if found.test else {})
-pd.DataFrame(
-    {
-        name: {"samples": f"{len(part.labels):,}", "classes": f"{part.logits.shape[1]:,}",
-               "accuracy, %": f"{100 * (part.logits.argmax(1) == part.labels).mean():.2f}"}
-        for name, part in parts.items()
+rows = {}
+for name, part in parts.items():
+    right = part.logits.argmax(1) == part.labels
+    rows[name] = {
+        "samples": f"{len(part.labels):,}",
+        "classes": f"{part.logits.shape[1]:,}",
     }
-)  # fmt: skip
+    rows[name]["accuracy, %"] = f"{100 * right.mean():.2f}"
+table(pd.DataFrame(rows).T, "Which samples are there?", "tbl-your-samples")
 
 # %% [markdown]
 # ## What is wrong with them
 #
 # Most failed calibrations are failures of the data: probabilities where logits were meant, labels counted from 1, the same
-# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. What has one
-# cure is cured, and said.
+# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. What has a
+# single cure is cured, and it is listed here.
 
-# %% tags=["nbval-check-output"]
-print(found.first_paragraph)
-for finding in found.findings:
-    print(f"{finding.weight:6} {finding.kind}: {finding.text}")
+# %% tags=["hide-input", "nbval-check-output"]
+findings = [f"- *{f.weight}*, {f.kind}: {f.text}" for f in found.findings]
+Markdown("\n".join([found.first_paragraph, "", *findings]))
 
 # %% [markdown]
 # ## Every calibrator, beside one temperature
 #
 # Temperature scaling divides all logits by one number $T$ and is the method to beat. Each other method is fitted to the same
-# samples, and its negative log-likelihood (NLL) and calibration error (ECE) are compared with those of temperature scaling on
-# the same resamples of the samples to judge by. {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
+# samples, and its negative log-likelihood (NLL) and calibration error (ECE) are compared with those of temperature scaling (TS)
+# on the same resamples of the samples to judge by. {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
 # A difference whose interval holds 0 may be chance.
 #
 # Methods that have many parameters for these samples are fitted all the same, and marked: they are not recommended.
@@ -122,15 +121,21 @@ full = report(
 rows = {}
 for key, tried in full.trial.measured.items():
     compared = key != "temperature_scaling" and np.isfinite(tried.changes["nll"]).all()
+    nll, error = (tried.values[metric] for metric in ("nll", "ece"))
+    less = tried.changes if compared else {}
     rows[tried.need.name] = {
-        "NLL": f"{tried.values['nll'].value:.4f}",
-        "NLL to TS": f"{tried.changes['nll']:+.4f}" if compared else "",
-        "ECE, %": f"{tried.values['ece'].percent.value:.2f}",
-        "ECE to TS": f"{tried.changes['ece'].percent:+.2f}" if compared else "",
-        "changed": f"{tried.changed:.2%}",
-        "samples": "enough" if tried.enough else "too few",
+        ("NLL", "value"): f"{nll.value:.4f}",
+        ("NLL", "less that of TS"): f"{less['nll']:+.4f}" if less else "",
+        ("ECE, %", "value"): f"{error.percent.value:.2f}",
+        ("ECE, %", "less that of TS"): f"{less['ece'].percent:+.2f}" if less else "",
+        ("", "changed, %"): f"{100 * tried.changed:.2f}",
+        ("", "samples"): "enough" if tried.enough else "too few",
     }
-pd.DataFrame(rows).T
+table(
+    pd.DataFrame.from_dict(rows, orient="index"),
+    "Which calibrator is better than one temperature? With 95 % intervals",
+    "tbl-your-calibrators",
+)
 
 # %% [markdown]
 # ## Which to take
@@ -139,10 +144,11 @@ pd.DataFrame(rows).T
 # a nat or more, beyond chance after a correction for how many were tried, and does not raise the ECE.
 # {doc}`../book/which_method` says where it comes from.
 
-# %% tags=["nbval-check-output"]
-print(f"{full.choice.key} (sure: {full.choice.sure})")
-print(*full.choice.reasons, sep="\n")
-print(full.calibrator)
+# %% tags=["hide-input", "nbval-check-output"]
+name = full.trial.measured[full.choice.key].need.name
+reasons = [f"- {reason}" for reason in full.choice.reasons]
+verdict = f"Take **{name}**: `{full.calibrator}`. How sure this is: {full.choice.sure}."
+Markdown("\n".join([verdict, "", *reasons]))
 
 # %% [markdown]
 # ## What it does
@@ -159,22 +165,37 @@ for ax, (name, probs) in zip(axes, full.probs.items(), strict=True):
 plt.show()
 
 # %%
-pd.DataFrame(
-    {name: {metric: f"{x:.4f}" for metric, x in of.items()} for name, of in full.metrics.items()}
-)  # fmt: skip
+rows = {}
+for name, of in full.metrics.items():
+    rows[name] = {
+        metric: f"{x:.3f}" if metric in ("nll", "entropy") else f"{x.percent:.2f}"
+        for metric, x in of.items()
+    }
+table(
+    pd.DataFrame(rows),
+    "What does the calibrator change? Percent; NLL and entropy in nats",
+    "tbl-your-metrics",
+    names=shown,
+)
 
 # %% [markdown]
 # A network that is calibrated as a whole may be too sure of one class and not sure enough of another. The *gap* of a class is
 # the mean confidence among the samples that are predicted to be of it, less the share of them that are.
 
 # %%
-pd.DataFrame(
-    {
-        row.name: {"predicted": f"{row.predicted:,}", "right, %": f"{100 * row.accuracy:.1f}",
-                   "gap before, points": f"{100 * row.before:+.1f}", "gap after": f"{100 * row.after:+.1f}"}
-        for row in full.classes[:10]
+rows = {}
+for row in full.classes[:10]:
+    rows[row.name] = {
+        "predicted": f"{row.predicted:,}",
+        "right, %": f"{100 * row.accuracy:.1f}",
+        "gap before": f"{100 * row.before:+.1f}",
+        "gap after": f"{100 * row.after:+.1f}",
     }
-).T  # fmt: skip
+table(
+    pd.DataFrame.from_dict(rows, orient="index").rename_axis("class"),
+    "How honest is the confidence in each class? Gaps in points",
+    "tbl-your-classes",
+)
 
 # %% [markdown]
 # ## Take it with you
@@ -188,9 +209,6 @@ pd.DataFrame(
 # probs = calibrate(network(images))
 # ```
 
-# %%
-if out:
-    for path in full.save(out):
-        print(path)
-else:
-    display(Markdown("*Nothing was written: `out` names no folder.*"))
+# %% tags=["hide-input"]
+written = [f"- `{path}`" for path in full.save(out)] if out else []
+Markdown("\n".join(written) or "*Nothing was written: `out` names no folder.*")

@@ -31,7 +31,8 @@ METHODS = {
 }
 METRICS = {
     **{"accuracy": "accuracy", "accuracy_drop": "accuracy drop", "ece": "ECE", "adaptive_ece": "AECE", "miou": "mIoU"},
-    **{"classwise_ece": "class-wise ECE", "entropy": "entropy"},
+    **{"classwise_ece": "class-wise ECE", "debiased_ece": "debiased ECE", "smooth_ece": "smooth ECE", "mce": "MCE"},
+    **{"ks_error": "KS error", "ace": "ACE", "tace": "TACE", "entropy": "entropy"},
 }
 COLUMNS = {"dataset": "data", "model": "network", "n_bins": "bins"}
 OPTIONS = {"margin": "m", "weight_pos": "λ₁", "weight_neg": "λ₂"}
