@@ -113,15 +113,16 @@ const found = new Map();
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (texts.nextNode()) {
   const e = texts.currentNode.parentElement;
-  if (!texts.currentNode.data.trim() || e.closest('svg, script, style, noscript, title, mjx-container') || !seen(e)) continue;
-  if (e.closest(':disabled, [aria-disabled=true]')) continue;
+  if (!texts.currentNode.data.trim() || !seen(e)) continue;
+  if (e.closest('svg, script, style, noscript, title, mjx-container, :disabled, [aria-disabled=true]')) continue;
   const s = style(e), size = parseFloat(s.fontSize), large = size >= 24 || size >= 18.66 && +s.fontWeight >= 700;
   const ground = behind(e), opacity = [e, ...parents(e)].reduce((o, p) => o * style(p).opacity, 1);
   const ink = rgba(s.color); ink[3] *= opacity;
   const [a, b] = [over(ink, ground), ground].map(luminance).sort((x, y) => y - x);
   const ratio = (a + 0.05) / (b + 0.05);
   if (ratio < (large ? 3 : 4.5) - 0.005)
-    found.set(e.className + s.color + ground, `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`);
+    found.set(e.className + s.color + ground,
+      `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`);
 }
 return [...found.values()].slice(0, 12);
 """

@@ -4,6 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from calibkit import _folders, losses, results
@@ -16,11 +17,11 @@ spec = importlib.util.spec_from_file_location("booktables", ROOT / "tools" / "bo
 booktables = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(booktables)
 
-#: Every ``{ours}`` of a page of the book.
+#: Every ``{ours}`` of a page or a chapter of the book.
 ROLES = sorted(
     {
         role
-        for page in sorted((ROOT / "book").glob("*.md"))
+        for page in sorted([*(ROOT / "book").glob("*.md"), *(ROOT / "notebooks").glob("*.py")])
         for role in re.findall(r"\{ours\}`([^`]+)`", page.read_text())
     }
 )
@@ -165,3 +166,11 @@ def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
     assert re.search(r"MbLS +\| 1 +\| 1 ", text)
     for entry in OBJECTIVES.values():
         assert f"class {entry.__module__}.{entry.__qualname__}" in text
+
+
+def test_tables_of_which_nobody_ran_anything_are_on_a_page_of_their_own():
+    page = (ROOT / "book" / "printed.md").read_text()
+    shown = set(re.findall(r"^```\{printed\} (\w+) (\w+) \w+$", page, re.MULTILINE))
+    compared = pd.concat([results.compare(paper) for paper in booktables.SHORT], ignore_index=True)
+    ran = (results.answers(compared) != "not run").groupby([compared["paper"], compared["table"]]).any()
+    assert shown == set(ran.index[~ran])

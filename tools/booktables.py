@@ -3,6 +3,7 @@
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
+``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
 ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
 cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
 """
@@ -20,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from calibkit import results
 from calibkit.keys import Key
+from calibkit.notebook.printed import beside
 
 SHORT = {
     "neural_clamping": "NC",
@@ -143,6 +145,20 @@ class Ledger(Computed):
         return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable",))
 
 
+class Printed(SphinxDirective):
+    """``{printed} PAPER TABLE COLUMN``."""
+
+    required_arguments = 3
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The table, all its rows in sight."""
+        paper, table, wide = self.arguments
+        name = f"tbl-printed-{SHORT[paper]}-{table}".lower()
+        shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, fold=False)
+        return [nodes.raw("", shown._repr_html_(), format="html")]
+
+
 class Registry(Computed):
     """``{registry} package.NAME``."""
 
@@ -158,5 +174,6 @@ def setup(app: Sphinx) -> dict:
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
     app.add_directive("ledger", Ledger)
+    app.add_directive("printed", Printed)
     app.add_directive("registry", Registry)
     return {"parallel_read_safe": True}

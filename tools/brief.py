@@ -1,7 +1,7 @@
 """Sphinx extension: the box at the head of a chapter, and its numbers from the results.
 
-``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found, what
-became of its claims, on what that rests, and the bar of its printed numbers.
+``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found,
+what became of its claims, on what that rests, and the bar of its printed numbers.
 """
 
 from __future__ import annotations

@@ -30,11 +30,12 @@ def beside(
     name: str = "",
     *,
     names: Mapping[str, str] | None = None,
+    fold: bool = True,
 ) -> Table:
     """Numbers of a paper beside ours.
 
     The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
-    a drop of accuracy has a column of its own. Rows of which nobody ran anything are folded away.
+    a drop of accuracy has a column of its own.
 
     Args:
         compared: rows of :func:`calibkit.results.compare`, or some of them, of one paper.
@@ -42,6 +43,7 @@ def beside(
         caption: above the table, plain text; it gets a number on the page.
         name: what ``{numref}`` calls it; needs a caption.
         names: shown in place of keys, before those of :func:`calibkit.notebook.names.shown`.
+        fold: away the rows of which nobody ran anything.
 
     Raises:
         ValueError: no rows, or of several papers; an unknown column; two numbers in a cell; a name without a caption.
@@ -90,7 +92,7 @@ def beside(
         answer = "" if answer == "not run" else answer
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
-    return _table(rows, groups, [name_of(level) for level in levels], name_of, caption=caption, name=name)
+    return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
 
 
 def _table(
@@ -98,6 +100,7 @@ def _table(
     groups: list[str],
     corner: list[str],
     name_of: Callable[[str], str],
+    fold: bool,
     **words: str,
 ) -> Table:
     """Two columns a group; that of ours is left out where it is empty."""
@@ -115,7 +118,7 @@ def _table(
     is_ours = [column.head == "ours" for column in columns]
 
     def nobody_ran(cells: Iterable[Cell]) -> bool:
-        return not any(cell.text or cell.answer for cell, own in zip(cells, is_ours, strict=True) if own)
+        return fold and not any(cell.text or cell.answer for cell, own in zip(cells, is_ours, strict=True) if own)
 
     return made(tuple(corner), columns, labels, lines, nobody_ran, **words)
 

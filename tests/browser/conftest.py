@@ -14,7 +14,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 def sources() -> list[Path]:
     """What the build reads of the checkout."""
     folders = (ROOT / "book", ROOT / "notebooks", ROOT / "tools")
-    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".md", ".ipynb", ".css", ".js"}]
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in {".md", ".ipynb", ".css", ".js"}
+    ]
     return [*files, *(ROOT / "tools").glob("*.py"), ROOT / "_config.yml", ROOT / "_toc.yml"]
 
 
