@@ -107,7 +107,6 @@ from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import interval
 from calibkit.notebook import claims, names, pictures, tables
-from calibkit.notebook.forest import forest
 from calibkit.notebook.free_sample import along_distance, descend
 from calibkit.notebook.maps import maps
 from calibkit.notebook.rendered import table
@@ -172,7 +171,7 @@ panels = {
 }
 
 # %% mystnb={"figure": {"caption": "Which penalties push at every distance? Top: penalty of a sample whose winner is a distance d above all other classes, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is what three losses add to cross-entropy, LS to 0.95 of it, per unit of their weight, plus log K for ECP and FL.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; those of LS, ECP and focal loss differ in shape."}} tags=["hide-input"]
-distances = np.linspace(0.01, 16, 100)
+distances = np.linspace(0.01, 16, 200)
 fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, sharey="row")
 for (upper, lower), (title, group) in zip(axes.T, panels.items(), strict=True):
     for name, penalty in group.items():
@@ -454,7 +453,7 @@ table(
 
 # %% mystnb={"figure": {"caption": "What decides the confidence of a fitted training sample, the margin or the weight? Left: distance at the minimum against the margin, by the closed form (lines) and by an optimiser (circles); dashed: with the sum over classes as printed in equation (7). Right: confidence at the minimum against the weight.", "name": "fig-mbls-sample"}, "image": {"alt": "Left: distance at the minimum against the margin, a line that rises with slope one with circles on it, and a dashed line below it. Right: confidence against the weight, four falling curves, higher for larger margins."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.9))
-grid = np.linspace(0, 12, 97)
+grid = np.linspace(0, 12, 200)
 color = plots.color_of("MbLS")
 for reduction, dash in (("mean", "-"), ("sum", "--")):
     line = [best_distance(m, weight, K, reduction) for m in grid]
@@ -463,7 +462,7 @@ means = [float(found.mean()) for found in reached.values()]
 axes[0].plot(list(reached), means, "o", color=color, markerfacecolor="white", markersize=6,
              label="optimiser, mean")  # fmt: skip
 axes[0].set(xlabel="margin m", ylabel="distance at the minimum", ylim=(-0.4, None))
-lambdas = np.geomspace(0.002, 0.5, 100)
+lambdas = np.geomspace(0.002, 0.5, 200)
 for m, dash in {0.0: ":", 4.0: "-.", 6.0: "-", 10.0: "--"}.items():
     line = [confidence_at(best_distance(m, lam, K), K) for lam in lambdas]
     axes[1].plot(
@@ -580,7 +579,7 @@ for split, color in (("val", plots.GREY), ("test", plots.RED)):
     for ax, values in zip(axes, (errors, hits), strict=False):
         pictures.mean_band(margins, values[:-1], ax=ax, color=color, label=split)
         ax.axhline(values[-1].mean(), color=color, linewidth=0.8, linestyle="--")
-fine = np.linspace(0, max(margins), 101)
+fine = np.linspace(0, max(margins), 200)
 closed = [100 * confidence_at(best_distance(m, weight, 10), 10) for m in fine]
 means = {split: values[:-1].mean(1) for split, values in swept.items()}
 axes[2].plot(fine, closed, color=plots.BLACK, label="closed form")
@@ -788,38 +787,17 @@ ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0
 plt.show()
 
 # %% [markdown]
-# All networks see the same test images, so {numref}`fig-mbls-differences` takes their differences on the same resamples.
-# That is sharper than to look whether two intervals overlap. An interval that excludes zero is a difference beyond
-# the chance of the test set. The chance of the training is not in it.
-
-# %% mystnb={"figure": {"caption": "Is a difference in ECE beyond the chance of the test images? Paired differences with 95 % bootstrap intervals, in points: as trained, to cross-entropy and to LS; and with one temperature each, to cross-entropy. Blue: lower; vermilion: higher; black: not told apart. A loss less itself is 0.", "name": "fig-mbls-differences"}, "image": {"alt": "Three forest plots with a row a loss, in the order of their ECE. As trained most losses lie below cross-entropy, and none below LS for certain; after temperature scaling most intervals hold zero."}} tags=["hide-input"]
-bases = {
-    "as trained, less CE": ("CE", ""),
-    "as trained, less LS": ("LS", ""),
-    "both after TS, less CE": ("CE", " + TS"),
-}
-bases = {title: base for title, base in bases.items() if base[0] in trained}
-size = (7, 0.9 + 0.22 * max(len(order), 3))
-fig, axes = plt.subplots(1, 3, figsize=size, sharey=True)
-for ax, (title, (base, stage)) in zip(axes, bases.items(), strict=False):
-    rows = {
-        name: comparison.difference(name + stage, base + stage).percent
-        for name in order
-    }
-    forest(rows, ax=ax)
-    ax.set(title=title, xlabel="ECE, points")
-plt.show()
-
-# %% [markdown]
-# Another seed gives another network. Some of the losses were trained twice; the spread of their two networks, pooled,
-# says how far a single training can be off. {numref}`tbl-mbls-seeds` puts it beside the chance of the test images. Where
-# there are two networks the differences are those of their means. MbLS, its margin 0, LS and ACLS are told apart neither
-# by the test images nor by the seeds.
+# All networks see the same test images, so their differences are taken on the same resamples. That is sharper than to
+# look whether two intervals overlap. But another seed gives another network. Some of the losses were trained twice; the
+# spread of their two networks, pooled, says how far a single training can be off. {numref}`tbl-mbls-seeds` puts it beside
+# the chance of the test images. Where there are two networks the differences are those of their means. MbLS, its margin
+# 0, LS and ACLS are told apart neither by the test images nor by the seeds.
 
 # %% tags=["hide-input"]
 bases = {
     "less CE": "cross_entropy",
     "less CE after TS": "cross_entropy | temperature_scaling:ece",
+    "less LS": "label_smoothing",
     "less MbLS, m = 0": MARGIN_0,
 }
 parts = {
