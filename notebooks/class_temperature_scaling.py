@@ -69,6 +69,7 @@ notebook.parameters(
 import inspect
 from functools import partial
 from itertools import product
+from textwrap import dedent
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -131,7 +132,7 @@ print(notebook.facts(data))
 
 # %%
 def class_errors(probs, labels):
-    """Accuracy of each class (K,), and the two parts of its error in each bin (2, K, n_bins)."""
+    """Accuracy of each class (K,); two parts of its error by bin (2, K, n_bins)."""
     n_classes = probs.shape[1]
     parts = np.zeros((2, n_classes, n_bins))
     for j in range(n_classes):
@@ -185,8 +186,8 @@ Markdown(
     minus(f"""
 The rank correlation of the accuracy of a class with its error is {error}, with the
 under-confident part of the error {low_side}, with the over-confident part {high_side}
-(95 % intervals of a bootstrap over classes). Of the under-confidence, {100 * lowest:.0f} % lies in
-the lowest bin.
+(95 % intervals of a bootstrap over classes). Of the under-confidence,
+{100 * lowest:.0f} % lies in the lowest bin.
 """)
 )
 
@@ -259,7 +260,7 @@ table(shifted, caption, "tbl-cts-shift", digits=3)
 
 # %% tags=["hide-input"]
 source = inspect.getsource(greedy_search).split('"""')[-1].strip("\n")
-Markdown(f"```python\n{inspect.cleandoc(source)}\n```")
+Markdown(f"```python\n{dedent(source)}\n```")
 
 # %% [markdown]
 # The fast search must choose what a plain one chooses, which takes a softmax for every candidate.
@@ -488,8 +489,8 @@ gain = held_out.loc["CTS"] - held_out.loc["TS by ECE"]
 values = ", ".join(f"{round(value, 2) + 0:+.2f}" for value in gain)
 Markdown(
     minus(f"""
-Fitted on {sizes[-1]:,} images, CTS differs from TS by ECE on the held-out ones by {values} points in
-the {n_splits} divisions: {gain.mean():+.2f} on average.
+Fitted on {sizes[-1]:,} images, CTS differs from TS by ECE on the held-out ones by
+{values} points in the {n_splits} divisions: {gain.mean():+.2f} on average.
 """)
 )
 
@@ -526,9 +527,9 @@ of_accuracy = correlation(class_accuracy, cts.temperatures)
 of_halves = correlation(*halves)
 Markdown(
     minus(f"""
-The temperatures have a rank correlation of {of_accuracy:+.2f} with the accuracies of the classes,
-those from one half one of {of_halves:+.2f} with those from the other. Neither can be told from zero
-where its interval holds zero.
+The temperatures have a rank correlation of {of_accuracy:+.2f} with the accuracies of
+the classes, and those from one half one of {of_halves:+.2f} with those from the other.
+Where the interval holds zero, there may be no relation at all.
 """)
 )
 
@@ -762,11 +763,12 @@ for network, (name, key), cause in product(AUTHORS, followed.items(), searches.C
     within[cause] += low <= printed_for(network, key) <= high
 nudged, other = searches.CAUSES
 Markdown(f"""
-From the lowest to the highest of {N_DRAWS} ECEs it is at most {widest[nudged, "CIFAR-10"]:.2f} points
-on CIFAR-10 and up to {widest[nudged, "CIFAR-100"]:.2f} on CIFAR-100 when the logits are nudged, and up
-to {widest[other, "CIFAR-10"]:.2f} and {widest[other, "CIFAR-100"]:.2f} when the classes come in
-another order. Of the {len(AUTHORS) * len(followed)} printed values, {within[nudged]} lie in the range
-of the nudged logits and {within[other]} in that of the other orders.
+From the lowest to the highest of {N_DRAWS} ECEs it is at most
+{widest[nudged, "CIFAR-10"]:.2f} points on CIFAR-10 and {widest[nudged, "CIFAR-100"]:.2f}
+on CIFAR-100 when the logits are nudged, and at most {widest[other, "CIFAR-10"]:.2f} and
+{widest[other, "CIFAR-100"]:.2f} when the classes come in another order. Of the
+{len(AUTHORS) * len(followed)} printed values, {within[nudged]} lie in the range of the
+nudged logits and {within[other]} in that of the other orders.
 """)
 
 # %% [markdown]
@@ -834,8 +836,8 @@ for name, change in changes.items():
             "higher beyond chance": (low > 0).sum(),
         }
 caption = (
-    f"On how many of the {len(change)} networks is CTS lower than TS, and on how many is "
-    "that beyond chance?"
+    f"On how many of the {len(change)} networks is CTS lower than TS, and on how many "
+    "is that beyond chance?"
 )
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-gains")
 
@@ -884,7 +886,7 @@ table(chosen, caption, "tbl-cts-tiny", names=names.shown)
 
 # %% tags=["hide-input", "nbval-check-output"]
 def gain_of(method):
-    """By how much the test ECE falls if the temperatures are chosen on the test images."""
+    """How far the test ECE falls if the test images choose the temperatures."""
     fall = chosen["fitted on validation", method] - chosen["fitted on test", method]
     return f"{fall.min():.1f} to {fall.max():.1f}"
 
@@ -894,10 +896,10 @@ theirs = partial(notebook.number, paper, **of_tables, table="I", **tiny, metric=
 in_paper = [theirs(method=method).value for method in (CTS["CTS, text"], TS)]
 Markdown(
     """
-Chosen on the test images, one temperature gains {} points, and twenty gain {}. So CTS seems to have
-half the ECE of TS or less; fitted on other images, the two cannot be told apart. The paper prints
-{:.2f} % for CTS and {:.2f} % for TS with CE on Tiny-ImageNet; from such a difference nothing follows
-for new images.
+Chosen on the test images, one temperature gains {} points, and twenty gain {}. So CTS
+seems to have half the ECE of TS or less; fitted on other images, the two cannot be told
+apart. The paper prints {:.2f} % for CTS and {:.2f} % for TS with CE on Tiny-ImageNet;
+from such a difference nothing follows for new images.
 """.format(gain_of("TS"), gain_of("CTS"), *in_paper)
 )
 
@@ -930,7 +932,8 @@ caption = (
     "CTS, Table II: what does the accuracy constraint cost, and what does it save? "
     "Test ECE in percent, fall of the accuracy in points"
 )
-paper_table("II", "method", caption, "tbl-cts-2")
+short = {CTS["U-CTS"]: "U-CTS"}
+paper_table("II", "method", caption, "tbl-cts-2", names=short)
 
 # %% [markdown]
 # ### Table III: against other scalers, 25 bins
@@ -982,11 +985,13 @@ six = changes["CTS, code"].loc[list(AUTHORS)]
 Markdown(
     minus(f"""
 - The error of a class and its accuracy have a rank correlation of {error:+.2f}.
-- On this network the test ECE of CTS differs from that of TS by ECE by {change:+.2f} points:
-  {claims.direction(change)}. Over {n_splits} divisions of the images it is {gain.mean():+.2f} on
-  average, from {gain.min():+.2f} to {round(gain.max(), 2) + 0:+.2f}. On the images that chose the
-  temperatures the ECE fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}.
-- The test accuracy changes by {lost[0]:+.2f} points with CTS and by {lost[1]:+.2f} with U-CTS.
+- On this network the test ECE of CTS differs from that of TS by ECE by {change:+.2f}
+  points: {claims.direction(change)}. Over {n_splits} divisions of the images it is
+  {gain.mean():+.2f} on average, from {gain.min():+.2f} to
+  {round(gain.max(), 2) + 0:+.2f}. On the images that chose the temperatures the ECE fell
+  by {fit_gain:.2f} points, on new ones by {-change.value:.2f}.
+- The test accuracy changes by {lost[0]:+.2f} points with CTS and by {lost[1]:+.2f} with
+  U-CTS.
 - On the authors' networks the ECE of CTS is lower than that of TS beyond chance on
   {(six["ece high"] < 0).sum()} of {len(six)}, and the NLL is higher beyond chance on
   {(six["nll low"] > 0).sum()}.
