@@ -44,9 +44,7 @@ max_sweeps = 5  # passes over all classes
 n_resamples = 1000  # bootstrap resamples
 n_splits = 5  # random divisions of the data in the section on overfitting
 seed = 0  # of resamples and divisions
-budget = (
-    "smoke"  # "reduced" or "paper": train the network first, if its logits are absent
-)
+budget = "smoke"  # "reduced" or "paper": train the network first, if it is not stored
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
@@ -232,8 +230,11 @@ table(shifted, caption, "tbl-cts-shift", digits=3)
 # temperature a grid search is easy. For $K$ of them the paper searches one coordinate at a time, equation (7),
 #
 # $$
-# T_i \leftarrow \operatorname*{arg\,min}_{S \in \text{grid}} \; \mathrm{ECE}(T_1, \dots, T_{i-1}, S, T_{i+1}, \dots, T_K)
-# \quad \text{s.t.} \quad \mathrm{Acc}(\dots, S, \dots) \ge \mathrm{Acc}(\dots, T_i, \dots) ,
+# \begin{aligned}
+# T_i \leftarrow {} & \operatorname*{arg\,min}_{S \in \text{grid}} \;
+#     \mathrm{ECE}(T_1, \dots, T_{i-1}, S, T_{i+1}, \dots, T_K) \\
+# & \text{s.t.} \quad \mathrm{Acc}(\dots, S, \dots) \ge \mathrm{Acc}(\dots, T_i, \dots) ,
+# \end{aligned}
 # $$ (eq-cts-step)
 #
 # for $i = 1, \dots, K$, five times over, from the single temperature that minimises ECE. Without the constraint the
@@ -764,11 +765,12 @@ for network, (name, key), cause in product(AUTHORS, followed.items(), searches.C
 nudged, other = searches.CAUSES
 Markdown(f"""
 From the lowest to the highest of {N_DRAWS} ECEs it is at most
-{widest[nudged, "CIFAR-10"]:.2f} points on CIFAR-10 and {widest[nudged, "CIFAR-100"]:.2f}
-on CIFAR-100 when the logits are nudged, and at most {widest[other, "CIFAR-10"]:.2f} and
-{widest[other, "CIFAR-100"]:.2f} when the classes come in another order. Of the
-{len(AUTHORS) * len(followed)} printed values, {within[nudged]} lie in the range of the
-nudged logits and {within[other]} in that of the other orders.
+{widest[nudged, "CIFAR-10"]:.2f} points on CIFAR-10 and
+{widest[nudged, "CIFAR-100"]:.2f} on CIFAR-100 when the logits are nudged, and at most
+{widest[other, "CIFAR-10"]:.2f} and {widest[other, "CIFAR-100"]:.2f} when the classes
+come in another order. Of the {len(AUTHORS) * len(followed)} printed values,
+{within[nudged]} lie in the range of the nudged logits and {within[other]} in that of
+the other orders.
 """)
 
 # %% [markdown]
@@ -832,7 +834,7 @@ for name, change in changes.items():
             "lowest": f"{value.min():+.{digits}f}",
             "highest": f"{value.max():+.{digits}f}",
             "lower on": (value < 0).sum(),
-            "beyond chance": (high < 0).sum(),
+            "lower beyond chance": (high < 0).sum(),
             "higher beyond chance": (low > 0).sum(),
         }
 caption = (
@@ -988,8 +990,8 @@ Markdown(
 - On this network the test ECE of CTS differs from that of TS by ECE by {change:+.2f}
   points: {claims.direction(change)}. Over {n_splits} divisions of the images it is
   {gain.mean():+.2f} on average, from {gain.min():+.2f} to
-  {round(gain.max(), 2) + 0:+.2f}. On the images that chose the temperatures the ECE fell
-  by {fit_gain:.2f} points, on new ones by {-change.value:.2f}.
+  {round(gain.max(), 2) + 0:+.2f}. On the images that chose the temperatures the ECE
+  fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}.
 - The test accuracy changes by {lost[0]:+.2f} points with CTS and by {lost[1]:+.2f} with
   U-CTS.
 - On the authors' networks the ECE of CTS is lower than that of TS beyond chance on
