@@ -154,7 +154,7 @@ print(f"mean over classes of the two parts   {(under + over).mean():.6f}")
 print(f"class-wise ECE computed directly     {direct:.6f}")
 assert abs((under + over).mean() - direct) < 1e-12  # equation (5)
 
-# %% mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, and on which side is it? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
 errors = {
     "error": under + over,
     "under-confident part": under,
@@ -334,7 +334,7 @@ for name, method in fits.items():
     }
 outcome = pd.DataFrame(rows).T
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 shown = outcome.drop(columns=["low", "high"])
 shown.insert(
     2,
@@ -417,7 +417,7 @@ test_curve = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in on_test]
 val_accuracy = [accuracy(probs, val_labels) for probs in on_val]
 assert (np.diff(val_accuracy) >= 0).all(), "validation accuracy must not fall"
 
-# %% mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with each of the accepted steps to a third; test ECE goes up and down, ends lower than it began, and stays above it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Does the gain on the validation images carry over to new images? ECE after each accepted step of CTS; dashed, the same two numbers for one temperature by ECE, where the search starts.", "name": "fig-cts-history"}, "image": {"alt": "Validation ECE falls with each of the accepted steps to a third; test ECE goes up and down, ends lower than it began, and stays above it."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 ax.plot(val_curve, color=plots.BLUE, label="validation: chooses the step")
 ax.plot(steps, test_curve, color=plots.RED, label="test")
@@ -463,7 +463,7 @@ errors_by_size = draws.pivot(
     index=["method", "part", "n"], columns="split", values="ECE"
 )
 
-# %% mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: the curves on held-out images fall within wide bands and meet; of the dotted ones on the fitted images that of TS falls from above, that of CTS stays low throughout."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "How many images do the temperatures need? ECE on the images that chose them (thin) and on the same held-out images (thick), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS and CTS: the curves on held-out images fall within wide bands and meet; of the dotted ones on the fitted images that of TS falls from above, that of CTS stays low throughout."}}
 _, ax = plt.subplots(figsize=(6.5, 3))
 for name in ("TS by ECE", "CTS"):
     color = plots.color_of(name.split()[0])
@@ -541,7 +541,7 @@ Where the interval holds zero, there may be no relation at all.
 # a check from outside: no training of ours is involved. {numref}`tbl-cts-published` was measured on them; where the file
 # lies in `$CALIBKIT_DATA/logits`, two of its rows are measured again below.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 ours, paper = results.load("ours"), results.load("paper")
 network = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy"}
 theirs = {
@@ -670,7 +670,7 @@ caption = (
 )
 table(pd.DataFrame(shown), caption, "tbl-cts-own")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 caption = (
     "How much accuracy is lost on the same networks? Fall of the accuracy on the test "
     "images, in points"
@@ -729,7 +729,7 @@ ends = recorded(
     tolerance=1.0,
 )
 
-# %% mystnb={"figure": {"caption": "How much of a printed ECE is the path of the search? Test ECE of CTS and U-CTS after changes that should not matter: line from the lowest to the highest, box from the first to the third quartile, dot at the median; black bar: printed.", "name": "fig-cts-ends"}, "image": {"alt": "Two panels, CTS and U-CTS: for each network a range, a box and a median of test ECE for two kinds of change, with a black bar at the printed value."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "How much of a printed ECE is the path of the search? Test ECE of CTS and U-CTS after changes that should not matter: line from the lowest to the highest, box from the first to the third quartile, dot at the median; black bar: printed.", "name": "fig-cts-ends"}, "image": {"alt": "Two panels, CTS and U-CTS: for each network a range, a box and a median of test ECE for two kinds of change, with a black bar at the printed value."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, followed.items(), strict=True):
     for place, network in enumerate(AUTHORS):
@@ -814,7 +814,7 @@ changes = {
     for name, of in of_authors.items()
 }
 
-# %% mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it less TS by ECE, with the 95 % interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the authors' networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and close to zero on the others; the difference of NLL is above zero on almost all."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it less TS by ECE, with the 95 % interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the authors' networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and close to zero on the others; the difference of NLL is above zero on almost all."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 5.2), sharey=True)
 heads = {"ece": "ECE, points", "nll": "NLL, nats"}
 for ax, (metric, head) in zip(axes, heads.items(), strict=True):
@@ -824,7 +824,7 @@ for ax, (metric, head) in zip(axes, heads.items(), strict=True):
     ax.set(title="", xlabel=head)
 plt.show()
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for name, change in changes.items():
     for metric, digits in (("ece", 2), ("nll", 4)):
