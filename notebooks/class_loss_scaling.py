@@ -186,7 +186,7 @@ lowest = int(toy["total loss"].argmin())
 a = 0
 b = lowest + int((toy["total loss"] - toy["total loss"][a]).abs()[lowest:].argmin())
 
-# %% mystnb={"figure": {"caption": "Can two states of equal total loss differ in calibration error? A linear layer fitted to the three worst classes, by epoch, on the data it is fitted on: (a) mean loss, (b) class losses, the three chosen ones in vermilion, (c) their standard deviation, (d) ECE, (e) share of the three classes in the sum of the class losses. The paper's Figure 3.", "name": "fig-cls-toy"}, "image": {"alt": "Five panels by epoch: total loss, the losses of all classes, their standard deviation and the ECE, with the epochs A and B marked at equal total loss; and two stacked bars for the share of three classes at A and at B."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Can two states of equal total loss differ in calibration error? A linear layer fitted to the three worst classes, by epoch, on the data it is fitted on: (a) mean loss, (b) class losses, the three chosen ones in vermilion, (c) their standard deviation, (d) ECE, (e) share of the three classes in the sum of the class losses. The paper's Figure 3.", "name": "fig-cls-toy"}, "image": {"alt": "Five panels by epoch: total loss, the losses of all classes, their standard deviation and the ECE, with the epochs A and B marked at equal total loss; and two stacked bars for the share of three classes at A and at B."}}
 _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 *axes, unused = panels.flat
 unused.remove()
@@ -205,7 +205,7 @@ axes[4].bar(["A", "B"], 1 - share, bottom=share, color=plots.GREY, width=0.5)
 axes[4].set(title="(e) share of the loss", ylim=(0, 1))
 plt.show()
 
-# %%
+# %% tags=["hide-input"]
 heads = [f"A, epoch {a}", f"B, epoch {b}", f"lowest total loss, epoch {lowest}"]
 caption = (
     "Are two states of equal total loss equally calibrated? On the data of the fit, "
@@ -233,7 +233,7 @@ for ax, column in zip(axes, ("total loss", "std of class losses"), strict=True):
 axes[0].set_ylabel("ECE (%)")
 plt.show()
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {name: path.corr()["ECE (%)"].iloc[:2] for name, path in paths.items()}
 caption = "Which loss goes with the ECE? Correlation along each path"
 table(pd.DataFrame(rows).T, caption, "tbl-cls-correlation")
@@ -322,7 +322,7 @@ print(f"gradient of (8) at its own weights, T = {fixed:.4f}, below 1e-6: {vanish
 # use only a part of the sigmoid that ND uses. So a comparison of the three at one $\alpha$ compares strengths more than
 # shapes.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for norm in ("nd", "cm", "mm"):
     scales = ClassLossScaling(normalization=norm).scales(after)
@@ -449,7 +449,7 @@ for draw in range(n_draws):
         draws.append({"draw": draw, "model": model, "objective": name} | measured)
 tailed = 100 * pd.DataFrame(draws).pivot(index="draw", columns=["model", "objective"])
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {
     (model, name): {
         (measure, head): value
@@ -462,12 +462,12 @@ rows = {
     for model, name in product(models, objectives)
 }
 caption = (
-    f"What does a long-tailed validation set of {len(subset)} samples do? Balanced "
+    f"What does a long-tailed validation set of {len(subset):,} samples do? Balanced "
     f"test set, percent, {n_draws} draws"
 )
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-tailed")
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for model, (name, base) in product(
     models, (("CLS", "class-balanced"), ("class-balanced", "NLL"))
@@ -502,10 +502,11 @@ table(frame, caption, "tbl-cls-tailed-steps")
 # Appendix B gives them as maps of the logits, equations (12) to (15):
 #
 # $$
-# \mathrm{TS}: \frac{\z}{T}, \qquad
-# \mathrm{ETS}: v_1 \frac{\z}{T} + v_2 \z + \frac{v_3}{K}, \qquad
-# \mathrm{PTS}: \frac{\z}{h_\theta(z_{(1)}, \dots, z_{(10)})}, \qquad
-# \mathrm{CTS}: \Big( \frac{z_1}{T_1}, \dots, \frac{z_K}{T_K} \Big) .
+# \begin{aligned}
+# \mathrm{TS} &: \frac{\z}{T}, & \mathrm{ETS} &: v_1 \frac{\z}{T} + v_2 \z + \frac{v_3}{K}, \\
+# \mathrm{PTS} &: \frac{\z}{h_\theta(z_{(1)}, \dots, z_{(10)})}, \qquad &
+#     \mathrm{CTS} &: \Big( \frac{z_1}{T_1}, \dots, \frac{z_K}{T_K} \Big) ,
+# \end{aligned}
 # $$ (eq-cls-calibrators)
 #
 # with mixing weights $v$, which are no class weights, the sorted logits $z_{(1)} \ge z_{(2)} \ge \dots$, and a small network
@@ -591,7 +592,7 @@ for ax, title in zip(axes, titles, strict=True):
 axes[0].legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for name, (*_, stop) in traces.items():
     end = optima[name]
@@ -701,7 +702,7 @@ points of ECE. Their PTS differs from the exact TS with the same loss by at most
 """.format(len(logged), near.sum(), others, apart["FL"], *of_ls)
 )
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {
     (row.network, f"{row.calibrator} by {row.loss}"): {
         "log": row.log,
@@ -734,7 +735,7 @@ ends = recorded(
 )
 caption = (
     f"Do the last bits decide where the replay stops? {first_network}, test ECE in "
-    "percent, logits multiplied by 1 − 1e-7, 1 and 1 + 1e-7"
+    "percent, logits multiplied by 1 − 10⁻⁷, 1 and 1 + 10⁻⁷"
 )
 table(ends, caption, "tbl-cls-nudged")
 
@@ -858,7 +859,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-paired")
 # %% [markdown]
 # {numref}`tbl-cls-own` has every calibrator on the two long-tailed networks of this book, as `make results` recorded it.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {
     (names.shown(dataset), cal): errors_of(cal, **OWN[dataset])
     for dataset, cal in product(OWN, CALIBRATORS)
@@ -873,7 +874,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-own")
 raw = {}
 for dataset, where in OWN.items():
     before = partial(notebook.number, ours, method="identity", **where)
-    raw[dataset] = before(metric="ece"), before(metric="accuracy").value
+    raw[dataset] = before(metric="ece").value, before(metric="accuracy").value
 (tail_10, right_10), (tail_100, right_100) = raw.values()
 Markdown(f"""
 Uncalibrated, the network of CIFAR-10-LT has an ECE of {tail_10:.2f} % and an accuracy
@@ -907,23 +908,32 @@ NORMALISED = {
 }
 
 
-def shown_table(number, question, metric="ece"):
-    """One table of the paper, one column a network."""
-    caption = f"CLS, Table {number}: {question}"
-    name = f"tbl-cls-{number}" + ("" if metric == "ece" else "-accuracy")
-    options = {"metric": metric, "names": NORMALISED}
-    return tables.paper_table(
-        "class_loss_scaling", number, "model", caption, name, **options
-    )
+def shown_table(number, question, metric="ece", *, imagenet=False):
+    """One table of the paper, or its part on ImageNet, one column a network."""
+    rows = tables.select(results.compare("class_loss_scaling", number), metric=metric)
+    rows = rows[(rows["dataset"] == "imagenet") == imagenet]
+    kind = ("" if metric == "ece" else "-accuracy") + ("-imagenet" if imagenet else "")
+    if metric == "accuracy":  # one temperature a sample keeps every prediction
+        rows = rows[rows["method"].str.match("identity|class_temperature_scaling")]
+    caption = f"CLS, Table {number}{', ImageNet' if imagenet else ''}: {question}"
+    name = f"tbl-cls-{number}{kind}"
+    return tables.beside(rows, "model", caption, name, names=NORMALISED)
 
 
 shown_table("1", "is every calibrator better with CLS? Test ECE in percent")
 
+# %%
+shown_table("1", "test ECE in percent", imagenet=True)
+
 # %% [markdown]
-# And the accuracies, of which the claim says that they are kept:
+# And the accuracies, of which the claim says that they are kept. TS, ETS and PTS give all classes of a sample one
+# temperature, and keep every prediction: in print and here their rows repeat the uncalibrated one, and are left out.
 
 # %%
 shown_table("1", "is the accuracy kept? Percent", "accuracy")
+
+# %%
+shown_table("1", "accuracy, percent", "accuracy", imagenet=True)
 
 # %% [markdown]
 # ### Table 2: long-tailed data
@@ -942,6 +952,9 @@ shown_table("2", "accuracy on long-tailed data, percent", "accuracy")
 
 # %%
 shown_table("3", "which normalisation of the class losses? Test ECE in percent")
+
+# %%
+shown_table("3", "test ECE in percent", imagenet=True)
 
 # %% [markdown]
 # Its rows "base" repeat Table 1, with other ETS values in all four cells of CIFAR-100: 0.97, 1.49, 2.47 and 1.28
