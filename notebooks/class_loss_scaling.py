@@ -503,9 +503,10 @@ table(frame, caption, "tbl-cls-tailed-steps")
 #
 # $$
 # \begin{aligned}
-# \mathrm{TS} &: \frac{\z}{T}, & \mathrm{ETS} &: v_1 \frac{\z}{T} + v_2 \z + \frac{v_3}{K}, \\
-# \mathrm{PTS} &: \frac{\z}{h_\theta(z_{(1)}, \dots, z_{(10)})}, \qquad &
-#     \mathrm{CTS} &: \Big( \frac{z_1}{T_1}, \dots, \frac{z_K}{T_K} \Big) ,
+# \mathrm{TS} &: \frac{\z}{T}, \\
+# \mathrm{ETS} &: v_1 \frac{\z}{T} + v_2 \z + \frac{v_3}{K}, \\
+# \mathrm{PTS} &: \frac{\z}{h_\theta(z_{(1)}, \dots, z_{(10)})}, \\
+# \mathrm{CTS} &: \Big( \frac{z_1}{T_1}, \dots, \frac{z_K}{T_K} \Big) ,
 # \end{aligned}
 # $$ (eq-cls-calibrators)
 #
@@ -567,7 +568,7 @@ gives them temperatures from {varied.min():.2f} to {varied.max():.2f}.
 # follows one temperature through all evaluations of the four losses, with the authors' optimiser, and marks where each
 # loss has its optimum; {numref}`tbl-cls-steps` has the two ends. It is the paper's Figure 4, which calls the paths of LS and FL unstable and that of CLS stable.
 
-# %% mystnb={"figure": {"caption": "Where does each loss lead, and where does the optimiser stop? Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses, their standard deviation, ECE, all on the data of the fit; circles: the end of the run, dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}, "image": {"alt": "Three panels by evaluation of the loss, four losses each: the curves of cross-entropy and CLS run onto their dashed optima; those of LS and focal loss end at a circle away from theirs."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Where does each loss lead, and where does the optimiser stop? Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses, their standard deviation, ECE, all on the data of the fit; circles: the end of the run, dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}, "image": {"alt": "Three panels by evaluation of the loss, four losses each: the curves of cross-entropy and CLS run onto their dashed optima; those of LS and focal loss end at a circle away from theirs."}}
 colors = {name: plots.color_of(name) for name in LOSSES}
 detached = LOSSES | {"FL": Focal(detach=True)}  # as the public code has it
 optima = {
@@ -720,7 +721,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-not-replay
 # can decide where it stops; and the authors ran on a GPU, we on a CPU. {numref}`tbl-cls-nudged` replays one of the rows
 # with logits multiplied by $1 \pm 10^{-7}$, which should make no difference to any method.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 first_network, first_logits = next(iter(NETWORKS.items()))
 cts = partial(notebook.method_key, "class_temperature_scaling", solver="sctl")
 NORMS = {"CTS+CLS-ND": cts(OBJECTIVES["CLS"]), "CTS+CLS-MM": cts(OBJECTIVES["CLS-MM"])}
@@ -743,7 +744,7 @@ table(ends, caption, "tbl-cls-nudged")
 # This is not the only code whose optimiser stops early. That of {cite:t}`guo2017calibration` takes L-BFGS with steps of
 # 0.01 from $T = 1.5$, at most 200 of them ({numref}`tbl-cls-guo`).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 all_here = set(NETWORKS.values()) <= set(published())
 stopped = recorded(
     "class_loss_scaling/guo",
@@ -770,7 +771,7 @@ table(stopped, caption, "tbl-cls-guo", names=heads)
 # {numref}`tbl-cls-control` is the long-tailed table again, with the control that was missing. Every fit is exact, so that
 # no optimiser has a part in it. *By balance alone* is the share that the control has in the gain in ECE from CE to CLS.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 THREE = ("CE", "balanced", "CLS")
 METHODS = {
     cal: {obj: notebook.method_key(cal_key, OBJECTIVES[obj]) for obj in THREE}
@@ -813,7 +814,7 @@ table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
 # half of CIFAR-10-LT and of CIFAR-100-LT and calibrated on the other half, as in the paper.
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 def steps(network, cal, **options):
     """Paired differences of test ECE, in points: of balance, and of the weights."""
     methods, _ = notebook.side_by_side({"": network}, METHODS[cal], ["ece"], **options)
@@ -915,6 +916,8 @@ def shown_table(number, question, metric="ece", *, imagenet=False):
     kind = ("" if metric == "ece" else "-accuracy") + ("-imagenet" if imagenet else "")
     if metric == "accuracy":  # one temperature a sample keeps every prediction
         rows = rows[rows["method"].str.match("identity|class_temperature_scaling")]
+    if number == "3":  # what Table 1 does not have
+        rows = rows[rows["method"].str.contains("normalization")]
     caption = f"CLS, Table {number}{', ImageNet' if imagenet else ''}: {question}"
     name = f"tbl-cls-{number}{kind}"
     return tables.beside(rows, "model", caption, name, names=NORMALISED)
@@ -951,13 +954,13 @@ shown_table("2", "accuracy on long-tailed data, percent", "accuracy")
 # ### Table 3: the normalisations
 
 # %%
-shown_table("3", "which normalisation of the class losses? Test ECE in percent")
+shown_table("3", "are CM and MM as good as ND, in Table 1? Test ECE in percent")
 
 # %%
 shown_table("3", "test ECE in percent", imagenet=True)
 
 # %% [markdown]
-# Its rows "base" repeat Table 1, with other ETS values in all four cells of CIFAR-100: 0.97, 1.49, 2.47 and 1.28
+# Its other rows repeat Table 1, with other values of ETS by CE in all four cells of CIFAR-100: 0.97, 1.49, 2.47 and 1.28
 # against 0.99, 1.50, 2.50 and 1.25.
 #
 # ### Table 4: the long-tailed networks
