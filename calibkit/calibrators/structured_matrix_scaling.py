@@ -9,8 +9,9 @@ from calibkit.objectives import Objective, SmoothName
 class StructuredMatrixScaling(StructuredCalibrator):
     r"""Structured matrix scaling, :math:`p = \softmax(W f + b)` with f the log of smoothed probabilities.
 
-    .. math:: f = \ln\left[ (1 - s)\, \softmax(z / T) + \frac{s}{K} \right], \quad s = \frac{1}{N + 1}; \qquad
-              \min_{W, b}\; L(W, b) + \lambda \frac{K}{N} \Big[ \sum_k (w_{kk} - 1)^2 + \sum_k b_k^2
+    .. math:: f = \ln\left[ (1 - s)\, \softmax(z / T) + \frac{s}{K} \right], \quad s = \frac{1}{N + 1};
+
+    .. math:: \min_{W, b}\; L(W, b) + \lambda \frac{K}{N} \Big[ \sum_k (w_{kk} - 1)^2 + \sum_k b_k^2
               + (K - 1) \sum_{i \neq j} w_{ij}^2 \Big]
 
     ``StructuredVectorScaling`` with a full matrix: T is fitted alone, then W and b are, from W = I and b = 0. The ridge
