@@ -945,10 +945,10 @@ Markdown(
 # distances give networks that are nearly calibrated as they come. So do two others.
 #
 # The order inside the last group is not supported. By ECE it is not decided. By AECE, LS and MbLS are lower than ACLS
-# beyond the chance of the test images, but not beyond what another seed can change. And after temperature scaling no
-# advantage is left, not even over cross-entropy: with one number, fitted in a second, all networks but that of CPC come
-# below two percent, and ACLS is told apart from none. For LS, MbLS and ACLS this number is near one; their training has
-# done what a temperature can do, and not done it better.
+# by more than test images and seeds explain, each tested by itself. And after temperature scaling no advantage is left,
+# not even over cross-entropy: with one number, fitted in a second, all networks but that of CPC come below two percent,
+# and ACLS is told apart from none. For LS, MbLS and ACLS this number is near one; their training has done what a
+# temperature can do, and not done it better.
 #
 # The network is small and its training short, and most losses were trained once.
 #

@@ -646,8 +646,8 @@ table(
 # a ResNet-20 the losses of the book stand side by side. Each is held against cross-entropy *with one temperature*, which is
 # what a practitioner has for free: as trained, and with one temperature of its own. The interval is over test images, paired.
 # In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the seeds alone would give: the
-# standard deviation of a training, pooled over the losses that were trained twice, times Student's quantile. With two such losses that has two
-# degrees of freedom, and the quantile is 4.3; so the column is wide, because little is known.
+# standard deviation of a training, pooled over the losses that were trained twice, times Student's quantile. There are few of them,
+# so that the quantile is large and the column wide: little is known.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
@@ -775,7 +775,7 @@ table(
 # %% [markdown]
 # As trained, losses fall into those near calibration and those far from it, and that stands. Among neighbours the order may
 # turn with the next seed, and once a temperature has been fitted, hardly any of it stands. Each pair is tested by
-# itself, at 5 %, and for seeds alone, so the counts are rather too high than too low. The spread of two losses is taken for all.
+# itself, at 5 %, and for seeds alone, so the counts are rather too high than too low. The spread of the losses that were trained twice is taken for all.
 #
 # The second data set with several losses is Tiny-ImageNet with twenty classes: one training each, 1,000 test images. With so few,
 # the smallest difference that shows is some points of ECE ({numref}`tbl-comparison-tiny`).
