@@ -1346,13 +1346,13 @@ if "MbLS" in trained:
     ranks, values, best = errors.rank().loc["MbLS"], errors.loc["MbLS"], errors.idxmin()
     place = f"""
 - Ordered by test ECE, MbLS is number {ranks["as trained"]:.0f} of {len(trained)} losses
-as trained   ({values["as trained"]:.2f} %) and number {ranks["TS"]:.0f} after
-temperature scaling   ({values["TS"]:.2f} %). The first is {best["as trained"]} as
-trained   ({errors["as trained"].min():.2f} %), and {best["TS"]} after temperature
-scaling   ({errors["TS"].min():.2f} %)."""
+  as trained ({values["as trained"]:.2f} %) and number {ranks["TS"]:.0f} after one temperature
+  by ECE ({values["TS"]:.2f} %). The first is {best["as trained"]} as trained
+  ({errors["as trained"].min():.2f} %), and {best["TS"]} after the temperature
+  ({errors["TS"].min():.2f} %)."""
 Markdown(f"""
-- Of the paper's claims {counts["holds"]} hold on these networks,
-  {counts["not decided"]} are not decided, and {counts["does not hold"]} do not hold.{place}
+- Of the comparisons that the paper's claims make, {counts["holds"]} come out as claimed on these
+  networks, {counts["not decided"]} are not decided, and {counts["does not hold"]} do not.{place}
 """)
 
 # %% [markdown]
