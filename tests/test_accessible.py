@@ -1,21 +1,16 @@
 """Every image of the book has words: its own, those of its caption, or those of the heading above."""
 
-import importlib.util
-from pathlib import Path
+import importlib
 
 import pytest
 
 nodes = pytest.importorskip("docutils.nodes")
 pytest.importorskip("sphinx")
-SOURCE = Path(__file__).resolve().parents[1] / "tools" / "accessible.py"
 
 
 @pytest.fixture(scope="module")
 def accessible():
-    spec = importlib.util.spec_from_file_location("accessible", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("accessible")
 
 
 def test_words_of_the_caption_then_of_the_heading(accessible):

@@ -1,6 +1,6 @@
 """The pages that help to find things: references, glossary, index, API, and what is around them."""
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,13 +19,6 @@ TEXT = {path: path.read_text() for path in SOURCES}
 GLOSSARY = (ROOT / "book" / "glossary.md").read_text()
 #: No address of either was found.
 WITHOUT_LINK = {"platt1999probabilistic", "alpaydin1998cascading"}
-
-
-def tool(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +68,7 @@ def test_no_heading_cites():
 
 
 def test_labels_are_what_the_text_says_sorted_and_all_different(entries):
-    citations = tool("citations")
+    citations = importlib.import_module("citations")
     labels = {key: citations.label(entry) for key, entry in entries.items()}
     assert labels["brier1950verification"] == "Brier, 1950"
     assert labels["frenkel2021network"] == "Frenkel and Goldberger, 2021"
@@ -92,7 +85,7 @@ def test_an_entry_shows_its_links(entries):
     from pybtex.database import BibliographyData
     from pybtex.plugin import find_plugin
 
-    citations = tool("citations")
+    citations = importlib.import_module("citations")
     citations.setup(None)
     style = find_plugin("pybtex.style.formatting", "author_year")()
     (shown,) = style.format_bibliography(BibliographyData({"liu": entries["liu2022devil"]}))
@@ -125,7 +118,7 @@ def test_terms_that_pages_link_to_are_in_the_glossary():
 
 
 def test_sections_that_the_glossary_points_to_are_entries_of_the_index():
-    concepts, addnodes = tool("concepts"), pytest.importorskip("sphinx.addnodes")
+    concepts, addnodes = importlib.import_module("concepts"), pytest.importorskip("sphinx.addnodes")
     slugs = {"the-bootstrap": (7, "the-bootstrap", "The bootstrap")}
     env = SimpleNamespace(metadata={"notebooks/metrics": {"myst_slugs": slugs}})
     link = addnodes.pending_xref("", reftype="myst", reftarget="notebooks/metrics", reftargetid="the-bootstrap")
@@ -161,7 +154,7 @@ def test_nothing_is_documented_twice():
 
 def test_a_summary_links_each_name_to_its_first_sentence():
     nodes, addnodes = pytest.importorskip("docutils.nodes"), pytest.importorskip("sphinx.addnodes")
-    summaries = tool("summaries")
+    summaries = importlib.import_module("summaries")
     from docutils.utils import new_document
 
     def described(name: str, text: str) -> addnodes.desc:
@@ -185,7 +178,7 @@ def test_a_summary_links_each_name_to_its_first_sentence():
 
 
 def test_there_are_buttons_only_where_they_lead_somewhere():
-    navigation = tool("navigation")
+    navigation = importlib.import_module("navigation")
     assert navigation.buttons("") == {}
     options = navigation.buttons("https://github.com/them/calibkit")
     assert options["repository_url"] == "https://github.com/them/calibkit" and options["use_edit_page_button"]

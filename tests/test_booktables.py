@@ -1,6 +1,6 @@
 """What the book computes when it is built: the table of verdicts, numbers of ours in the text, registries."""
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 
@@ -13,9 +13,7 @@ from calibkit.results import append, load
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
-spec = importlib.util.spec_from_file_location("booktables", ROOT / "tools" / "booktables.py")
-booktables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(booktables)
+booktables = importlib.import_module("booktables")
 
 #: Every ``{ours}`` of a page or a chapter of the book.
 ROLES = sorted(

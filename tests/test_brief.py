@@ -1,8 +1,7 @@
 """The box at the head of a chapter says what the results say."""
 
-import importlib.util
+import importlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,8 @@ PAPERS = ["neural_clamping", "class_temperature_scaling", "class_loss_scaling", 
 
 @pytest.fixture(scope="module")
 def brief():
-    """The extension, which imports its neighbours as the book's build does."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        spec = importlib.util.spec_from_file_location("brief", ROOT / "tools" / "brief.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    return module
+    """The extension."""
+    return importlib.import_module("brief")
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -9,17 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import slurm
 import torch
-from checkout_copies import ROOT, copy_checkout, environment, run
+from checkout_copies import copy_checkout, environment, run
 from test_makefile import commands
-
-spec = spec_from_file_location("slurm", ROOT / "tools" / "slurm.py")
-slurm = module_from_spec(spec)
-spec.loader.exec_module(slurm)
 
 GRID = ["datasets=[digits]", "models=[small_cnn]", "losses=[cross_entropy,brier]", "notebooks=[metrics]"]
 QUICK = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]

@@ -1,12 +1,11 @@
 """Pictures of the book: as they were drawn, with fewer bytes, and dark on a dark page."""
 
 import base64
-import importlib.util
 import io
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
+import drawings
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -14,11 +13,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from calibkit import plots
-
-SOURCE = Path(__file__).resolve().parents[1] / "tools" / "drawings.py"
-spec = importlib.util.spec_from_file_location("drawings", SOURCE)
-drawings = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(drawings)
 
 
 def drawn() -> str:

@@ -1,7 +1,6 @@
 """Notebooks: executed to the same bytes, checked against their source, and closed to unknown parameters."""
 
 import base64
-import importlib.util
 import io
 import re
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import nbtool
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,9 +18,6 @@ from calibkit import notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-spec = importlib.util.spec_from_file_location("nbtool", ROOT / "tools" / "nbtool.py")
-nbtool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(nbtool)
 
 SOURCE = """\
 # ---

@@ -1,8 +1,6 @@
 """The table and the picture of the page on speed say what the file of measurements says."""
 
-import importlib.util
-import sys
-from pathlib import Path
+import importlib
 
 import pandas as pd
 import pytest
@@ -10,17 +8,11 @@ import pytest
 from calibkit.plots import BLUE, GREY
 
 pytest.importorskip("sphinx")
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 
 @pytest.fixture
-def speed(monkeypatch):
-    monkeypatch.syspath_prepend(str(TOOLS))
-    spec = importlib.util.spec_from_file_location("speed", TOOLS / "speed.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.modules.pop("frontpage", None)
-    return module
+def speed():
+    return importlib.import_module("speed")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from citations import NUMBERS
 from docutils import nodes
 from docutils.statemachine import StringList
 from frontpage import bar
@@ -21,8 +22,7 @@ from calibkit import results
 from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[1] / "book" / "references.bib"
-ADDRESSES = {"doi": ("article", "https://doi.org/{}"), "eprint": ("preprint", "https://arxiv.org/abs/{}")}
-ADDRESSES["code"] = ("authors' code", "{}")
+LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
 WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
 
 
@@ -46,7 +46,8 @@ def links(text: str) -> str:
     if cited is None:
         raise ValueError(f"Expected `text` to cite the paper, but got {text!r}")
     fields = parse_file(BIBLIOGRAPHY).entries[cited[1]].fields
-    found = (f"[{word}]({form.format(fields[key])})" for key, (word, form) in ADDRESSES.items() if key in fields)
+    before = {key: address for key, (address, _) in NUMBERS.items()}
+    found = (f"[{word}]({before.get(key, '')}{fields[key]})" for key, word in LINKS.items() if key in fields)
     return "**Read** " + ", ".join(found) + "."
 
 

@@ -24,12 +24,10 @@ from pathlib import Path
 import jupytext
 import nbformat
 import papermill
+from drawings import shrink, tidy
 from matplotlib.font_manager import findfont
 
 from calibkit._files import write_atomic
-
-sys.path.insert(0, str(Path(__file__).parent))
-from drawings import shrink, tidy
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -21,7 +21,7 @@ _FIGURE = re.compile(
 )
 
 
-class numbered_table(nodes.General, nodes.Element):  # noqa: N801 - docutils names its nodes so
+class NumberedTable(nodes.General, nodes.Element):
     """A table of a notebook: ``caption``, ``style``, and inside it the HTML below the caption."""
 
 
@@ -44,9 +44,9 @@ class NumberedTables(SphinxTransform):
                 self.document.set_id(node)
 
 
-def made(found: re.Match[str]) -> numbered_table:
+def made(found: re.Match[str]) -> NumberedTable:
     """The node of a table."""
-    node = numbered_table(caption=unescape(found["caption"]), style=found["style"])
+    node = NumberedTable(caption=unescape(found["caption"]), style=found["style"])
     node["names"] = [nodes.fully_normalize_name(unescape(found["name"]))] if found["name"] else []
     node += nodes.raw("", found["body"], format="html")
     return node
@@ -62,7 +62,7 @@ def _output_of(raw: nodes.raw) -> nodes.Element:
     return raw
 
 
-def visit(self: HTML5Translator, node: numbered_table) -> None:
+def visit(self: HTML5Translator, node: NumberedTable) -> None:
     """Write the caption behind its number."""
     self.body.append(self.starttag(node, "figure", CLASS=node["style"]) + "<figcaption>")
     self.add_fignumber(node)
@@ -71,12 +71,12 @@ def visit(self: HTML5Translator, node: numbered_table) -> None:
     self.body.append("</figcaption>")
 
 
-def depart(self: HTML5Translator, node: numbered_table) -> None:
+def depart(self: HTML5Translator, node: NumberedTable) -> None:
     """Close the figure."""
     self.body.append("</figure>\n")
 
 
-def skip(self: nodes.NodeVisitor, node: numbered_table) -> None:
+def skip(self: nodes.NodeVisitor, node: NumberedTable) -> None:
     """Leave a table out where no HTML is written."""
     raise nodes.SkipNode
 
@@ -84,6 +84,6 @@ def skip(self: nodes.NodeVisitor, node: numbered_table) -> None:
 def setup(app: Sphinx) -> dict:
     """Register the node and what makes it."""
     other = dict.fromkeys(("latex", "text", "man", "texinfo"), (skip, None))
-    app.add_enumerable_node(numbered_table, "table", lambda node: node["caption"], html=(visit, depart), **other)
+    app.add_enumerable_node(NumberedTable, "table", lambda node: node["caption"], html=(visit, depart), **other)
     app.add_transform(NumberedTables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,19 +12,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from docutils import nodes
-from frontpage import light_and_dark
+from frontpage import NETWORK, Raw, light_and_dark
 from matplotlib.figure import Figure
 from scipy.special import softmax
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from calibkit import TemperatureScaling, plots
 from calibkit._checks import check_choice
 from calibkit.networks import load_logits
 from calibkit.plots.style import ink, on_paper
 
-NETWORK = "cifar10/resnet20-cross_entropy-s0"
 IMAGES = 2000  # of its test set: 40 kB of logits
 MARGIN, WEIGHT, CLASSES = 6.0, 0.1, 10
 
@@ -40,12 +37,6 @@ class Widget(NamedTuple):
     data: dict[str, object]
 
 
-def sample() -> tuple[np.ndarray, np.ndarray]:
-    """Logits of test images in hundredths, and their labels."""
-    data = load_logits(NETWORK)
-    return np.round(100 * data.test_logits[:IMAGES]).astype("<i2"), data.test_labels[:IMAGES].astype("u1")
-
-
 def slider(name: str, label: str, low: float, high: float, step: float, value: float) -> dict[str, object]:
     """A control."""
     return {"name": name, "label": label, "min": low, "max": high, "step": step, "value": value}
@@ -53,8 +44,10 @@ def slider(name: str, label: str, low: float, high: float, step: float, value: f
 
 def temperature() -> Widget:
     """Reliability diagram, ECE and NLL at any temperature and number of bins."""
-    logits, labels = sample()
-    fitted = round(TemperatureScaling().fit(*load_logits(NETWORK).val).temperature, 2)
+    data = load_logits(NETWORK)
+    logits = np.round(100 * data.test_logits[:IMAGES]).astype("<i2")  # in hundredths
+    labels = data.test_labels[:IMAGES].astype("u1")
+    fitted = round(TemperatureScaling().fit(*data.val).temperature, 2)
     shown = {"T = 1": 1.0, f"T = {fitted}, as fitted": fitted}
 
     def still(figure: Figure) -> None:
@@ -122,14 +115,14 @@ def html(name: str) -> str:
     )
 
 
-class WidgetDirective(SphinxDirective):
+class WidgetDirective(Raw):
     """``{widget} NAME``."""
 
-    required_arguments = 1
+    required_arguments, optional_arguments = 1, 0
 
-    def run(self) -> list[nodes.Node]:
-        """One raw node."""
-        return [nodes.raw("", html(self.arguments[0]), format="html")]
+    def html(self) -> str:
+        """The widget."""
+        return html(self.arguments[0])
 
 
 def setup(app: Sphinx) -> dict:

@@ -13,6 +13,7 @@ from calibkit.metrics import bootstrap_values, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import hull
 from calibkit.results import effects
+from calibkit.results.rows import IN_NATS
 
 
 def measured(
@@ -57,7 +58,7 @@ def mean_and_spread(values: pd.DataFrame) -> pd.DataFrame:
     for name, of_method in values.groupby(level=0, sort=False):
         text[name] = {}
         for metric, of_metric in of_method.items():
-            scale, digits = (1, 4) if metric in ("nll", "entropy") else (100, 2)
+            scale, digits = (1, 4) if metric in IN_NATS else (100, 2)
             spread = f" ± {scale * of_metric.std(ddof=1):.{digits}f}" if len(of_metric) > 1 else ""
             text[name][metric] = f"{scale * of_metric.mean():.{digits}f}{spread}"
     return pd.DataFrame.from_dict(text, orient="index", columns=list(values.columns))

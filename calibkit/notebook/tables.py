@@ -18,6 +18,7 @@ from calibkit.networks import Network
 from calibkit.notebook.printed import beside
 from calibkit.notebook.rendered import Table
 from calibkit.results.effects import seed_arm
+from calibkit.results.rows import IN_NATS
 from calibkit.training import RECIPES
 
 
@@ -110,7 +111,7 @@ def estimates(
                 found, sign = comparison.of(name + suffix, metric), ""
             else:
                 found, sign = comparison.difference(name + suffix, base + suffix, metric), "+"
-            in_nats = metric in ("nll", "entropy")
+            in_nats = metric in IN_NATS
             rows[name][head] = f"{found:{sign}.3f}" if in_nats else f"{found.percent:{sign}.2f}"
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
 
@@ -139,7 +140,7 @@ def loss_differences(
     rows = select(results.load_effects(), dataset=dataset, model=model, metric=metric, method="identity")
     rows = select(rows, base_loss=base_loss, base_method=method or "identity")
     rows = rows[rows["loss"] != base_loss].sort_values("value")
-    scale, digits = (1, 4) if metric in ("nll", "entropy") else (100, 2)
+    scale, digits = (1, 4) if metric in IN_NATS else (100, 2)
     shown = {}
     for row in rows.itertuples():
         shown[(names or {}).get(row.loss, row.loss)] = {

@@ -34,7 +34,7 @@ from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.results.rows import locked, merged, replace, text_of
+from calibkit.results.rows import IN_NATS, locked, merged, replace, text_of
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
@@ -46,7 +46,6 @@ COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")
 #: What is compared: the printed metrics, and the proper scores that decide.
 COMPARED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
 BINNED = ("ece", "adaptive_ece", "classwise_ece")
-IN_NATS = ("nll", "entropy")
 FILE = "effects.csv"
 
 

@@ -70,6 +70,8 @@ SOURCES = {
 }
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
+#: The metrics that are no fractions.
+IN_NATS = ("nll", "entropy")
 UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats"), "third_party": ("fraction", "nats")}
 
 
@@ -257,7 +259,7 @@ def rows_of(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: s
     for metric in runs[0]:
         binned = "n_bins" in inspect.signature(METRICS[metric]).parameters
         values, ends = [run[metric].value for run in runs], [run[metric].interval() for run in runs]
-        unit = "nats" if metric in ("nll", "entropy") else "fraction"
+        unit = "nats" if metric in IN_NATS else "fraction"
         rows.append(
             stamp | over_seeds(values, ends) | {"metric": metric, "unit": unit, "n_bins": n_bins if binned else ""}
         )

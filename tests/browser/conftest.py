@@ -1,14 +1,11 @@
 """The built book in the Chromium of the system; skipped where playwright, a browser or a build is absent."""
 
-import sys
 from pathlib import Path
 
+import chromium as tool
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tools"))
-
-import chromium as tool  # noqa: E402
+ROOT = tool.ROOT
 
 
 def sources() -> list[Path]:
