@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+CHAPTER = "your_model"
 STORED = "book/results/logits/cifar10/resnet20-cross_entropy-s0.npz"
 
 
 def copy_checkout(root: Path) -> Path:
-    """The package, one chapter with the network and the simulations that it shows, and the printed numbers."""
+    """The package, one chapter with the network that it shows, and the printed numbers."""
     for name in ("calibkit", "profiles"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    files = ("paper.csv", "chapters/metrics.csv")
-    for path in ("Snakefile", "notebooks/metrics.ipynb", STORED, *(f"book/results/{name}" for name in files)):
+    for path in ("Snakefile", f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, root / path)
     return root

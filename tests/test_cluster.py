@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import slurm
 import torch
-from checkout_copies import copy_checkout, environment, run
+from checkout_copies import CHAPTER, copy_checkout, environment, run
 from test_makefile import commands
 
-GRID = ["datasets=[digits]", "models=[small_cnn]", "losses=[cross_entropy,brier]", "notebooks=[metrics]"]
+GRID = ["datasets=[digits]", "models=[small_cnn]", "losses=[cross_entropy,brier]", f"notebooks=[{CHAPTER}]"]
 QUICK = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
 SECONDS = 600  # for any one step, on a machine that has other work
 
@@ -101,7 +101,7 @@ def test_a_killed_grid_goes_on_and_gives_the_rows_of_a_local_one(programs, tmp_p
         text = (folder / "log.csv").read_text()
         assert text.startswith(log) and len(text.splitlines()) == 31  # the seconds of each epoch are the old ones
     assert (done.stdout + done.stderr).count("rule train:") == 1
-    assert (root / "runs" / "reduced" / "notebooks" / "metrics.ipynb").exists()
+    assert (root / "runs" / "reduced" / "notebooks" / f"{CHAPTER}.ipynb").exists()
     run_id = re.search(r"SLURM run ID: (\S+)", done.stdout + done.stderr)[1]
     columns = "Partition:10,NumCPUs:5,MinMemory:10,TimeLimit:12,tres-per-job:20,State:12,Comment:200"
     asked = slurm.ask(programs.parent, "squeue", "-h", "--states=all", "--name", run_id, "-O", columns)

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
-from checkout_copies import ROOT, copy_checkout, environment, run
+from checkout_copies import CHAPTER, ROOT, copy_checkout, environment, run
 
 NETWORK = "digits/small_cnn-cross_entropy-s0"
 CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]
@@ -26,7 +26,7 @@ def checkout(tmp_path_factory) -> Path:
 
 def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     pytest.importorskip("snakemake")
-    call = [*CALL, *GRID, "notebooks=[metrics]"]
+    call = [*CALL, *GRID, f"notebooks=[{CHAPTER}]"]
     run(checkout, *call)
     folder = checkout / "runs" / "reduced" / NETWORK
     assert {path.name for path in folder.iterdir()} >= {"logits.npz", "weights.npz", "trained", "recorded", "log.csv"}
@@ -35,7 +35,7 @@ def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     assert {"identity", "temperature_scaling", "vector_scaling"} <= set(rows["method"])
     nll = rows[rows["metric"] == "nll"].set_index("method")["value"]
     assert nll["temperature_scaling"] < nll["identity"] + 0.05
-    chapter = nbformat.read(checkout / "runs" / "reduced" / "notebooks" / "metrics.ipynb", 4)
+    chapter = nbformat.read(checkout / "runs" / "reduced" / "notebooks" / f"{CHAPTER}.ipynb", 4)
     outputs = [output for cell in chapter.cells for output in cell.get("outputs", [])]
     assert outputs and not [output for output in outputs if output.output_type == "error"]
 
@@ -107,7 +107,7 @@ def test_each_rule_asks_for_what_the_page_says(tmp_path):
         for rule in rules.split(", ")
     }
     assert sorted(told) == ["calibrate", "notebook", "train"]
-    grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", "notebooks=[metrics]"]
+    grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", f"notebooks=[{CHAPTER}]"]
     for device in ("auto", "cpu"):
         said = run(root, "snakemake", *PROFILE, *grid, f"device={device}")
         found = re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S)
@@ -127,7 +127,7 @@ def test_a_chapter_takes_another_network(checkout):
         run(checkout, "calibkit", "train", "--dataset", "digits", "--model", "small_cnn", "--device", "cpu")
     path = checkout / "runs" / "reduced" / NETWORK / "logits.npz"
     out = checkout / "out.ipynb"
-    command = ["papermill", "notebooks/metrics.ipynb", str(out), "-k", "python3", "--no-progress-bar"]
-    run(checkout, *command, "-p", "logits", str(path), "-p", "n_repeats", "20")
+    command = ["papermill", f"notebooks/{CHAPTER}.ipynb", str(out), "-k", "python3", "--no-progress-bar"]
+    run(checkout, *command, "-p", "source", str(path), "-p", "n_resamples", "20")
     assert "497" in out.read_text()  # its test images
     assert run(checkout, "calibkit", "calibrate", str(path), "--out", "ts.npz").rstrip().endswith("ts.npz")
