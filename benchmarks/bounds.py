@@ -16,6 +16,7 @@ import warnings
 import torch
 from affine_scaling import METHODS, installed
 from affine_scaling import sample as by_class
+from metrics import class_wise, peer, top_label
 from temperature_scaling import BLOCK, ONCE, begin, blocked_nll, fits, overconfident
 
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, VectorScaling
@@ -36,14 +37,25 @@ TASKS = {
 }
 
 
-def peers(task, z, y):
-    """Name -> a call, of the installed peers of a task."""
+def peers(task, given, y):
+    """Name -> a call, of the installed peers of a task; no package has PTS, the greedy CTS, or all metrics in one."""
+    calls = {}
     if task.startswith("temperature"):
-        return {name: call for name, call in fits(z, y, with_peers=True).items() if not name.startswith("calibkit")}
+        calls = {name: call for name, call in fits(given, y, True).items() if not name.startswith("calibkit")}
     if task == "vector":
-        names = [name for name in METHODS if name.endswith("vector") and name != "vector" and installed(name)]
-        return {name: lambda name=name: METHODS[name](z, y) for name in names}
-    return {}
+        names = list(filter(installed, ("probmetrics vector", "probmetrics SVS", "torch_uncertainty vector")))
+        for name in names:
+            METHODS[name](*by_class(200, 3, "plain", 2))  # load what is loaded once
+        calls = {name.replace("_", "-"): lambda name=name: METHODS[name](given, y) for name in names}
+    if task == "ETS":
+        probs, labels = given.softmax(1).numpy(), y.numpy()
+        build = "probmetrics.calibrators.temperature_scaling"
+        calls = {"probmetrics": peer(build, lambda module: lambda: module.ETSCalibrator("ce").fit(probs, labels))}
+    if task == "evaluate":
+        k = given.shape[1]
+        ece, ace = top_label(given, y, k)[0], class_wise(given, y, k)[1]
+        calls = {"torchmetrics, ECE alone": ece["torchmetrics"], "mapie, ACE alone": ace["mapie (quantile)"]}
+    return {name: call for name, call in calls.items() if call is not None}
 
 
 def least(call, repeats, clock):
@@ -66,7 +78,7 @@ def measure(task, repeats, clock, with_peers):
     unit = least(lambda: blocked_nll(z, y, 1.79, buffer), 10, clock)
     bound = bound if bound > 0 else -bound * unit
     given = (z / 1.79).softmax(1) if task == "evaluate" else z
-    calls = {"calibkit": lambda: call(given, y)} | (peers(task, z, y) if with_peers else {})
+    calls = {"calibkit": lambda: call(given, y)} | (peers(task, given, y) if with_peers else {})
     for name, run in calls.items():
         try:
             seconds = least(run, repeats, clock)

@@ -111,7 +111,7 @@ table(pd.DataFrame(rows).T, "Which sets do nine samples ask for?", "tbl-after-ni
 # - *APS*, adaptive prediction sets {cite:p}`romano2020classification`: the classes of a sample are ranked by falling
 #   probability, and $s$ is the mass ranked before $k$. The classes are taken from the top until their sum exceeds the
 #   threshold: few where the classifier is sure, many where it is not.
-# - *Randomised APS*: the mass up to and with $k$, less $u \, p_k$ with $u$ uniform on $[0, 1)$. The last class is in by
+# - *Randomised APS*: the mass up to and with $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The last class is in by
 #   chance, so that a set need not hold more than was asked for.
 #
 # The temperature is fitted on validation images. The test images are cut into random halves: one for $\hat q$, one to
@@ -371,7 +371,7 @@ table(
 # It does change the order, of a few pairs in a hundred, and mostly of images with nearly the same confidence. The curves
 # lie on each other, and the interval says how much the change of the area is worth. **Temperature scaling is no method
 # for better abstention.** What it gives is a risk that can be read off. Answer where the confidence is at least 0.9: the
-# share of wrong answers to expect is one less their mean confidence. {numref}`tbl-after-risk` compares it with the true
+# share of wrong answers to expect is one minus their mean confidence. {numref}`tbl-after-risk` compares it with the true
 # one.
 
 # %% tags=["nbval-check-output"]
@@ -411,7 +411,7 @@ table(
 #    threshold is refitted?
 #
 #    ```{dropdown} Solution
-#    $p_k = \sigma(d_k / T)$, with $d_k$ the logit of class $k$ less the other one. It rises with $d_k$ at every $T$, so the
+#    $p_k = \sigma(d_k / T)$, with $d_k$ the logit of class $k$ minus the other one. It rises with $d_k$ at every $T$, so the
 #    scores of all pairs of image and class keep their order. The $r$-th smallest is that of the same held-out image, with
 #    $d^\star$, and the sets are $\{k : d_k \ge d^\star\}$. A threshold that stays where it is gives
 #    $\{k : d_k \ge T \sigma^{-1}(1 - \hat q)\}$ instead, which depends on $T$.

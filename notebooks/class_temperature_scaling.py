@@ -814,7 +814,7 @@ changes = {
     for name, of in of_authors.items()
 }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it less TS by ECE, with the 95 % interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the authors' networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and close to zero on the others; the difference of NLL is above zero on almost all."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it minus TS by ECE, with the 95 % interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the authors' networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and close to zero on the others; the difference of NLL is above zero on almost all."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 5.2), sharey=True)
 heads = {"ece": "ECE, points", "nll": "NLL, nats"}
 for ax, (metric, head) in zip(axes, heads.items(), strict=True):
@@ -876,7 +876,7 @@ for loss, tiny in networks.items():
         for name in ("TS", "CTS")
     }
     apart = both.difference("CTS val", "TS val").percent
-    rows[loss]["fitted on validation", "CTS less TS"] = f"{apart:+.2f}"
+    rows[loss]["fitted on validation", "CTS minus TS"] = f"{apart:+.2f}"
 chosen = pd.DataFrame.from_dict(rows, orient="index")
 chosen = chosen[["fitted on validation", "fitted on test"]]
 caption = (

@@ -339,7 +339,7 @@ such a number usually is, is the question of the section on bias.
 # - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
 # - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are cut into $M$ parts of
 #   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
-# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, less the part that chance adds,
+# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, minus the part that chance adds,
 #
 # $$
 # \Bigl( \sum_m \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2

@@ -236,7 +236,7 @@ table(
 #
 # $L'$ rises with $b$, so it has at most one zero unless all logits of a row are equal in all rows. Look at its two ends.
 #
-# - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes less that of the labels. It is
+# - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus that of the labels. It is
 #   negative if the logits tell anything. If not, the best $b > 0$ does not exist: $T = \infty$.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
@@ -316,7 +316,7 @@ slopes = [derivatives(z, y, at)[1].mean() for at in grid]
 axes[1].plot(grid, slopes, color=colors[0])
 axes[1].axhline(0, color=plots.BLACK, linestyle="--", linewidth=0.8)
 axes[1].plot(b, 0, "o", color=colors[0])
-axes[1].set(xlabel="b = 1/T", ylabel="expected less labels' logit", ylim=(-2, 0.5))
+axes[1].set(xlabel="b = 1/T", ylabel="expected minus labels' logit", ylim=(-2, 0.5))
 axes[2].hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
 around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
 axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.BLACK)
@@ -395,8 +395,8 @@ for loss, network in networks.items():
         ("T", "by ECE"): f"{fits[f'{loss} ECE'].temperature:.1f}",
         ("ECE", "before"): 100 * ece(none, network.test_labels, n_bins=n_bins),
         ("ECE", "by NLL"): by_loss.of(f"{loss} NLL").percent.value,
-        ("by ECE less by NLL", "ECE"): f"{pairs['ece'].percent:+.2f}",
-        ("by ECE less by NLL", "NLL, 0.001 nats"): f"{in_thousandths:+.2f}",
+        ("by ECE minus by NLL", "ECE"): f"{pairs['ece'].percent:+.2f}",
+        ("by ECE minus by NLL", "NLL, 0.001 nats"): f"{in_thousandths:+.2f}",
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
@@ -455,7 +455,7 @@ def pool_of(network, is_long_tailed):
 
 
 def by_size(pool, keys, sizes, n):
-    """By (method, size, draw): NLL and ECE on new images less those of none, and T."""
+    """By (method, size, draw): NLL and ECE on new images minus those of none, and T."""
     x, labels = pool
     found = {}
     for draw in range(n):
@@ -576,7 +576,7 @@ several = {
 }
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
-# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images less that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL less that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
+# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images minus that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
@@ -602,7 +602,7 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
     )
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
-axes[0].set_ylabel("NLL less that of none")
+axes[0].set_ylabel("NLL minus that of none")
 axes[0].legend()
 plt.show()
 

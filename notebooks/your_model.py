@@ -125,9 +125,9 @@ for key, tried in full.trial.measured.items():
     less = tried.changes if compared else {}
     rows[tried.need.name] = {
         ("NLL", "value"): f"{nll.value:.4f}",
-        ("NLL", "less that of TS"): f"{less['nll']:+.4f}" if less else "",
+        ("NLL", "minus that of TS"): f"{less['nll']:+.4f}" if less else "",
         ("ECE, %", "value"): f"{error.percent.value:.2f}",
-        ("ECE, %", "less that of TS"): f"{less['ece'].percent:+.2f}" if less else "",
+        ("ECE, %", "minus that of TS"): f"{less['ece'].percent:+.2f}" if less else "",
         ("", "changed, %"): f"{100 * tried.changed:.2f}",
         ("", "samples"): "enough" if tried.enough else "too few",
     }
@@ -180,7 +180,7 @@ table(
 
 # %% [markdown]
 # A network that is calibrated as a whole may be too sure of one class and not sure enough of another. The *gap* of a class is
-# the mean confidence among the samples that are predicted to be of it, less the share of them that are.
+# the mean confidence among the samples that are predicted to be of it, minus the share of them that are.
 
 # %%
 rows = {}

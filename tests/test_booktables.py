@@ -125,6 +125,16 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     assert capsys.readouterr().out.endswith(f"{answered} of {len(every)} printed numbers have an answer\n")
 
 
+def test_what_waits_for_data_adds_up_and_says_for_what():
+    waiting = results.summary(by=("dataset",)).query("`not run` > 0")
+    assert set(booktables.NEEDS) == set(waiting.index)
+    _, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in booktables.unanswered()]
+    found = [int(row[2]) for row in rows]
+    assert found == sorted(waiting["not run"], reverse=True)
+    every = results.everything()
+    assert sum(found) == (results.answers(every) == "not run").sum()
+
+
 @pytest.mark.parametrize("paper", results.rows.PAPERS)
 def test_the_ledger_has_every_claim_of_a_paper(paper):
     lines = booktables.ledger({"notebooks/mbls"}, paper)
@@ -148,17 +158,18 @@ def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
     """A book of one page; its verdicts are those of a paper with one number."""
     pytest.importorskip("myst_parser")
     from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
 
     line = "mbls,1,cifar10,resnet50,cross_entropy,identity,ece,5.50,,,,percent,15,1,paper,printed,,"
     (tmp_path / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
     page = "# Page\n\nOurs is {ours}`ece cifar10 resnet20 cts:nll`.\n\n```{verdicts}\n```\n\n"
     (tmp_path / "index.md").write_text(page + "```{registry} calibkit.objectives.OBJECTIVES\n```\n")
-    app = Sphinx(
-        tmp_path, None, tmp_path / "out", tmp_path / "trees", "text", status=None,
-        confoverrides={"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False},
-    )  # fmt: skip
-    booktables.setup(app)
-    app.build()
+    options = {"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False}
+    folders = (tmp_path, None, tmp_path / "out", tmp_path / "trees")
+    with docutils_namespace():  # directives are the interpreter's: the next build must not find these
+        app = Sphinx(*folders, "text", status=None, confoverrides=options)
+        booktables.setup(app)
+        app.build()
     text = (tmp_path / "out" / "index.txt").read_text()
     assert "Ours is 20.00 %." in text
     assert re.search(r"MbLS +\| 1 +\| 1 ", text)

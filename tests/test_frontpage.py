@@ -57,7 +57,7 @@ def test_what_the_page_says_of_them_holds(frontpage):
     mbls = next(name for name in frontpage.beside_one_temperature("ece") if name.startswith("MbLS"))
     assert frontpage.beside_one_temperature("ece")[mbls].above() == "holds"
     page = (ROOT / "book" / "index.md").read_text()
-    assert "None is lower in both" in page and "over four data sets a lower error" in page and "4 networks" in mbls
+    assert "None is lower in both" in page and "over four data sets below MbLS" in page and "4 networks" in mbls
 
 
 def test_the_opening_figure_is_there_for_light_and_dark(frontpage):

@@ -1,6 +1,7 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
-``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
+``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files, and
+``{verdicts} unanswered`` says what the numbers without an answer wait for;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
 ``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
@@ -21,6 +22,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from calibkit import results
 from calibkit.keys import Key
+from calibkit.notebook.names import DATASETS
 from calibkit.notebook.printed import beside
 
 SHORT = {
@@ -34,6 +36,18 @@ SHORT = {
 GROUPS = {
     "elsewhere": results.verdicts.ELSEWHERE,
     "by a stand-in": tuple(name for name in results.ANSWERS if name.endswith(", by a stand-in")),
+}
+#: What the numbers without an answer wait for, by their data.
+NEEDS = {
+    "cifar10": "logits that nobody published, or a training of hours on a GPU for each network",
+    "cifar100": "the same; of most networks not even a small one was trained here",
+    "cifar100_lt": "the same, by the class-loss paper's recipe",
+    "imagenet": "the images, which one has to ask for; pretrained networks are public",
+    "tiny_imagenet": "all 200 classes, and trainings on a GPU",
+    "svhn": "logits that nobody published",
+    "cub200": "the images, and a pretrained network to train further",
+    "voc2012": "the images, and trainings on a GPU",
+    "20newsgroups": "nothing: the uncalibrated accuracy of a shorter training is no answer",
 }
 
 
@@ -56,6 +70,15 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
         lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
+    return lines
+
+
+def unanswered() -> list[str]:
+    """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
+    counts = results.summary(by=("dataset",)).query("`not run` > 0").sort_values("not run", ascending=False)
+    lines = ["| data | printed | not run | an answer needs |", "|---|--:|--:|---|"]
+    for name, row in counts.iterrows():
+        lines.append(f"| {DATASETS[name]} | {row['printed']} | {row['not run']} | {NEEDS[name]} |")
     return lines
 
 
@@ -125,12 +148,14 @@ class Computed(SphinxDirective):
 
 
 class Verdicts(Computed):
-    """``{verdicts}``, ``{verdicts} table``."""
+    """``{verdicts}``, ``{verdicts} table``, ``{verdicts} unanswered``."""
 
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """The table."""
+        if "unanswered" in self.arguments:
+            return self.parse(unanswered())
         style = ("sortable",) if "table" in self.arguments else ()
         return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
 

@@ -54,7 +54,7 @@ SHARES = (
 
 
 def beside_one_temperature(metric: str) -> dict[str, Estimate]:
-    """What each paper proposes less one temperature on cross-entropy: the mean over all networks that have both."""
+    """What each paper proposes minus one temperature on cross-entropy: the mean over all networks that have both."""
     effects, found = results.load_effects(), {}
     for name, (loss, method) in PROPOSED.items():
         of_loss = {} if loss is None else {"loss": loss}
@@ -75,7 +75,7 @@ def opening(figure: Figure) -> None:
         rows = {name: Estimate(*(scale * x for x in e)) for name, e in beside_one_temperature(metric).items()}
         plots.forest_plot(rows, ax=ax, sort=False, numbers=None)
         unit = "ECE, points" if metric == "ece" else "NLL, nats"
-        ax.set_xlabel(f"{unit}, less that of one temperature")
+        ax.set_xlabel(f"{unit}, minus that of one temperature")
 
 
 def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:

@@ -72,7 +72,7 @@ def compared(
         comparison: of the methods; None: none was measured.
         name: the method that the claim is about.
         base: the method it is held against.
-        judge: what the claim says of ``name`` less ``base``, in points; ``Estimate.below``: that it is lower.
+        judge: what the claim says of ``name`` minus ``base``, in points; ``Estimate.below``: that it is lower.
         metric: of the comparison.
 
     Raises:

@@ -113,7 +113,7 @@ def side_by_side(
 
 
 def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece") -> dict[str, Estimate]:
-    """A metric of the first of each pair less that of the second, in points: ``{"CTS minus TS": ...}``."""
+    """A metric of the first of each pair minus that of the second, in points: ``{"CTS minus TS": ...}``."""
     return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
 
 

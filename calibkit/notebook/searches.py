@@ -47,7 +47,7 @@ def errors(networks: Mapping[str, str], methods: Mapping[str, str]) -> pd.DataFr
 
 
 def gains(networks: Mapping[str, str], method: str, base: str, **options: int) -> pd.DataFrame:
-    """ECE (points) and NLL (nats) of one method less those of another, on the test set, with their 95 % intervals.
+    """ECE (points) and NLL (nats) of one method minus those of another, on the test set, with their 95 % intervals.
 
     Args:
         networks: name to show -> name of its logits.

@@ -21,7 +21,7 @@ COLUMNS = (
     *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
     *("wants", "found", "verdict", "chapter"),
 )
-WANTS = ("below", "above", "not below", "within 1", "")
+WANTS = ("below", "above", "not below", "above -1", "within 1", "")
 STRENGTHS = {"author-logits": "authors' logits", "paper": "paper's budget", "reduced": "reduced"}
 
 
@@ -120,19 +120,21 @@ def _row(claim, effects: pd.DataFrame) -> dict:
 
 def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:
     """The differences that a claim is about; without a loss, those of any loss to the same one."""
-    source, _, dataset = claim.networks.partition(" ")
+    source, *datasets = claim.networks.split(" ")
     rows = effects[(effects["method"] == claim.method) & (effects["base_method"] == claim.base_method)]
     rows = rows[rows["source"] == source]
     if claim.loss:
         rows = rows[(rows["loss"] == claim.loss) & (rows["base_loss"] == claim.base_loss)]
     else:
         rows = rows[rows["loss"] == rows["base_loss"]]
-    return rows[rows["dataset"] == dataset] if dataset else rows
+    return rows[rows["dataset"].isin(datasets)] if datasets else rows
 
 
 def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
     if wants == "within 1":
         return estimate.percent.within(1.0)
+    if wants == "above -1":
+        return estimate.percent.above(-1.0)
     turned = {"holds": "does not hold", "does not hold": "holds", "not decided": "not decided"}
     by_ece, by_nll = ("not decided" if x is None else x.below() for x in (estimate, nll))
     if wants != "below":

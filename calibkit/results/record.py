@@ -146,17 +146,22 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
 def bases(loss: str, method: str) -> list[str]:
     """What a method is held against on the same network: the comparators of the papers' claims, the network as it is,
-    temperature scaling, and for class-wise loss scaling its control, class balance alone.
+    temperature scaling; class-wise loss scaling also against its control, class balance alone, and another
+    normalisation than the paper's against that.
 
     Example:
         >>> bases("cross_entropy", "class_temperature_scaling")
         ['identity', 'temperature_scaling', 'temperature_scaling:ece']
+        >>> bases("cross_entropy", "ets:class_loss_scaling normalization=cm")[:3]
+        ['ets', 'ets:class_balanced', 'ets:class_loss_scaling']
     """
     if "solver" in Key.parse(method).options:
         return []
     found, key = {"identity", TS}, Key.parse(method)
     if key.objective is not None and key.objective.name == "class_loss_scaling":
         found.add(f"{key.name}:class_balanced")
+        if "normalization" in key.objective.options:
+            found.add(f"{key.name}:class_loss_scaling")
     for paper in PAPERS:
         named = comparator(paper, "", loss, method)
         if named is not None and named[0] == loss and Key.parse(named[1]).name != "neural_clamping":

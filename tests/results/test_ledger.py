@@ -29,7 +29,7 @@ def test_every_claim_of_the_papers_has_a_row():
     for name, count in CLAIMS.items():
         assert {f"{name}{i}" for i in range(1, count + 1)} <= ids
     known = {f"{name}{i}" for name, count in CLAIMS.items() for i in range(1, count + 1)}
-    assert {re.sub("[a-d]$", "", name) for name in ids} == known
+    assert {re.sub("[a-e]$", "", name) for name in ids} == known
     assert len(ids) == len(load_claims()) == len(ledger())
 
 
@@ -62,6 +62,10 @@ def test_a_mean_over_networks_by_hand(book):
         ("not below", -0.001, +0.001, "holds"),
         ("not below", -0.001, -0.03, "fails by NLL, ECE not decided"),
         ("not below", -0.03, +0.001, "does not hold"),
+        ("above -1", -0.001, +0.03, "holds"),
+        ("above -1", +0.03, None, "holds"),
+        ("above -1", -0.03, None, "does not hold"),
+        ("above -1", -0.01, None, "not decided"),
         ("within 1", -0.001, +0.03, "holds"),
         ("within 1", -0.03, None, "does not hold"),
     ],
@@ -83,6 +87,7 @@ def test_only_the_networks_that_a_claim_names(book):
     assert ledger(claim("below"))["lower"].item() == "1 of 1"
     assert ledger(claim("below", networks="author-logits"))["lower"].item() == "0 of 2"
     assert ledger(claim("below", networks="author-logits cifar100"))["effect"].item().startswith("+1.00")
+    assert ledger(claim("below", networks="author-logits cifar100 cifar10"))["lower"].item() == "0 of 2"
     of_losses = {"loss": "mbls", "base_loss": "label_smoothing"}
     assert ledger(claim("below", **of_losses))["effect"].item().startswith("+5.00")
     assert ledger(claim("below", networks="author-logits svhn"))["verdict"].item() == "not run here"
