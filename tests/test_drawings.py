@@ -88,3 +88,12 @@ def test_styles_are_kept_and_a_dark_page_changes_paper_and_ink(pair):
     assert styles == [rules[name] for name in found if name]
     assert turned[next(name for name, rule in rules.items() if rule == "fill:#ffffff")] == "fill:#121212"
     assert not {"#d55e00"} & set(" ".join(turned.values()).split(":"))
+
+
+def test_an_image_of_few_colours_stores_no_others():
+    pixels, stream = np.uint8([[[213, 94, 0], [230, 230, 230], [255, 255, 255]]] * 4), io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    small = drawings.shrink(base64.b64encode(stream.getvalue()).decode())
+    image = Image.open(io.BytesIO(base64.b64decode(small)))
+    assert len(image.getpalette()) == 3 * 3 and drawings.shrink(small) == small
+    np.testing.assert_array_equal(np.asarray(image.convert("RGB")), pixels)

@@ -59,13 +59,14 @@ def tidy(svg: str) -> str:
 
 
 def shrink(png: str) -> str:
-    """A figure with a palette of 256 colours, which are off by a few of 255 levels at most: a third of the bytes."""
+    """A figure with a palette of 256 colours at most, off by a few of 255 levels at most: a third of the bytes."""
     image = Image.open(io.BytesIO(base64.b64decode(png)))
     if image.mode == "P":
         return png
     stream = io.BytesIO()
     palette = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    palette.save(stream, "PNG", optimize=True)
+    used = sorted(index for _, index in palette.getcolors())
+    palette.remap_palette(used).save(stream, "PNG", optimize=True)
     return base64.b64encode(stream.getvalue()).decode()
 
 
