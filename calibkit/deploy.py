@@ -154,6 +154,8 @@ class Calibration(nn.Module):
             raise expected("model", wanted, f"shape {tuple(logits.shape)}")
         if not logits.is_floating_point():
             raise expected("model", "a network that gives floating point logits", f"dtype {logits.dtype}")
+        if logits.layout != torch.strided or logits.device.type == "meta":
+            raise expected("model", "a network that gives dense logits", f"{logits.layout} on {logits.device}")
 
     def _calibrator(self) -> Fitted:
         """The calibrator, with the buffers as its fitted attributes."""

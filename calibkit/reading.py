@@ -237,9 +237,13 @@ def _array(name: str, x: object) -> np.ndarray | None:
         return None
     if isinstance(x, np.ndarray) and not np.ma.isMaskedArray(x):
         return x
-    values = np.asarray(x) if not isinstance(x, torch.Tensor) else None
-    if values is not None and values.dtype.kind in "OUST":
-        return values
+    if not isinstance(x, torch.Tensor):
+        try:
+            values = np.asarray(x)
+        except ValueError:  # rows of different lengths, which `to_tensor` says
+            values = None
+        if values is not None and values.dtype.kind in "OUST":
+            return values
     tensor = to_tensor(name, x).cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 

@@ -874,7 +874,9 @@ if rivals:
 counted = []
 for text, of in verdicts.items():
     counts = Counter(of.values())
-    rest = [f"{word} for {counts[word]}" for word in claims.VERDICTS[1:] if counts[word]]
+    rest = [
+        f"{word} for {counts[word]}" for word in claims.VERDICTS[1:] if counts[word]
+    ]
     counted.append(", ".join([f"“{text}” holds for {counts['holds']}", *rest]))
 against = f"Against the {len(rivals)} other losses {'; '.join(counted)}."
 Markdown(against if rivals else "The network trained with ACLS is absent.")

@@ -139,8 +139,10 @@ def test_the_network_keeps_its_mode_and_the_calibrator_is_copied():
         (lambda x: x[:, :4], r"shape \(600, 4\)"),
         (lambda x: x[0], r"shape \(5,\)"),
         (lambda x: x.long(), "dtype torch.int64"),
+        (lambda x: x.to_sparse(), "torch.sparse_coo on cpu"),
+        (lambda x: x.to("meta"), "torch.strided on meta"),
     ],
-    ids=["tuple", "dict", "4 classes", "1-d", "integers"],
+    ids=["tuple", "dict", "4 classes", "1-d", "integers", "sparse", "meta"],
 )
 def test_networks_that_give_anything_else(output, got):
     net = Passing()

@@ -116,6 +116,7 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
         (lambda a: as_frame(a, None), {"kind": "logits", "label": "truth"}, "`label` to be a column of the table"),
         (lambda a: as_frame(a, None).assign(note="x"), {"kind": "logits"}, "a column of numbers for each class"),
         (lambda a: as_frame(a, None).assign(split="train"), {"kind": "logits"}, "`split` to be a column of"),
+        (lambda a: (a["val_logits"], [[1, 2], [3]]), {"kind": "logits"}, "nested numbers"),
         (lambda a: "mine.xlsx", {}, None),
     ],
 )
