@@ -329,8 +329,8 @@ print(f"wrong predictions: (m = 0 - LS) / 0.05 {gap:.10f}, mean d_y {to_label:.1
 # \mathcal L_{\mathrm{FL}} \;\ge\; \mathcal L_{\mathrm{CE}} - \gamma H(\p) , \qquad \gamma \ge 1 ,
 # $$ (eq-mbls-fl)
 #
-# because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. It is an upper
-# bound and no more. FL itself is smallest, zero, at $p_y = 1$: its minimum is the most confident prediction there is.
+# because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. FL itself is
+# smallest, zero, at $p_y = 1$: its minimum is the most confident prediction there is.
 
 # %% tags=["nbval-check-output"]
 slack = []
@@ -693,8 +693,8 @@ for common, _ in Counter(recipes.values()).most_common(1):
 # %% [markdown]
 # Each network is measured as it is, and after temperature scaling on the validation images. As in the paper, the
 # temperature is the one with the lowest ECE on the grid $0.1, 0.2, \dots, 10$. Equation (8) is the ECE, {eq}`eq-ece`;
-# AECE is `adaptive_ece`, with bins of equal mass. {numref}`tbl-mbls-scaled` also has the temperature that minimises the
-# negative log-likelihood (NLL).
+# AECE is the {term}`adaptive ECE`. {numref}`tbl-mbls-scaled` also has the temperature that minimises the negative
+# log-likelihood (NLL).
 
 # %%
 STAGES = {"": "identity", " + TS": "temperature_scaling:ece"}
@@ -758,11 +758,11 @@ ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0
 plt.show()
 
 # %% [markdown]
-# All networks see the same test images, so their differences are taken on the same resamples. But another seed gives
-# another network. Some of the losses were trained twice; the spread of their two networks, pooled, says how far a
-# single training can be off. {numref}`tbl-mbls-seeds` puts it beside the chance of the test images, for ACLS and what
-# the paper compares. Where there are two networks the differences are those of their means. MbLS, its margin 0, LS and
-# ACLS are told apart neither by the test images nor by the seeds.
+# The differences below are {term}`paired <paired difference>`. That leaves the chance of another seed: some of the
+# losses were trained twice, and the spread of their two networks, pooled, says how far a single training can be off.
+# {numref}`tbl-mbls-seeds` puts it beside the chance of the test images, for ACLS and what the paper compares. Where
+# there are two networks the differences are those of their means. MbLS, its margin 0, LS and ACLS are told apart
+# neither by the test images nor by the seeds.
 
 # %% tags=["hide-input"]
 bases = {
@@ -904,11 +904,11 @@ table(
 # %% [markdown]
 # ## What this supports of the paper's claims
 #
-# Each claim gets a verdict by rule. "Lower" *holds* if the whole 95 % interval of the paired difference is below zero,
-# *does not hold* if it is above zero, and is *not decided* otherwise. "On par" holds if the whole interval is above
-# minus one percentage point, the size of the accuracy differences that the paper prints; "alike" if it is within one
-# point of zero. They do not hold if the interval lies outside. A claim about several losses holds if it holds for each,
-# and does not hold if it fails for one.
+# In {numref}`tbl-mbls-claims` "lower" *holds* if the whole 95 % interval of the paired difference is below zero, *does
+# not hold* if it is above zero, and is *not decided* otherwise. "On par" holds if the whole interval is above minus one
+# percentage point, the size of the accuracy differences that the paper prints; "alike" if it is within one point of
+# zero. They do not hold if the interval lies outside. A claim about several losses holds if it holds for each, and does
+# not hold if it fails for one.
 
 
 # %% tags=["hide-input"]
@@ -1087,10 +1087,10 @@ table(
 # (sec-mbls-segmentation)=
 # ### Table 5: segmentation
 #
-# CamVid {cite:p}`brostow2009semantic`, 701 street scenes with 11 classes, stands in for VOC, with the paper's DeepLabV3 on
-# a ResNet-34, from fresh weights and for 12 epochs. So again only the direction of an effect can agree. Our numbers are
-# of all pixels of the test set, except AECE, which is of a hundred pixels an image. The pixels of an image are not
-# independent, so whole images are resampled for the intervals.
+# CamVid {cite:p}`brostow2009semantic`, 701 street scenes with 11 classes, stands in for VOC, with the paper's DeepLabV3
+# on a ResNet-34, from fresh weights and for 12 epochs. Our numbers are of all pixels of the test set, except AECE,
+# which is of a hundred pixels an image. The pixels of an image are not independent, so whole images are resampled for
+# the intervals.
 
 # %%
 caption = "MbLS, Table 5: segmentation, in percent"
@@ -1133,7 +1133,7 @@ table(
 # ### Table 6: 20 Newsgroups
 #
 # Of this table our transcription has only the ECE, which Table 7 repeats: {numref}`tbl-mbls-7` has it beside ours.
-# {numref}`tbl-mbls-text` adds the accuracies, which are low at this budget, so only the direction of an effect counts.
+# {numref}`tbl-mbls-text` adds the accuracies, which are low at this budget.
 
 # %% tags=["hide-input", "nbval-check-output"]
 text = tables.select(ours, dataset="20newsgroups")
