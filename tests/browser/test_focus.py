@@ -19,7 +19,8 @@ STOP = r"""
 const e = document.activeElement;
 if (e === document.body) return false;
 const sides = (x, reach) => {
-  const box = x.getBoundingClientRect(), whole = [box.left - reach, box.top - reach, box.right + reach, box.bottom + reach];
+  const {left, top, right, bottom} = x.getBoundingClientRect();
+  const whole = [left - reach, top - reach, right + reach, bottom + reach];
   const clip = parents(x).filter(p => style(p).overflowX !== 'visible' && style(p).display !== 'inline')
     .map(p => p.getBoundingClientRect());
   return [0, 1, 2, 3].filter(i => clip.every(c => i < 2 ? whole[i] >= [c.left, c.top][i] - 0.5
@@ -60,7 +61,7 @@ return window.stops.map(({rings, kind, name, focused, box}) => {
   });
   const good = own.some(ring => ring.ratio >= 3 && ring.sides >= 2);
   const there = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
-  return [kind, good && there ? '' : `${name}: ${JSON.stringify(own)} at ${Math.round(box.left)}, ${Math.round(box.top)}`];
+  return [kind, good && there ? '' : `${name} at ${Math.round(box.top)}: ${JSON.stringify(own)}`];
 });
 """
 
@@ -72,7 +73,9 @@ def page(request, chromium, site):
     opened.kinds = PAGES[request.param]
     opened.goto((site / f"{request.param}.html").as_uri())
     tool.ready(opened)
-    opened.add_style_tag(content="*, ::before, ::after { scroll-behavior: auto !important; transition: none !important }")
+    opened.add_style_tag(
+        content="*, ::before, ::after { scroll-behavior: auto !important; transition: none !important }"
+    )
     yield opened
     opened.close()
 

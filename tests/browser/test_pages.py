@@ -82,9 +82,9 @@ def test_axe(page, sized, mode, width):
     options = {"rules": {rule: {"enabled": False} for rule in off}, "resultTypes": ["violations"]}
     if mode == "dark":
         options["runOnly"] = ["color-contrast"]
-    found = page.evaluate(
-        "([context, options]) => axe.run(context, options)", [{"exclude": CONTEXT[width]}, options]
-    )["violations"]
+    found = page.evaluate("([context, options]) => axe.run(context, options)", [{"exclude": CONTEXT[width]}, options])[
+        "violations"
+    ]
     assert [(rule["id"], len(rule["nodes"]), rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
