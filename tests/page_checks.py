@@ -12,6 +12,28 @@ const scrolls = e => /auto|scroll/.test(style(e).overflowX);
 const cuts = e => /hidden|clip/.test(style(e).overflowX) && style(e).display !== 'inline' && e.tagName !== 'svg';
 """
 
+#: Colours: of an element's ground, of one over another, and how far two are apart, from 1 to 21.
+COLOURS = r"""
+const rgba = text => { const v = text.match(/[\d.]+/g).map(Number); return [v[0], v[1], v[2], v[3] ?? 1]; };
+const over = (a, b) => [0, 1, 2].map(i => a[3] * a[i] + (1 - a[3]) * b[i]);
+const luminance = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const paper = new Map();
+const behind = e => {
+  if (!e) return [255, 255, 255];
+  if (!paper.has(e)) {
+    const own = rgba(style(e).backgroundColor);
+    paper.set(e, own[3] === 1 ? own.slice(0, 3) : over(own, behind(e.parentElement)));
+  }
+  return paper.get(e);
+};
+const opacity = e => [e, ...parents(e)].reduce((o, p) => o * style(p).opacity, 1);
+const contrast = (ink, ground) => {
+  const [a, b] = [over(ink, ground), ground].map(luminance).sort((x, y) => y - x);
+  return (a + 0.05) / (b + 0.05);
+};
+"""
+
 #: Wider than the window. On a screen, what is in a box that scrolls is reached; on paper nothing scrolls.
 WIDER = """
 const width = document.documentElement.clientWidth, found = [];
@@ -94,19 +116,6 @@ return found.slice(0, 8);
 
 #: Text with less contrast than WCAG 2 AA asks: 4.5, or 3 where it is large.
 CONTRAST = r"""
-const rgba = text => { const v = text.match(/[\d.]+/g).map(Number); return [v[0], v[1], v[2], v[3] ?? 1]; };
-const over = (a, b) => [0, 1, 2].map(i => a[3] * a[i] + (1 - a[3]) * b[i]);
-const luminance = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-const paper = new Map();
-const behind = e => {
-  if (!e) return [255, 255, 255];
-  if (!paper.has(e)) {
-    const own = rgba(style(e).backgroundColor);
-    paper.set(e, own[3] === 1 ? own.slice(0, 3) : over(own, behind(e.parentElement)));
-  }
-  return paper.get(e);
-};
 const found = new Map();
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (texts.nextNode()) {
@@ -114,10 +123,9 @@ while (texts.nextNode()) {
   const not = 'svg, script, style, noscript, title, mjx-container, :disabled, [aria-disabled=true]';
   if (!texts.currentNode.data.trim() || e.closest(not) || !seen(e)) continue;
   const s = style(e), size = parseFloat(s.fontSize), large = size >= 24 || size >= 18.66 && +s.fontWeight >= 700;
-  const ground = behind(e), opacity = [e, ...parents(e)].reduce((o, p) => o * style(p).opacity, 1);
-  const ink = rgba(s.color); ink[3] *= opacity;
-  const [a, b] = [over(ink, ground), ground].map(luminance).sort((x, y) => y - x);
-  const ratio = (a + 0.05) / (b + 0.05);
+  const ground = behind(e), ink = rgba(s.color);
+  ink[3] *= opacity(e);
+  const ratio = contrast(ink, ground);
   const text = `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`;
   if (ratio < (large ? 3 : 4.5) - 0.005) found.set(e.className + s.color + ground, text);
 }
@@ -127,4 +135,9 @@ return [...found.values()].slice(0, 12);
 
 def findings(page, check: str, *, paper: bool = False) -> list[str]:
     """What a check finds on a page."""
-    return page.evaluate(f"() => {{ const PRINT = {str(paper).lower()}; {COMMON} {check} }}")
+    return page.evaluate(f"() => {{ const PRINT = {str(paper).lower()}; {COMMON} {COLOURS} {check} }}")
+
+
+def set_theme(page, mode: str) -> None:
+    """Turn a page light or dark."""
+    page.evaluate("mode => Object.assign(document.documentElement.dataset, {theme: mode, mode})", mode)

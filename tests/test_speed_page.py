@@ -5,6 +5,7 @@ import importlib
 import pandas as pd
 import pytest
 
+from calibkit import _folders
 from calibkit.plots import BLUE, GREY
 
 pytest.importorskip("sphinx")
@@ -17,15 +18,26 @@ def speed():
 
 @pytest.fixture
 def rows():
-    ours = {"task": "ETS", "who": "calibkit", "n": 25_000, "k": 1_000, "passes": 12.4}
-    peer = {"task": "ETS", "who": "peer", "n": 25_000, "k": 1_000, "seconds": 40.0, "bound": None, "passes": 900.0}
+    ours = {"task": "vector", "who": "calibkit", "n": 25_000, "k": 1_000, "x NLL": 12.4}
+    peer = {**ours, "who": "peer", "seconds": 40.0, "bound": None, "x NLL": 900.0}
     return pd.DataFrame([{**ours, "seconds": 0.5, "bound": 2.0}, {**ours, "seconds": 2.5, "bound": 2.0}, peer])
 
 
 def test_the_table_says_whether_a_bound_is_met(speed, rows):
-    met, missed, peer = speed.table(rows)[2:]
-    assert met == "| ETS | calibkit | 25,000 x 1,000 | 0.5 | 2, met | 12 |"
-    assert "2, **missed**" in missed and peer.endswith("| 40 |  | 900 |")
+    found = speed.bounds(rows)
+    assert [column.head for column in found.columns] == ["ms", "at most", "met", "evaluations of the NLL"]
+    assert [[row.label, *(cell.text for cell in row.cells)] for row in found.rows] == [
+        ["vector scaling", "500", "2,000", "yes", "12"],
+        ["vector scaling", "2,500", "2,000", "no", "12"],
+        ["the same by peer", "40,000", "", "", "900"],
+    ]
+    assert {row.group for row in found.rows} == {"25,000 samples, 1,000 classes"}
+
+
+def test_the_table_of_steps_has_every_number_of_its_file(speed):
+    rows = pd.read_csv(_folders.stored() / "steps.csv")
+    cells = [cell.text for row in speed.steps(rows).rows for cell in row.cells]
+    assert sorted(cells) == sorted([*map(str, rows["images a second"]), *["\N{EN DASH}"] * (len(cells) - len(rows))])
 
 
 def test_the_picture_has_a_bar_a_row(speed, rows):

@@ -22,8 +22,10 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from calibkit import results
 from calibkit.keys import Key
+from calibkit.notebook.cells import part
 from calibkit.notebook.names import DATASETS
 from calibkit.notebook.printed import beside
+from calibkit.notebook.rendered import minus
 
 SHORT = {
     "neural_clamping": "NC",
@@ -84,12 +86,14 @@ def unanswered() -> list[str]:
 
 def ledger(pages: Container[str], paper: str) -> list[str]:
     """The claims of a paper as a Markdown table."""
-    heads = ("claim", "difference, or what was found", "of the NLL, nats", "lower in", "seeds", "rests on", "verdict")
+    differences = ("difference, or what was found", "difference of the NLL, nats")
+    heads = ("claim", "verdict", *differences, "lower in", "seeds", "rests on")
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     rows = results.ledger()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
-        cells = (row.claim, row.effect, row.nll, row.lower, row.seeds, row.strength, f"**{row.verdict}**")
+        found = minus(row.effect), minus(row.nll), row.lower, row.seeds, row.strength
+        cells = (row.claim, f"**{row.verdict}**", *found)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
@@ -132,7 +136,7 @@ class Ours(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list]:
         """The number as text."""
-        return [nodes.Text(number(self.text))], []
+        return [nodes.Text(number(self.text).replace(" ", "\N{NO-BREAK SPACE}"))], []
 
 
 class Computed(SphinxDirective):
@@ -167,7 +171,7 @@ class Ledger(Computed):
 
     def run(self) -> list[nodes.Node]:
         """The claims of a paper."""
-        return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable",))
+        return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable", "claims"))
 
 
 class Printed(SphinxDirective):
@@ -181,6 +185,7 @@ class Printed(SphinxDirective):
         paper, table, wide = self.arguments
         name = f"tbl-printed-{SHORT[paper]}-{table}".lower()
         shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, fold=False)
+        shown = part(shown, shown.rows)  # nothing is beside the printed numbers, so no head has to say "printed"
         return [nodes.raw("", shown._repr_html_(), format="html")]
 
 

@@ -1,6 +1,7 @@
-"""Sphinx extension of the page on speed: ``{speed}`` is the table of ``book/results/bounds.csv`` and its picture.
+"""Sphinx extension of the page on speed: tables of what was measured, captioned by the content of the directive.
 
-``python benchmarks/bounds.py --csv book/results/bounds.csv`` writes the file.
+``{speed} bounds`` is ``book/results/bounds.csv`` with its picture, ``{speed} steps`` is ``steps.csv``;
+``python benchmarks/bounds.py --csv FILE`` and ``python benchmarks/steps.py --csv FILE`` write them.
 """
 
 from __future__ import annotations
@@ -9,52 +10,96 @@ from functools import partial
 
 import pandas as pd
 from docutils import nodes
-from docutils.statemachine import StringList
 from frontpage import light_and_dark
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from calibkit import _folders, plots
+from calibkit._checks import check_choice
+from calibkit.notebook.rendered import Table, table
 
 OURS = "calibkit"
+#: What a task is called, where that is not its name in the file. Some name their number of classes, which is a column.
+NAMES = {"vector": "vector scaling", "evaluate": "all metrics", "temperature": "temperature scaling"}
 
 
-def table(rows: pd.DataFrame) -> list[str]:
-    """The measured rows as Markdown: seconds, the bound, and the time in evaluations of the NLL."""
-    lines = [
-        "| task | who | samples x classes | seconds | bound | evaluations of the NLL |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
-    for row in rows.itertuples():
-        within = "" if pd.isna(row.bound) else f"{row.bound:.2g}, {'met' if row.seconds <= row.bound else '**missed**'}"
-        shape = f"{row.n:,} x {row.k:,}"
-        lines.append(f"| {row.task} | {row.who} | {shape} | {row.seconds:.2g} | {within} | {row.passes:.0f} |")
-    return lines
+def name(row: pd.Series) -> str:
+    """What a row measures: our task, or who else does the same."""
+    task = row["task"].partition(",")[0]
+    return NAMES.get(task, task) if row["who"] == OURS else f"the same by {row['who']}"
+
+
+def bounds(rows: pd.DataFrame, **words: str) -> Table:
+    """A row for each task, below its shape: its time, its bound and whether that is met."""
+    within = (rows["seconds"] <= rows["bound"]).map({True: "yes", False: "no"})
+    columns = {
+        "ms": rows["seconds"].map(milliseconds),
+        "at most": rows["bound"].map(milliseconds),
+        "met": within.where(rows["bound"].notna(), ""),
+        "evaluations of the NLL": rows["x NLL"].round().astype(int),
+    }
+    shapes = [f"{row.n:,} samples, {row.k:,} classes" for row in rows.itertuples()]
+    labels = pd.MultiIndex.from_arrays([shapes, rows.apply(name, axis=1)])
+    return table(pd.DataFrame(columns).set_axis(labels), **words)
+
+
+def milliseconds(seconds: float) -> str:
+    """A time, or nothing where there is none."""
+    return "" if pd.isna(seconds) else f"{1000 * seconds:,.{1 if seconds < 0.01 else 0}f}"
+
+
+def steps(rows: pd.DataFrame, **words: str) -> Table:
+    """Images a second: a row for each precision, below how many trainings run, and a column for each layout."""
+    layout = rows["layout"].where(rows["torch.compile"] == "no", rows["layout"] + ", compiled")
+    rows = rows.assign(layout=layout, trainings=rows["processes"].map(trainings))
+    frame = rows.pivot_table("images a second", ["trainings", "precision"], "layout", sort=False)
+    return table(frame.rename_axis(index=[None, None], columns=None), digits=0, **words)
+
+
+def trainings(processes: str) -> str:
+    """The words for a number of processes.
+
+    Example:
+        >>> trainings("1, 2 threads"), trainings("2, a thread each")
+        ('1 training, 2 threads', '2 trainings, a thread each')
+    """
+    number, how = processes.split(", ")
+    return f"{number} training{'s' * (number != '1')}, {how}"
 
 
 def bars(rows: pd.DataFrame, figure: Figure) -> None:
     """How many evaluations of the NLL each row takes: a bar a row, ours and the peers' apart."""
     ax, y = figure.subplots(), range(len(rows))[::-1]
     colors = [plots.BLUE if who == OURS else plots.GREY for who in rows["who"]]
-    ax.barh(list(y), rows["passes"], color=colors, alpha=0.8)
-    names = rows["task"] + ", " + rows["n"].map("{:,}".format) + " x " + rows["k"].map("{:,}".format)
-    ax.set_yticks(list(y), [a if who == OURS else f"{who}" for a, who in zip(names, rows["who"], strict=True)])
-    ax.axvline(1, linewidth=0.8, linestyle="--", color=plots.GREY)
+    ax.barh(list(y), rows["x NLL"], color=colors, alpha=0.8)
+    shapes = rows["n"].map(", {:,}".format) + " x " + rows["k"].map("{:,}".format)
+    ax.set_yticks(list(y), rows.apply(name, axis=1) + shapes.where(rows["who"] == OURS, ""))
+    ax.axvline(1, linewidth=1.2, linestyle="--", color=plots.GREY)
     ax.set(xscale="log", xlabel="time over that of one evaluation of the NLL")
 
 
+#: Directive's argument -> its table.
+TABLES = {"bounds": bounds, "steps": steps}
+
+
 class Speed(SphinxDirective):
-    """``{speed}``."""
+    """``{speed} bounds``, ``{speed} steps``."""
+
+    required_arguments = 1
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """The picture, then the table."""
-        rows = pd.read_csv(_folders.stored() / "bounds.csv").rename(columns={"x NLL": "passes"})
-        alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
-        picture = f'<div class="opening">{light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)}</div>'
-        node = nodes.container()
-        self.state.nested_parse(StringList(table(rows), self.name), self.content_offset, node)
-        return [nodes.raw("", picture, format="html"), *node.children]
+        """The picture, where there is one, then the table."""
+        file = str(check_choice("file", self.arguments[0], TABLES))
+        rows = pd.read_csv(_folders.stored() / f"{file}.csv")
+        shown = TABLES[file](rows, caption=" ".join(self.content), name=f"tbl-speed-{file}")
+        html = [shown._repr_html_()]
+        if file == "bounds":
+            alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
+            picture = light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)
+            html.insert(0, f'<div class="opening">{picture}</div>')
+        return [nodes.raw("", text, format="html") for text in html]
 
 
 def setup(app: Sphinx) -> dict:

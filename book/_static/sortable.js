@@ -30,7 +30,9 @@
 
   const sortable = (table) => {
     [...table.tHead.rows[0].cells].forEach((head, i) => {
-      if (!head.textContent.trim()) return;
+      const words = head.textContent.trim();
+      for (const row of table.tBodies[0].rows) if (row.cells[i]) row.cells[i].dataset.head = words;
+      if (!words) return;
       const button = document.createElement("button");
       button.type = "button";
       button.className = "sort";

@@ -1,0 +1,27 @@
+"""A chapter is short enough to read, and its page light enough to open."""
+
+import chromium as tool
+import pytest
+
+bs4 = pytest.importorskip("bs4")
+pytestmark = pytest.mark.browser
+CHAPTERS = [page for page in tool.pages() if page.startswith("notebooks/")]
+WORDS, BYTES = 8_000, 3_000_000
+
+
+@pytest.fixture(params=CHAPTERS)
+def chapter(request, site):
+    """The file of a chapter."""
+    return site / f"{request.param}.html"
+
+
+def test_a_chapter_has_at_most_8000_words(chapter):
+    """Tables, captions and outputs count, what is folded too; code does not."""
+    article = bs4.BeautifulSoup(chapter.read_text(), "html.parser").find("article")
+    for element in article.select("script, style, .cell_input"):
+        element.decompose()
+    assert len(article.get_text(" ").split()) <= WORDS
+
+
+def test_a_chapter_is_below_3_megabytes(chapter):
+    assert chapter.stat().st_size < BYTES
