@@ -567,7 +567,7 @@ swept = {
     for name in ("train", "val", "test")
 }
 
-# %% mystnb={"figure": {"caption": "How does the margin act on new samples? Small networks on 100 scanned digits, mean over draws, band two standard errors; dashed: cross-entropy (CE). The paper's Figure 2, on other data. Right: the closed form is that of a fitted sample.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE, accuracy less that of cross-entropy with bands about zero, and confidence on training and test images beside the closed form."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "How does the margin act on new samples? Small networks on 100 scanned digits, mean over draws, band two standard errors; dashed: cross-entropy (CE). The paper's Figure 2, on other data. Right: the closed form is that of a fitted sample.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE, accuracy minus that of cross-entropy with bands about zero, and confidence on training and test images beside the closed form."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for split, color in (("val", plots.GREY), ("test", plots.RED)):
     errors, hits = swept[split][..., 0], swept[split][..., 1] - swept[split][-1, :, 1]
@@ -582,7 +582,7 @@ axes[2].plot(margins, means["train"][:, 2], "o", color=plots.GREY, label="train"
 axes[2].plot(margins, means["test"][:, 2], "o-", color=plots.RED, label="test")
 axes[2].plot(margins, means["test"][:, 1], ":", color=plots.RED, label="accuracy, test")
 for ax, name in zip(
-    axes, ("ECE (%)", "accuracy less CE's", "confidence (%)"), strict=True
+    axes, ("ECE (%)", "accuracy minus CE's", "confidence (%)"), strict=True
 ):
     ax.set(xlabel="margin m", ylabel=name)
     ax.locator_params(nbins=4)
@@ -629,7 +629,7 @@ for split in ("val", "test"):
     scores = np.split(digit_scores(weighed, split, n_bins=n_bins), len(families))
     by_weight[split] = dict(zip(families, scores, strict=True))
 
-# %% mystnb={"figure": {"caption": "Does the weight matter less with a margin? Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy less that of cross-entropy, each with a band."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Does the weight matter less with a margin? Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for name in families:
     color = plots.color_of(name if name == "LS" else "MbLS")
@@ -640,7 +640,7 @@ for name in families:
     ):
         line = "o--" if name == "m = 0" else "o-"
         pictures.mean_band(weights, values, ax=ax, color=color, label=name, line=line)
-heads = ("ECE (%), validation", "ECE (%), test", "accuracy less CE's")
+heads = ("ECE (%), validation", "ECE (%), test", "accuracy minus CE's")
 for ax, head in zip(axes, heads, strict=True):
     ax.set(xlabel="weight", ylabel=head, xscale="log")
     ax.set_xticks(weights, [f"{w:g}" for w in weights])
@@ -758,6 +758,9 @@ ax.set(xlabel="test ECE (%)", xlim=(0, None), ylim=(max(len(order), 1) - 0.5, -0
 plt.show()
 
 # %% [markdown]
+# These tables show the first training of each loss. The front page, the ledger and the comparison show the mean of all
+# trainings of a loss, which is some tenths of a point off where there are two.
+#
 # The differences below are {term}`paired <paired difference>`. That leaves the chance of another seed: some of the
 # losses were trained twice, and the spread of their two networks, pooled, says how far a single training can be off.
 # {numref}`tbl-mbls-seeds` puts it beside the chance of the test images, for ACLS and what the paper compares. Where
@@ -766,10 +769,10 @@ plt.show()
 
 # %% tags=["hide-input"]
 bases = {
-    "less CE": "cross_entropy",
-    "less CE after TS": "cross_entropy | temperature_scaling:ece",
-    "less LS": "label_smoothing",
-    "less MbLS, m = 0": MARGIN_0,
+    "minus CE": "cross_entropy",
+    "minus CE after TS": "cross_entropy | temperature_scaling:ece",
+    "minus LS": "label_smoothing",
+    "minus MbLS, m = 0": MARGIN_0,
 }
 parts = {
     head: tables.loss_differences("cifar10/resnet20", base, names=SHORT)
@@ -836,7 +839,7 @@ table(
 # {numref}`fig-mbls-reliability` is the paper's Figure 5 on our networks; the ECE in each panel is that of its 25 bins.
 # The paper describes CE as over-confident, LS and FL as under-confident, LS worst where confidence is low and FL where
 # it is high. Ours agree for CE and FL; LS and MbLS are close to the diagonal. The last column of
-# {numref}`tbl-mbls-trained`, mean confidence less accuracy, says by how much.
+# {numref}`tbl-mbls-trained`, mean confidence minus accuracy, says by how much.
 
 # %% mystnb={"figure": {"caption": "On which side of the diagonal does each loss lie, and where? Accuracy (points) against confidence on the test set, 25 bins; vermilion: the gap; grey: where the accuracy of a calibrated network would lie.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}}
 drawn = {name: raw[name] for name in ("CE", "LS", "FL", "MbLS") if name in raw}
@@ -882,7 +885,7 @@ if rows:
 # paper's for Tiny-ImageNet, 10. With a tenth of the test images the intervals are three to four times as wide as above.
 
 # %% tags=["nbval-check-output"]
-LESS_CE = {"less CE": ("", "ece"), "less CE, both after TS": (" + TS", "ece")}
+MINUS_CE = {"minus CE": ("", "ece"), "minus CE, both after TS": (" + TS", "ece")}
 five = ("cross_entropy", "label_smoothing", "focal", "mbls", "acls")
 tiny = notebook.by_loss("tiny_imagenet_20/resnet20", five)
 tiny = {SHORT[loss]: data for loss, data in tiny.items()}
@@ -890,7 +893,7 @@ of_tiny, _ = notebook.side_by_side(tiny, STAGES, **resampling)
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece")}
 shown = tables.estimates(of_tiny, tiny, heads)
 table(
-    shown.join(tables.estimates(of_tiny, tiny, LESS_CE, base="CE")),
+    shown.join(tables.estimates(of_tiny, tiny, MINUS_CE, base="CE")),
     "Which loss is calibrated on other images? Twenty classes of Tiny-ImageNet, "
     "percent; differences in ECE, points",
     "tbl-mbls-tiny",
@@ -1115,7 +1118,7 @@ for name, data in dense.items():
 heads = ["val", "test", "test, by batch", "sample", "sample + TS"]
 shown = pd.DataFrame.from_dict(rows, orient="index", columns=heads)
 table(
-    shown.join(tables.estimates(of_dense, dense, LESS_CE, base="CE")),
+    shown.join(tables.estimates(of_dense, dense, MINUS_CE, base="CE")),
     "Do validation and test images agree on the losses? CamVid, ECE in percent, of all "
     "pixels and of a sample; differences in points",
     "tbl-mbls-camvid",
@@ -1290,7 +1293,7 @@ place = ""
 if "MbLS" in trained:
     ranks, values, best = errors.rank().loc["MbLS"], errors.loc["MbLS"], errors.idxmin()
     place = f"""
-- Ordered by test ECE, MbLS is number {ranks["as trained"]:.0f} of {len(trained)} losses
+- Ordered by the test ECE of their first training, MbLS is number {ranks["as trained"]:.0f} of {len(trained)} losses
   as trained ({values["as trained"]:.2f} %) and number {ranks["TS"]:.0f} after one temperature
   by ECE ({values["TS"]:.2f} %). The first is {best["as trained"]} as trained
   ({errors["as trained"].min():.2f} %), and {best["TS"]} after the temperature
