@@ -217,7 +217,7 @@ plt.show()
 # ## The rows of Table 2, derived
 #
 # **FLSD** {cite:p}`mukhoti2020calibrating` is the focal loss $-(1 - p_y)^\gamma \log p_y$ with $\gamma = 5$ for
-# $p_y < 0.2$ and else 3. (The supplement, its equation (1), chooses by $p_{\hat y}$ instead.) Its gradient is
+# $p_y < 0.2$ and else 3. Its gradient is
 # $g \cdot (p_j - q_j)$ with $g = (1 - p_y)^\gamma - \gamma\, p_y (1 - p_y)^{\gamma - 1} \log p_y$. Then
 #
 # $$
@@ -536,11 +536,11 @@ table(
 )
 
 # %% [markdown]
-# The sums in {numref}`tbl-acls-fields` matter most. By {eq}`eq-acls-gradient` the predicted class is pushed down at
-# least ten times as hard as all others together are pushed up, where the mean over them is taken. Softmax does not see the
-# sum of the logits, so nothing pushes back: **all logits sink together, without end**, while the distances that ACLS wants
-# to shorten stay as they are. With 0.01 for each of the $K - 1$ others, as (12) reads, and more than 11 classes that lie
-# equally far, the logits rise.
+# The sums in {numref}`tbl-acls-fields` matter most. By {eq}`eq-acls-gradient` with the paper's weights the
+# predicted class is pushed down at least ten times as hard as all others together are pushed up, where the mean over them
+# is taken. Softmax does not see the sum of the logits, so nothing pushes back: **all logits sink together, without end**,
+# while the distances that ACLS wants to shorten stay as they are. With 0.01 for each of the $K - 1$ others, as (12) reads,
+# and more than 11 classes that lie equally far, the logits rise.
 #
 # ### The public code is another loss
 #
@@ -635,8 +635,7 @@ Markdown(
 #
 # A small experiment tells: a network of two convolutions, trained for a few epochs on 1,000 scanned digits of 8 by 8
 # pixels {cite:p}`alpaydin1998cascading`. Its 497 test images cannot rank losses; they can show whether a loss trains.
-# {numref}`tbl-acls-digits` has ACLS of the code, of equation (12) in two readings, of (13), and in the ablations of the
-# paper's Tables 5 and 6.
+# {numref}`tbl-acls-digits` also has the ablations of the paper's Tables 5 and 6.
 
 
 # %%
@@ -758,8 +757,8 @@ Markdown(
 #
 # ### FLSD and its three
 #
-# The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet; but it chooses $\gamma$
-# by the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
+# The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet; but its equation (1)
+# chooses $\gamma$ by the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
 
 # %% tags=["hide-input", "nbval-check-output"]
 threes = []
@@ -979,7 +978,6 @@ table(
 # ```bash
 # train="python -m calibkit train --budget paper --paper acls"
 # $train --dataset cifar10 --model resnet50 --loss acls                        # Table 3
-# $train --dataset voc2012 --model deeplabv3_resnet50 --loss acls              # Table 4
 # $train --dataset tiny_imagenet --model resnet50 --loss "acls part=adaptive"  # Table 5
 # ```
 #
@@ -1050,8 +1048,8 @@ Markdown(
 # ### Table 1: the summary
 #
 # Its ECEs are those of Table 3, on Tiny-ImageNet with the ResNet-50. On our twenty classes LS, FL and MbLS have a lower
-# one than ACLS, and none of them is told apart from it ({numref}`tbl-acls-parts`). Its two other columns say whether a
-# loss is adaptive ($f$ varies with the sample) and conditional ($C$ is not always 1), or is so with a fault (△):
+# one than ACLS, and none of them is told apart from it ({numref}`tbl-acls-parts`). It also says which loss is adaptive
+# ($f$ varies with the sample) or conditional ($C$ is not always 1), and which is so with a fault (△):
 #
 # | | LS | FLSD | CPC | MDCA | MbLS | CRL | ACLS |
 # |---|---|---|---|---|---|---|---|
@@ -1133,20 +1131,12 @@ acls_beside(
 # The paper calls the parts "complementary". For its ResNet-101 the adaptive part alone has the lower AECE, 0.89 against
 # 1.15. On twenty classes ACLS has a lower ECE than CE; its parts alone are told apart neither from CE nor from ACLS.
 #
-# ### Table 6: ranking or margin
+# ### Tables 6 and B: ranking or margin, other methods
 #
 # CRL with the margin's indicator ranks no more: it lowers the confidence wherever the logits are far apart, also where CRL
-# would have raised it. On digits it hardly trains ({numref}`tbl-acls-digits`).
-#
-# ### Table B: other methods
-#
-# It adds methods that are no losses of logits and labels. The {ref}`appendix <printed-acls>` says which of them can be
-# trained here, and what the paper leaves open.
-#
-# ### The figures
-#
-# Figure 1 is {numref}`fig-acls-labels` and {numref}`fig-acls-functions`, Figure 2 {numref}`fig-acls-reliability`, Figure 3
-# {numref}`fig-acls-inactive`, and Figure A {numref}`fig-acls-margin`.
+# would have raised it. On digits it hardly trains ({numref}`tbl-acls-digits`). Of the methods of Table B that are no
+# losses of logits and labels, the {ref}`appendix <printed-acls>` says which can be trained here, and what the paper leaves
+# open.
 #
 # ## What differs between paper, public code and this chapter
 #
@@ -1162,9 +1152,6 @@ acls_beside(
 # | Tiny-ImageNet "test" | 10,000 images, labels not public | validation images | validation images |
 # | model that is tested | not stated | best validation accuracy | the same at the paper budget |
 # | $T$ of CE + TS, CIFAR-10 ResNet-50 | 2.9, ECE 3.68; MbLS prints 3.9, ECE 2.34, for the same row | grid search by ECE | by NLL |
-#
-# Two harmless slips of the paper: it writes "$\E_{\mathbf{q}}[\p]$" for the cross-entropy, and the supplement's ECE, (22),
-# lacks the absolute value and has bins that overlap; its (23) is right.
 #
 # (sec-acls-summary)=
 # ## Summary
@@ -1237,10 +1224,9 @@ Markdown(minus("\n".join(lines)))
 #    ```
 #
 # 3. At which margin has a network the confidence 90 % on 100 classes, if all its samples rest at the margin? Its accuracy
-#    is 90 %. Is it calibrated then, by ECE? By the accuracy of single samples?
+#    is 90 %. Is it calibrated then?
 #
 #    ```{dropdown} Solution
 #    $1 / (1 + 99 e^{-m}) = 0.9$ gives $e^m = 99 \cdot 9$, so $m = \log 891 \approx 6.8$. All samples are in one bin,
-#    whose confidence is its accuracy: the ECE is zero. But the confidence is the same for right and wrong predictions,
-#    and says nothing about a single sample.
+#    whose confidence is its accuracy: the ECE is zero. But the confidence is the same for right and wrong predictions.
 #    ```
