@@ -95,7 +95,7 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 val_logits, val_labels = (torch.from_numpy(array) for array in data.val)
 test_logits, test_labels = (torch.from_numpy(array) for array in data.test)
 val_logits, test_logits, K = val_logits.double(), test_logits.double(), data.n_classes
-print(notebook.facts(data))
+notebook.facts(data, "tbl-cls-network")
 
 # %% [markdown]
 # ## Idea: the classes do not fit equally well

@@ -94,10 +94,10 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 (val_logits, val_labels), (test_logits, test_labels) = data.val, data.test
 K = data.n_classes
 grid = np.round(np.arange(1, round(grid_max / grid_step) + 1) * grid_step, 10)
-print(notebook.facts(data))
+notebook.facts(data, "tbl-cts-network")
 
 # %% [markdown]
-# This network stands in for the paper's. It is smaller than theirs and was trained for a shorter time, and it is
+# The network of {numref}`tbl-cts-network` stands in for the paper's. It is smaller than theirs and was trained for a shorter time, and it is
 # over-confident like theirs. The parameter `logits` puts any other network in its place.
 #
 # ## Idea: the error differs between classes

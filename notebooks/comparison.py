@@ -56,6 +56,7 @@ from calibkit.notebook.dumbbells import dumbbells
 from calibkit.notebook.forest import forest
 from calibkit.notebook.names import shown
 from calibkit.notebook.pooling import beyond_chance, select, tally
+from calibkit.notebook.recorded import fit_seconds
 from calibkit.notebook.rendered import minus, table
 from calibkit.reporting.needs import need_of
 from calibkit.results.comparators import KEEP_THE_PREDICTION
@@ -141,6 +142,15 @@ def difference(rows, metric):
     )
 
 
+def polynomial(count):
+    """A number of parameters as it depends on K, from its values: "K² + K"."""
+    c, one, two = count(0), count(1), count(2)
+    a = (two - 2 * one + c) // 2
+    powers = {"K²": a, "K": one - a - c, "": c}
+    told = [f"{'' if of and n == 1 else n}{of}" for of, n in powers.items() if n]
+    return " + ".join(told).replace("+ -", "− ")
+
+
 def text(estimate, metric):
     if np.isnan(estimate.value):
         return "–"
@@ -199,11 +209,10 @@ table(
 )
 
 # %% [markdown]
-# {numref}`tbl-comparison-networks` leaves out the networks with other training losses; they have their own
-# {ref}`section <sec-comparison-losses>`. Behind a network stands its training loss in brackets, where it is not
-# cross-entropy. Two of the data sets are unlike the rest. In CamVid the samples are pixels, and the test
-# images are other streets than the validation images. In 20 Newsgroups the 900 validation texts are few, and the test texts
-# are of a later date. In both, what was fitted on validation data may not hold on test data, and that is why they are here.
+# Networks with other training losses have their own {ref}`section <sec-comparison-losses>`. Two data sets are unlike the
+# rest. In CamVid the samples are pixels, and the test images are other streets than the validation images. In 20 Newsgroups
+# the 900 validation texts are few, and the test texts are of a later date. In both, what was fitted on validation data may
+# not hold on test data, and that is why they are here.
 #
 # ## Calibrators on logits
 #
@@ -222,23 +231,23 @@ table(
 #
 # Such an interval answers: would *these* networks give another mean on other test images? It does not say what another
 # network would give. For that, look at the spread of the networks themselves, the grey dots of {numref}`fig-comparison-forest`,
-# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better beyond chance, worse beyond chance, not decided?
-# *Beyond chance* is at 5 % after Holm's correction {cite:p}`holm1979simple`, which takes all tests of one calibrator, every
-# network and each of the three metrics, as one family.
+# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond chance*, which
+# is at 5 % after Holm's correction {cite:p}`holm1979simple`? Its family is all tests of one calibrator, on every network and in
+# ECE, NLL and Brier score.
 
 
 # %%
 def beside_ts(rows, names, caption, name):
-    """A row a method: pooled differences of three metrics, how many are beyond chance."""
+    """A row a method: pooled differences in ECE and NLL, how many are beyond chance."""
     found = {}
     for key, label in names.items():
         of = rows[(rows["method"] == key) & rows["metric"].isin(list(SCALE))]
-        words = beyond_chance(of, level)
-        found[label] = {("", "networks"): of["network"].nunique()}
-        for metric, said in SAID.items():
-            of_metric = of["metric"] == metric
+        words, found[label] = beyond_chance(of, level), {}
+        for metric, said in (("ece", "ECE, points"), ("nll", "NLL, nats")):
             found[label][said, "difference"] = text(difference(of, metric), metric)
-            found[label][said, "− / + / ?"] = tally(words[of_metric])
+            found[label][said, "−/+/?"] = tally(words[of["metric"] == metric]).replace(
+                " ", ""
+            )
     return table(pd.DataFrame.from_dict(found, orient="index"), caption, name)
 
 
@@ -246,14 +255,13 @@ beside_ts(
     main,
     short,
     "What does each calibrator add to one temperature? Mean difference to TS "
-    "[95 % interval], and on how many networks",
+    f"[95 % interval] on {len(complete)} networks",
     "tbl-comparison-ts",
 )
 
 # %% [markdown]
-# ECE and Brier score are in points, the NLL in nats; − / + / ? counts the networks where the calibrator is better, worse,
-# and not decided. Where a calibrator gives a true class the probability 0 its NLL is infinite, and the mean of the NLL
-# leaves that network out.
+# The column −/+/? counts the networks where the calibrator is better, worse, and not decided. Where a calibrator gives a
+# true class the probability 0 its NLL is infinite, and mean and counts of the NLL leave that network out.
 
 # %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
@@ -290,8 +298,8 @@ plt.show()
 #
 # A mean over all networks hides that a calibrator may help on one kind and harm on another. Long-tailed networks are
 # trained and validated on few images of rare classes and tested on a balanced set. "Other" are CamVid, 20 Newsgroups and
-# the twenty classes of Tiny-ImageNet. {numref}`fig-comparison-kinds` has the NLL, with the number of networks in brackets;
-# the numbers, and those of the ECE, are in {numref}`tbl-comparison-kinds-nll` and {numref}`tbl-comparison-kinds-ece`.
+# the twenty classes of Tiny-ImageNet. {numref}`fig-comparison-kinds` and {numref}`tbl-comparison-kinds-nll` have the NLL, with
+# the number of networks in brackets, {numref}`tbl-comparison-kinds-ece` the ECE.
 
 
 # %%
@@ -358,8 +366,8 @@ table(
 beside_ts(
     main,
     BINS_AND_CURVES,
-    "Do bins and curves beat one temperature? Mean difference to TS [95 % interval], "
-    "and on how many networks",
+    "Do bins and curves beat one temperature? Mean difference to TS [95 % interval] "
+    f"on {len(complete)} networks",
     "tbl-comparison-bins",
 )
 
@@ -370,16 +378,14 @@ beside_ts(
 #
 # ### Other objectives
 #
-# The same calibrators, fitted to another loss: class-wise loss scaling (CLS) with its three normalisations, its control, in
-# which every class simply has the same weight, label smoothing and the focal loss; and class temperatures by search without the
-# constraint on the accuracy. Still the difference to plain TS by likelihood.
+# The same calibrators, fitted to another loss: class-wise loss scaling (CLS), its control, in which every class simply has
+# the same weight, label smoothing and the focal loss; and class temperatures by search without the constraint on the accuracy.
+# Still the difference to plain TS by likelihood. The other two normalisations of CLS are in {doc}`class_loss_scaling`.
 
 # %%
 OBJECTIVES = {
     "class_balanced": "balanced",
     "class_loss_scaling": "CLS",
-    "class_loss_scaling normalization=cm": "CLS, CM",
-    "class_loss_scaling normalization=mm": "CLS, MM",
     "label_smoothing": "label smoothing",
     "focal": "focal",
 }
@@ -448,14 +454,12 @@ plt.show()
 # %% tags=["hide-output"]
 MARK = {"better": " −", "worse": " +"}
 cts = {}
-for base, name in ((TS_ECE, "TS by ECE"), (TS, "TS")):
-    for metric in ("ece", "nll"):
-        of = against[base][against[base]["metric"] == metric]
-        cts[f"less {name}", SAID[metric]] = {
-            called(row.network): text(scaled(row, metric), metric)
-            + MARK.get(row.word, "")
-            for row in of.itertuples()
-        }
+for base, name, metric in ((TS_ECE, "TS by ECE", "ece"), (TS, "TS", "ece"), PAIRS[1]):
+    of = against[base][against[base]["metric"] == metric]
+    cts[f"{SAID[metric]}, less {name}"] = {
+        called(row.network): text(scaled(row, metric), metric) + MARK.get(row.word, "")
+        for row in of.itertuples()
+    }
 table(
     pd.DataFrame(cts).fillna(""),
     "CTS less one temperature on every network, ECE in points, NLL in nats "
@@ -886,8 +890,10 @@ plt.show()
 table(
     tail.assign(network=tail["network"] + ", " + tail["whose"].map(WHOSE))
     .set_index(["network", "calibrator"])
-    .drop(columns=["dataset", "metric", "whose"]),
-    "ECE in percent on the long-tailed networks, and its two parts in points",
+    .drop(columns=["dataset", "metric", "whose", "by NLL", "balanced", "CLS"])
+    .unstack("calibrator")[["balance", "remainder"]]
+    .reindex(columns=NAMES.values(), level=1),
+    "The two parts of the gain in ECE on each long-tailed network, in points",
     "tbl-comparison-tail",
 )
 
@@ -937,41 +943,42 @@ table(
 # ## Cost beside gain
 #
 # A parameter costs images. If the model is right, a fit of $d$ parameters on $n$ images loses on average about $d / 2n$ nats
-# against the best parameters, which {doc}`temperature_scaling` derives and measures. {numref}`tbl-comparison-cost` has the number of
-# images at which this loss is a hundredth of a nat, $n = 50 \, d$, for 10, 100 and 1,000 classes. Regularised methods, ODIR,
-# need fewer, since their penalty is chosen by cross-validation and they fall back to TS; for them the number is an upper bound.
-# CTS by search has no likelihood; the number is that of its K parameters. PTS has two hidden layers of five units on ten logits.
+# against the best parameters, which {doc}`temperature_scaling` derives and measures. {numref}`tbl-comparison-cost` has the
+# images at which this loss is a hundredth of a nat, $n = 50 \, d$, for 10, 100 and 1,000 classes, and the seconds of one
+# fit, as {ref}`measured <sec-fits>` on one thread. Regularised methods, ODIR and the structured ones, need fewer images; for
+# them the number is an upper bound. CTS by search has no likelihood; the number is that of its K parameters. PTS has two
+# hidden layers of five units on ten logits.
 
 # %%
 COUNTS = {key: need_of(key).parameters for key in CALIBRATORS if key != "identity"}
 balanced = main[main["group"].str.startswith("balanced")]
+seconds = fit_seconds()
 cost = {}
 for key, count in COUNTS.items():
     kept = key.partition(":")[0] in KEEP_THE_PREDICTION
     of = balanced[balanced["method"] == key]
     cost[CALIBRATORS[key]] = {
-        **{("parameters d", f"K = {k:,}"): f"{count(k):,}" for k in (10, 100, 1000)},
+        ("", "parameters"): polynomial(count),
         **{("images", f"K = {k:,}"): f"{50 * count(k):,}" for k in (10, 100, 1000)},
-        ("", "keeps the prediction"): "yes" if kept else "",
-        ("less TS, balanced", "ECE, points"): text(difference(of, "ece"), "ece"),
-        ("less TS, balanced", "NLL, nats"): text(difference(of, "nll"), "nll"),
+        **{("seconds to fit", shape): seconds[shape][key] for shape in seconds},
+        ("", "keeps the class"): "yes" if kept else "",
+        ("", "NLL less TS"): text(difference(of, "nll"), "nll"),
     }
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
-    "What does a calibrator cost, and what does it gain on balanced data? Parameters, "
-    "images for a loss of 0.01 nats, and differences to TS [95 % interval]",
+    "What does a calibrator cost, and what does it gain on balanced data? Images for a "
+    "loss of 0.01 nats, seconds by images x classes, NLL in nats [95 % interval]",
     "tbl-comparison-cost",
 )
 
 # %% [markdown]
-# All of them need logits and labels alone, and their fits take seconds. {doc}`neural_clamping` needs the network, its images and
-# a gradient through it; it adds a parameter a pixel, and its gain is in its chapter. A training loss needs a training.
+# All of them need logits and labels alone. {doc}`neural_clamping` needs the network, its images and a gradient through it, and
+# adds a parameter a pixel. A training loss needs a training.
 #
 # ## What others measured
 #
-# CalArena {cite:p}`calarena2026` measured calibrators of other packages on networks of which two families are of interest here: the
-# CIFAR networks of the class-loss paper, and ImageNet, where this book has nothing. None of the following is a measurement
-# of this project. The numbers are published without intervals; the signs count on how many networks a method is below TS.
+# CalArena {cite:p}`calarena2026` measured calibrators of other packages, also on ImageNet, where this book has nothing. None
+# of {numref}`tbl-comparison-arena` is a measurement of this project. The numbers are published without intervals.
 
 # %% tags=["hide-input"]
 t = third[third["metric"].isin(["nll", "ece"])]
@@ -985,14 +992,11 @@ FAMILIES = {
     "ImageNet": "imagenet",
 }
 arena = {}
-for (family, dataset), metric in (
-    (f, m) for f in FAMILIES.items() for m in ("ece", "nll")
-):
-    of = less[(less["dataset"] == dataset) & (less["metric"] == metric)]
+for family, dataset in FAMILIES.items():
+    of = less[(less["dataset"] == dataset) & (less["metric"] == "nll")]
     of = of.drop(columns=["dataset", "network", "metric"]).dropna(axis=1, how="all")
-    digits = "+.2f" if metric == "ece" else "+.3f"
-    arena[SAID[metric], family] = {
-        name: f"{SCALE[metric] * of[name].mean():{digits}} "
+    arena[family] = {
+        name: f"{of[name].mean():+.3f} "
         f"({(of[name] < 0).sum()}/{of[name].notna().sum()})"
         for name in of
     }
@@ -1018,28 +1022,21 @@ ARENA = {
 }
 arena = arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " ")))
 table(
-    arena["NLL"],
-    "CalArena, NLL less that of TS, in nats, mean (networks below TS / networks)",
-    "tbl-comparison-arena-nll",
-)
-
-# %%
-table(
-    arena["ECE"],
-    "CalArena, ECE less that of TS, in points, mean (networks below TS / networks)",
-    "tbl-comparison-arena-ece",
+    arena,
+    "Which calibrators are below TS in CalArena? NLL less that of TS, in nats, mean "
+    "(networks below TS / networks)",
+    "tbl-comparison-arena",
 )
 
 # %% [markdown]
-# Both tables are ordered by the median difference in NLL. Where a cell is empty, it was not measured. On ImageNet (25,000 validation images) nothing lowers the NLL by more than thousandths, and
-# ETS has a lower ECE and a higher NLL than TS, which a fit by likelihood to so many images would hardly give; what theirs was
-# fitted to is not stated with the numbers. Whatever bins confidences or classes (histogram binning, isotonic regression, BBQ) costs tenths
-# of a nat to whole nats. *Structured* vector and matrix scaling, which are
-# regularised towards one temperature {cite:p}`berta2026structured`, are the only ones that are below TS on most networks, by
-# hundredths of a nat. {numref}`fig-comparison-forest` has them on our networks.
+# The rows stand in the order of their median; an empty cell was not measured. On ImageNet (25,000 validation images) nothing
+# lowers the NLL by more than thousandths. ETS is above TS there, which a fit by likelihood to so many images would hardly
+# give; what theirs was fitted to is not stated with the numbers. Whatever bins confidences or classes (histogram binning, isotonic regression, BBQ)
+# costs tenths of a nat to whole nats. *Structured* vector and matrix scaling, which are regularised towards one temperature
+# {cite:p}`berta2026structured`, are the only ones that are below TS on most networks, by hundredths of a nat.
+# {numref}`fig-comparison-forest` has them on our networks.
 #
-# Some networks of CalArena are in our files as well, from the same logits, so the two packages can be compared
-# ({numref}`tbl-comparison-both`).
+# On some networks our files have the same logits, so the two packages can be compared ({numref}`tbl-comparison-both`).
 
 # %% tags=["hide-input"]
 SAME = {
@@ -1117,8 +1114,8 @@ CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL less that o
 )
 
 # %% [markdown]
-# The law agrees with what CalArena saw: on 25,000 images the 1,999 parameters of vector scaling cost more than they gain.
-# On 5,000 they cost five times as much. So: TS, or ETS, and nothing with a parameter a class unless it is regularised towards TS.
+# On 25,000 images the 1,999 parameters of vector scaling cost more than they gain; on 5,000 they cost five times as much.
+# So: TS, or ETS, and nothing with a parameter a class unless it is regularised towards TS.
 #
 # **Does CTS beat TS, by how much, and where?**
 
@@ -1127,13 +1124,14 @@ found = {}
 for word in pooling.WORDS[:2]:
     of = by_ece[by_ece["word"] == word]
     told = [f"{called(row.network)} {100 * row.value:+.2f}" for row in of.itertuples()]
-    found[word] = f"{len(of)} ({'; '.join(told)})" if told else "none"
+    found[word] = f"{len(of)} networks ({'; '.join(told)})" if told else "none"
 undecided = int((by_ece["word"] == "not decided").sum())
 counts = [int((by_nll["word"] == word).sum()) for word in pooling.WORDS]
 Markdown(
     minus(f"""
-By ECE, CTS is better than TS by ECE on {found["better"]}, worse on {found["worse"]}, and
-not decided on {undecided}; the differences are in points. By NLL it is better than TS on
+In ECE, held against TS by ECE, CTS is better on {found["better"]}, worse on
+{found["worse"]}, and not decided on {undecided}; the mean difference is
+{text(difference(by_ece, "ece"), "ece")} points. In NLL, held against TS, it is better on
 {counts[0]}, worse on {counts[1]}, and not decided on {counts[2]}; the mean difference is
 {text(difference(by_nll, "nll"), "nll")} nats.
 """)
@@ -1216,9 +1214,6 @@ raw = [
 ]
 largest = regret.max().sort_values().iloc[:3].items()
 regretted = ", ".join(f"{name} {value:.3f}" for name, value in largest)
-margins = answers.get(
-    "ece", {"over test images": "not measured", "and over seeds": "–"}
-)
 Markdown(
     minus(f"""
 1. There are {len(complete)} networks with all calibrators, on {n_sets} test sets. Less TS, the mean ECE (points)
@@ -1226,15 +1221,11 @@ Markdown(
 2. On balanced data {best} has the lowest NLL, {text(balanced_better[best], "nll")} nats less TS.
 3. On long-tailed data balanced weights change the ECE by {tails["balance"].mean():+.2f} points, and CLS changes it by
    {tails["remainder"].mean():+.2f} beyond them.
-4. CTS is better / worse / not decided against TS by ECE, in ECE, on {tally(by_ece["word"])} networks; against TS, in
-   NLL, on {tally(by_nll["word"])}.
-5. The orders by NLL and by ECE have a Spearman correlation of {between.loc["NLL", "ECE"]:.2f}; the lowest of all
+4. The orders by NLL and by ECE have a Spearman correlation of {between.loc["NLL", "ECE"]:.2f}; the lowest of all
    pairs of metrics is {off.min().min():.2f}.
-6. Of {len(raw)} losses as trained, {raw.count("holds")} have an ECE below that of cross-entropy with TS, beyond test
+5. Of {len(raw)} losses as trained, {raw.count("holds")} have an ECE below that of cross-entropy with TS, beyond test
    images and seeds.
-7. The smallest of the largest regrets in NLL, in nats, are those of {regretted}.
-8. A margin of 6 less a margin of 0 changes the ECE by {margins["over test images"]} points, with seeds
-   {margins["and over seeds"]}.
+6. The smallest of the largest regrets in NLL, in nats, are those of {regretted}.
 """)
 )
 

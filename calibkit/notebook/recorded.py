@@ -1,8 +1,9 @@
-"""Numbers of data that cannot be committed: shown everywhere, measured anew where the data lie.
+"""Numbers that a page shows and does not compute: those of data that cannot be committed, and times.
 
 Some cells need logits that others published, or images. What they measure is stored with the book, one file a chapter,
 ``book/results/chapters/<chapter>.csv``, one number a row: the table, its row and column, the value. So a page reads
-the same on every machine, and a machine that has the data checks it.
+the same on every machine, and a machine that has the data checks it. Times are another's on every machine: they are
+measured by a benchmark and never checked.
 """
 
 from __future__ import annotations
@@ -66,6 +67,22 @@ def recorded(
         return _read(path, table)
     _check(name, measured, stored, tolerance)
     return stored
+
+
+def fit_seconds(folder: Path | None = None) -> pd.DataFrame:
+    """What ``benchmarks/calibrators.py`` stored: the seconds of one fit of each method, as text.
+
+    Args:
+        folder: of the file. Default: ``book/results`` of the checkout.
+
+    Returns:
+        DataFrame: keys of methods by shapes; a fit that was given up has a text such as "over 50".
+
+    Example:
+        >>> list(fit_seconds())
+        ['10,000 x 100', '5,000 x 1,000']
+    """
+    return pd.read_csv((folder or _folders.stored()) / "fits.csv", index_col="method", dtype=str)
 
 
 def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float | Mapping[str, float]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from calibkit.notebook.recorded import recorded
+from calibkit.notebook.recorded import fit_seconds, recorded
+from calibkit.reporting.needs import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = pd.DataFrame({"ECE, %": [0.946324, 6.09883], "T": [2.88256, 3.08996]}, index=["CIFAR-10", "CIFAR10-LT, tail"])
@@ -138,3 +139,14 @@ def test_what_chapters_ask_for_is_stored_and_nothing_else():
         for row in csv.DictReader(path.read_text().splitlines())
     }
     assert asked == stored and "class_loss_scaling/balance" in asked
+
+
+def test_times_are_shown_as_they_were_stored(tmp_path):
+    (tmp_path / "fits.csv").write_text('method,"10 x 2","20 x 3"\nets,0.50,over 50\n')
+    assert fit_seconds(tmp_path).to_dict("index") == {"ets": {"10 x 2": "0.50", "20 x 3": "over 50"}}
+
+
+def test_every_calibrator_on_logits_has_its_times():
+    stored = fit_seconds()
+    assert set(stored.index) == {"temperature_scaling:ece", *NEEDS} - {"identity"}
+    assert stored.notna().all(axis=None)
