@@ -120,7 +120,7 @@ test_z, test_y = (torch.from_numpy(array) for array in data.test)
 test_z = test_z.double()
 baseline = f"{comparison}-cross_entropy-s{seed}"  # it must be there
 notebook.logits_of(baseline, budget=budget, device=device)
-print(notebook.facts(data))
+notebook.facts(data, "tbl-acls-network")
 
 # %% [markdown]
 # ## Idea: read the gradient as a label
@@ -704,7 +704,7 @@ for loss, network in networks.items():
 table(
     pd.DataFrame.from_dict(conditions, orient="index"),
     f"How many test images does the first term of ACLS spare, in percent, m = {margin:g}"
-    "? Paper: by the largest less the smallest logit; code: by the largest",
+    "? Paper: by the largest minus the smallest logit; code: by the largest",
     "tbl-acls-spared",
     digits=1,
     names=shown,
@@ -849,7 +849,7 @@ table(after, caption, "tbl-acls-scaled", names=shown)
 # **holds** if the whole interval is below zero, **does not hold** if it is above, and else is **not decided** by these
 # images. "Equal accuracy" is read as: at most half a point is lost.
 
-# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error less that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; black: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
+# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; black: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
 CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is judged
     "lower ECE": ("ece", "", Estimate.below),
     "lower AECE": ("adaptive_ece", "", Estimate.below),
@@ -889,7 +889,7 @@ NEAREST = ("label_smoothing", "mbls", "mmce", "crl", "cross_entropy")
 both = {head: tables.loss_differences("cifar10/resnet20", "acls", metric)
         for head, metric in (("ECE", "ece"), ("AECE", "adaptive_ece"))}  # fmt: skip
 both = pd.concat(both, axis=1).drop(columns=("AECE", "trainings"))
-caption = "Another loss less ACLS: what do test images and seeds leave open? In points"
+caption = "Another loss minus ACLS: what do test images and seeds leave open? In points"
 table(both[both.index.isin(NEAREST)], caption, "tbl-acls-seeds", names=shown)
 
 # %% [markdown]
@@ -1073,19 +1073,19 @@ tables.paper_table(
 
 # %% tags=["nbval-check-output"]
 def acls_beside(cell, caption, name, *others):
-    """The ECE of losses, less that of cross-entropy, and how far ACLS is below it."""
+    """The ECE of losses, minus that of cross-entropy, and how far ACLS is below it."""
     losses = ("acls", "cross_entropy", *others)
     stored = notebook.by_loss(cell, losses)
     if not {"acls", "cross_entropy"} <= {*stored}:
         return Markdown(claims.NOT_RUN)
     among, _ = notebook.side_by_side(stored, {"": "identity"}, ["ece"], **resampling)
     rows = tables.estimates(among, stored, {"ECE": ("", "ece")})
-    head = {"less that of CE": ("", "ece")}
+    head = {"minus that of CE": ("", "ece")}
     rows = rows.join(tables.estimates(among, stored, head, base="cross_entropy"))
     pairs = [("acls", loss) for loss in stored if loss != "acls"]
-    less = notebook.differences(among, pairs).values()
-    less = pd.Series([f"{x:+.2f}" for x in less], [loss for _, loss in pairs])
-    rows = rows.assign(**{"ACLS less this": less}).reindex(losses).fillna("")
+    apart = notebook.differences(among, pairs).values()
+    apart = pd.Series([f"{x:+.2f}" for x in apart], [loss for _, loss in pairs])
+    rows = rows.assign(**{"ACLS minus this": apart}).reindex(losses).fillna("")
     return table(rows, caption, name, names=shown)
 
 
@@ -1185,7 +1185,7 @@ for other in [loss for loss in ("mbls", "cross_entropy") if loss in rivals]:
         versus[f"lower ECE{stage}"][other] for stage in ("", " after TS")
     )
     lines.append(
-        f"- Its ECE less that of {shown(other)} is {raw_less:+.2f} points as trained "
+        f"- Its ECE minus that of {shown(other)} is {raw_less:+.2f} points as trained "
         f"and {scaled_less:+.2f} after one temperature each."
     )
 Markdown(minus("\n".join(lines)))

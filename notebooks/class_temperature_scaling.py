@@ -844,7 +844,8 @@ caption = (
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-gains")
 
 # %% [markdown]
-# The networks of a data set share its test images, so these are not independent trials. Still, two things stand out. The
+# The networks of a data set share its test images, so these are not independent trials, and each is tested by itself
+# here; {doc}`comparison` corrects for their number and finds fewer. Still, two things stand out. The
 # ECE falls beyond chance on five of the authors' networks, most where one temperature leaves much of it; on those of this
 # book the two methods cannot be told apart. And the NLL rises almost everywhere: the search buys ECE with likelihood. A
 # fit that is better by the number that chose it, and worse by a proper score, is not simply better calibrated.

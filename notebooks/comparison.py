@@ -104,7 +104,7 @@ ours["network"], third["network"] = (
 )
 to_ts = select(
     effects, TS
-)  # every method less temperature scaling, on the same network
+)  # every method minus temperature scaling, on the same network
 by_network = to_ts[to_ts["metric"] == "ece"].groupby("network")["method"].agg(set)
 complete = [name for name, has in by_network.items() if set(CALIBRATORS) - {TS} <= has]
 to_ts["group"] = np.select(
@@ -263,7 +263,7 @@ beside_ts(
 # The column −/+/? counts the networks where the calibrator is better, worse, and not decided. Where a calibrator gives a
 # true class the probability 0 its NLL is infinite, and mean and counts of the NLL leave that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL less that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -282,7 +282,7 @@ for ax, metric, title, linear in zip(
         ax.axvline(end, color=plots.GREY, linewidth=0.8, linestyle=":")
     ends = [-linear, 0, linear, 10 * linear]
     ax.set(
-        title=f"{title}, less that of TS",
+        title=f"{title}, minus that of TS",
         xticks=ends,
         xticklabels=[f"{x:g}" for x in ends],
     )
@@ -322,7 +322,7 @@ def as_text(found, metric):
     )
 
 
-# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL less that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL less that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
+# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL minus that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL minus that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
 of_nll, linear = by_group(short, "nll"), 0.05
 fig, axes = plt.subplots(2, 3, figsize=(7, 6), sharey=True, sharex=True)
 for ax, (group, rows) in zip(axes.flat, of_nll.items(), strict=False):
@@ -339,14 +339,14 @@ plt.show()
 # %% tags=["hide-output"]
 table(
     as_text(of_nll, "nll"),
-    "NLL less that of TS, in nats, by kind of network [95 % interval]",
+    "NLL minus that of TS, in nats, by kind of network [95 % interval]",
     "tbl-comparison-kinds-nll",
 )
 
 # %% tags=["hide-output"]
 table(
     as_text(by_group(short, "ece"), "ece"),
-    "ECE less that of TS, in points, by kind of network [95 % interval]",
+    "ECE minus that of TS, in points, by kind of network [95 % interval]",
     "tbl-comparison-kinds-ece",
 )
 
@@ -398,7 +398,7 @@ variants = {
 variants[f"{CTS} accuracy_constraint=False"] = ("CTS", "unconstrained")
 table(
     as_text(by_group(variants, "ece"), "ece"),
-    "Does another objective help? ECE less that of TS by likelihood, in points "
+    "Does another objective help? ECE minus that of TS by likelihood, in points "
     "[95 % interval]",
     "tbl-comparison-objectives",
 )
@@ -435,7 +435,7 @@ by_ece, by_nll = (
     against[base][against[base]["metric"] == metric] for base, _, metric in PAIRS
 )
 
-# %% mystnb={"figure": {"caption": "Are class temperatures better than one? CTS less TS by ECE, in ECE (left), and less TS, in NLL (right), on each network, with 95 % intervals; blue is better, vermilion is worse, black is not decided, each network by itself. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-cts"}, "image": {"alt": "Two forest plots with a row a network. By ECE most intervals hold zero; by NLL most lie to the right of it."}}
+# %% mystnb={"figure": {"caption": "Are class temperatures better than one? CTS minus TS by ECE, in ECE (left), and minus TS, in NLL (right), on each network, with 95 % intervals; blue is better, vermilion is worse, black is not decided, each network by itself. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-cts"}, "image": {"alt": "Two forest plots with a row a network. By ECE most intervals hold zero; by NLL most lie to the right of it."}}
 order = by_ece["network"].tolist()
 fig, axes = plt.subplots(1, 2, figsize=(7, 5.6), sharey=True)
 for ax, (base, name, metric), linear in zip(axes, PAIRS, (2.0, 0.05), strict=True):
@@ -448,7 +448,7 @@ for ax, (base, name, metric), linear in zip(axes, PAIRS, (2.0, 0.05), strict=Tru
     ends = [-linear, 0, linear]
     ax.set_xticks(ends, [f"{x:g}" for x in ends])
     unit = "points" if metric == "ece" else "nats"
-    ax.set(title=f"{SAID[metric]} less that of {name}", xlabel=unit)
+    ax.set(title=f"{SAID[metric]} minus that of {name}", xlabel=unit)
 plt.show()
 
 # %% tags=["hide-output"]
@@ -456,13 +456,13 @@ MARK = {"better": " −", "worse": " +"}
 cts = {}
 for base, name, metric in ((TS_ECE, "TS by ECE", "ece"), (TS, "TS", "ece"), PAIRS[1]):
     of = against[base][against[base]["metric"] == metric]
-    cts[f"{SAID[metric]}, less {name}"] = {
+    cts[f"{SAID[metric]}, minus {name}"] = {
         called(row.network): text(scaled(row, metric), metric) + MARK.get(row.word, "")
         for row in of.itertuples()
     }
 table(
     pd.DataFrame(cts).fillna(""),
-    "CTS less one temperature on every network, ECE in points, NLL in nats "
+    "CTS minus one temperature on every network, ECE in points, NLL in nats "
     "[95 % interval]; − lower and + higher beyond chance",
     "tbl-comparison-cts-networks",
 )
@@ -474,10 +474,10 @@ table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 parts_of_cts = {
-    ("NLL, less TS", "all networks"): (by_nll, "nll"),
-    ("ECE, less TS by ECE", "all networks"): (by_ece, "ece"),
+    ("NLL, minus TS", "all networks"): (by_nll, "nll"),
+    ("ECE, minus TS by ECE", "all networks"): (by_ece, "ece"),
     **{
-        ("ECE, less TS by ECE", shown(dataset)): (of, "ece")
+        ("ECE, minus TS by ECE", shown(dataset)): (of, "ece")
         for dataset, of in by_ece.groupby("dataset")
     },
 }
@@ -664,7 +664,7 @@ def seed_arm(row):
 
 
 def losses_beside(metric):
-    """Losses less cross-entropy with one temperature: (how, loss) -> interval over test images, arm over seeds."""
+    """Losses minus cross-entropy with one temperature: (how, loss) -> interval over test images, arm over seeds."""
     found = {}
     for how, method in ((RAW, "identity"), (AFTER, TS)):
         for row in select(
@@ -707,12 +707,12 @@ for (how, loss), (estimate, arm, n) in beside["ece"].items():
     }
 table(
     pd.DataFrame.from_dict(of_losses, orient="index"),
-    "Does a training loss save the temperature? Less cross-entropy with one temperature "
+    "Does a training loss save the temperature? Minus cross-entropy with one temperature "
     "[95 % interval over test images], ResNet-20 on CIFAR-10",
     "tbl-comparison-losses",
 )
 
-# %% mystnb={"figure": {"caption": "Does a training loss save the temperature? ECE of each loss less that of cross-entropy with one temperature, on CIFAR-10 with a ResNet-20. Thick: 95 % interval over test images; thin: with the spread of seeds.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, as trained and after temperature scaling: ECE less that of cross-entropy with one temperature, with thick and thin intervals."}}
+# %% mystnb={"figure": {"caption": "Does a training loss save the temperature? ECE of each loss minus that of cross-entropy with one temperature, on CIFAR-10 with a ResNet-20. Thick: 95 % interval over test images; thin: with the spread of seeds.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, as trained and after temperature scaling: ECE minus that of cross-entropy with one temperature, with thick and thin intervals."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.8))
 order = sorted(
     {loss for _, loss in beside["ece"]},
@@ -732,7 +732,7 @@ for ax, how in zip(axes, (RAW, AFTER), strict=True):
     for y, (estimate, arm, _) in enumerate(of_how.values()):
         if np.isfinite(arm):
             ax.plot(both(estimate, arm)[1:], [y, y], color=plots.BLACK, linewidth=0.8)
-    ax.set(title=how, xlabel="ECE less that of CE + TS, points")
+    ax.set(title=how, xlabel="ECE minus that of CE + TS, points")
 plt.show()
 
 # %% [markdown]
@@ -780,6 +780,37 @@ table(
 # As trained, losses fall into those near calibration and those far from it, and that stands. Among neighbours the order may
 # turn with the next seed, and once a temperature has been fitted, hardly any of it stands. Each pair is tested by
 # itself, at 5 %, and for seeds alone, so the counts are rather too high than too low. The spread of the losses that were trained twice is taken for all.
+#
+# And would they survive another metric? {numref}`tbl-comparison-metrics` ranks the same losses by each.
+
+# %% tags=["hide-input", "nbval-check-output"]
+by_metric = {}
+for method, how in (("identity", RAW), (TS, AFTER)):
+    of = ours[
+        (ours["method"] == method)
+        & (ours["source"] == "ours")
+        & (ours["dataset"] == CELL["dataset"])
+        & (ours["model"] == CELL["model"])
+    ].pivot(index="loss", columns="metric", values="value")
+    for metric in ("ece", "adaptive_ece", "classwise_ece", "nll", "brier"):
+        by_metric[how, METRICS[metric]] = of[metric]
+by_metric = pd.DataFrame(by_metric).rename(index=shown)
+ranks = by_metric.rank().sort_values((RAW, "ECE")).map("{:.0f}".format)
+of_ece = {
+    column: by_metric[column].corr(by_metric[column[0], "ECE"], method="spearman")
+    for column in by_metric
+}
+ranks.loc["correlation with ECE"] = {key: f"{r:.2f}" for key, r in of_ece.items()}
+table(
+    ranks,
+    "Do two metrics order the losses alike? Ranks, 1 is the lowest, ResNet-20 on CIFAR-10; "
+    "last row: Spearman's correlation",
+    "tbl-comparison-metrics",
+)
+
+# %% [markdown]
+# As trained the metrics agree on who is far off, and differ in the order of the rest. After one temperature CE, CRL and MDCA are
+# among the first five by every metric; the four that lead as trained fall behind, by the Brier score less so.
 #
 # The second data set with several losses is Tiny-ImageNet with twenty classes: one training each, 1,000 test images. With so few,
 # the smallest difference that shows is some points of ECE ({numref}`tbl-comparison-tiny`).
@@ -962,7 +993,7 @@ for key, count in COUNTS.items():
         **{("images", f"K = {k:,}"): f"{50 * count(k):,}" for k in (10, 100, 1000)},
         **{("seconds to fit", shape): seconds[shape][key] for shape in seconds},
         ("", "keeps the class"): "yes" if kept else "",
-        ("", "NLL less TS"): text(difference(of, "nll"), "nll"),
+        ("", "NLL minus TS"): text(difference(of, "nll"), "nll"),
     }
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
@@ -1023,7 +1054,7 @@ ARENA = {
 arena = arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " ")))
 table(
     arena,
-    "Which calibrators are below TS in CalArena? NLL less that of TS, in nats, mean "
+    "Which calibrators are below TS in CalArena? NLL minus that of TS, in nats, mean "
     "(networks below TS / networks)",
     "tbl-comparison-arena",
 )
@@ -1109,7 +1140,7 @@ told = " and ".join(
 )
 Markdown(
     minus(f"""
-CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL less that of TS is {told}.
+CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL minus that of TS is {told}.
 """)
 )
 
@@ -1165,7 +1196,7 @@ told = "; ".join(
 )
 Markdown(
     minus(f"""
-Margin 6 less margin 0, in points and nats: {told}.
+Margin 6 minus margin 0, in points and nats: {told}.
 """)
 )
 
@@ -1216,9 +1247,9 @@ largest = regret.max().sort_values().iloc[:3].items()
 regretted = ", ".join(f"{name} {value:.3f}" for name, value in largest)
 Markdown(
     minus(f"""
-1. There are {len(complete)} networks with all calibrators, on {n_sets} test sets. Less TS, the mean ECE (points)
+1. There are {len(complete)} networks with all calibrators, on {n_sets} test sets. Minus TS, the mean ECE (points)
    and NLL (nats) are: {told}.
-2. On balanced data {best} has the lowest NLL, {text(balanced_better[best], "nll")} nats less TS.
+2. On balanced data {best} has the lowest NLL, {text(balanced_better[best], "nll")} nats minus TS.
 3. On long-tailed data balanced weights change the ECE by {tails["balance"].mean():+.2f} points, and CLS changes it by
    {tails["remainder"].mean():+.2f} beyond them.
 4. The orders by NLL and by ECE have a Spearman correlation of {between.loc["NLL", "ECE"]:.2f}; the lowest of all

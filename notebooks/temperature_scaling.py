@@ -375,7 +375,8 @@ table(
 #
 # The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
 # top label only, it is a step function of $T$, and it has many local minima, some of them made by chance. But it is what
-# is reported. Does fitting what is reported win? Twelve networks, the same CIFAR-10, each trained with another loss:
+# is reported. Does fitting what is reported win? Twelve networks, the same CIFAR-10, each trained with another loss
+# (the {doc}`/book/glossary` says which):
 
 # %% tags=["nbval-check-output"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
