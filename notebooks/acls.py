@@ -414,8 +414,7 @@ table(
 
 # %% [markdown]
 # With a wrong prediction LS *raises* the label of the predicted class (negative $f$), and CPC, which raises it for right
-# ones, lowers it: each lowers the confidence in one of the two cases only. MbLS and ACLS do not look at the true class
-# and smooth right and wrong predictions alike.
+# ones, lowers it. MbLS and ACLS do not look at the true class and smooth right and wrong predictions alike.
 #
 # ## How strong is the smoothing?
 #
@@ -571,7 +570,7 @@ Markdown(
 )
 
 # %% [markdown]
-# It looks like a slip, but it holds the logits in place: sinking makes $z_{\hat y}$ smaller, and the push ends.
+# That looks like a slip, but it holds the logits in place: sinking makes $z_{\hat y}$ smaller, and the push ends.
 # {numref}`fig-acls-drift` lets the logits of one sample follow the gradient, with ten classes and no network.
 
 
@@ -617,8 +616,8 @@ table(
 
 # %% [markdown]
 # MbLS and ACLS have nearly the same resting point: a distance of about the margin. So for a sample that can be learned,
-# *the margin sets the confidence*; the adaptive strength changes how hard the loss pulls, and hardly where to. And a
-# margin means something only together with $K$: at the distance $m$ the confidence is $1 / (1 + (K - 1) e^{-m})$.
+# *the margin sets the confidence*; the adaptive strength changes how hard the loss pulls, and hardly where to. With
+# another $K$ it sets another: at the distance $m$ the confidence is $1 / (1 + (K - 1) e^{-m})$.
 
 # %% tags=["hide-input", "nbval-check-output"]
 rest_at = {
@@ -684,8 +683,7 @@ table(
 # The indicator is the other half of the method. The paper compares two, in its Figure 3 and Table 6. With CRL's ranking
 # "the regularizer is inactive for 85 % of samples", with the margin for 5 %.
 #
-# For the margin this can be measured on any logits: in {numref}`tbl-acls-spared` on those of the networks of the
-# comparison below.
+# For the margin {numref}`tbl-acls-spared` measures it on the networks of the comparison below.
 
 # %%
 networks = notebook.by_loss(comparison, LOSSES, seed=seed, budget=budget, device=device)
@@ -715,7 +713,7 @@ table(
 # same margin spares far more images in the code's form. And training with ACLS moves the logits to where the regulariser
 # is quiet. So "5 %" is a number about one network at one time.
 #
-# The ranking needs the history of a training; {numref}`fig-acls-inactive` takes it from those on digits.
+# The ranking needs the history of a training. {numref}`fig-acls-inactive` has that on digits.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "In how many samples is the regulariser silent? Left: share of samples that get no gradient from it, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS; clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
 by_epoch = {k: np.reshape(v, (toy_epochs, -1)).mean(1) for k, v in inactive.items()}
@@ -967,9 +965,8 @@ table(
 # ## The paper's tables
 #
 # Each printed number stands beside ours, with a badge that says what became of it. A number in parentheses is that of a
-# stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. The ResNet-20 of this
-# book stands in for the ResNet-50 on CIFAR-10, at the reduced budget, and for that on Tiny-ImageNet, with every tenth of
-# its classes and 1,000 test images. ACLS is held against MbLS, its strongest rival in the paper, the other losses against
+# stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. A ResNet-20 at the
+# reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test images. ACLS is held against MbLS, its strongest rival in the paper, the other losses against
 # cross-entropy. Tables 1, 6, A and B hold no answer that is not in another table too; they are in the
 # {ref}`appendix <printed-acls>`.
 #
@@ -1040,7 +1037,7 @@ Markdown(
 )
 
 # %% [markdown]
-# On CIFAR-10 the lead is smaller than the chance of the test set, and one cell is a tie. On Tiny-ImageNet, with as many
+# On CIFAR-10 the lead is smaller than the chance of the test set, once zero. On Tiny-ImageNet, with as many
 # images, it is about as large: borderline. On ImageNet, with 40,000 images or more, chance is smaller and the lead likely
 # beyond it. And where accuracies differ by two points, as those of most rows taken over and the rest do, a difference in
 # ECE is not that of two losses alone.
