@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from calibkit import _folders
+from calibkit.notebook import names
 from calibkit.plots import BLUE, GREY
 
 pytest.importorskip("sphinx")
@@ -38,6 +39,12 @@ def test_the_table_of_steps_has_every_number_of_its_file(speed):
     rows = pd.read_csv(_folders.stored() / "steps.csv")
     cells = [cell.text for row in speed.steps(rows).rows for cell in row.cells]
     assert sorted(cells) == sorted([*map(str, rows["images a second"]), *["\N{EN DASH}"] * (len(cells) - len(rows))])
+
+
+def test_the_table_of_fits_has_every_calibrator_and_number_of_its_file(speed):
+    rows = pd.read_csv(_folders.stored() / "fits.csv", dtype=str).set_index("method")
+    found = {row.label: [cell.text for cell in row.cells] for row in speed.fits(rows.reset_index()).rows}
+    assert found == {names.shown(method): list(row) for method, row in rows.iterrows()}
 
 
 def test_the_picture_has_a_bar_a_row(speed, rows):

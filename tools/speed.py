@@ -1,7 +1,7 @@
 """Sphinx extension of the page on speed: tables of what was measured, captioned by the content of the directive.
 
-``{speed} bounds`` is ``book/results/bounds.csv`` with its picture, ``{speed} steps`` is ``steps.csv``;
-``python benchmarks/bounds.py --csv FILE`` and ``python benchmarks/steps.py --csv FILE`` write them.
+``{speed} bounds`` is ``book/results/bounds.csv`` with its picture, ``{speed} fits`` is ``fits.csv``, ``{speed} steps``
+is ``steps.csv``; ``python benchmarks/bounds.py --csv FILE`` and the like write them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from calibkit import _folders, plots
 from calibkit._checks import check_choice
+from calibkit.notebook.names import shown
 from calibkit.notebook.rendered import Table, table
 
 OURS = "calibkit"
@@ -68,6 +69,12 @@ def trainings(processes: str) -> str:
     return f"{number} training{'s' * (number != '1')}, {how}"
 
 
+def fits(rows: pd.DataFrame, **words: str) -> Table:
+    """Seconds of one fit: a row a calibrator, a column a shape."""
+    frame = rows.set_index(rows["method"].map(shown)).drop(columns="method").astype(str)
+    return table(frame.rename_axis(None), **words)
+
+
 def bars(rows: pd.DataFrame, figure: Figure) -> None:
     """How many evaluations of the NLL each row takes: a bar a row, ours and the peers' apart."""
     ax, y = figure.subplots(), range(len(rows))[::-1]
@@ -80,11 +87,11 @@ def bars(rows: pd.DataFrame, figure: Figure) -> None:
 
 
 #: Directive's argument -> its table.
-TABLES = {"bounds": bounds, "steps": steps}
+TABLES = {"bounds": bounds, "fits": fits, "steps": steps}
 
 
 class Speed(SphinxDirective):
-    """``{speed} bounds``, ``{speed} steps``."""
+    """``{speed} bounds``, ``{speed} fits``, ``{speed} steps``."""
 
     required_arguments = 1
     has_content = True
