@@ -907,8 +907,7 @@ plt.show()
 # and ACLS end within three points of the truth. So far the paper is supported.
 #
 # That ACLS is the best of the last group is not. By ECE the order there is not decided. By AECE, LS and MbLS are lower
-# than ACLS by more than test images and seeds explain, each tested by itself: on this network the second half of the
-# claim does not hold. And after temperature scaling no advantage is left, not even over cross-entropy: with one number,
+# than ACLS by more than test images and seeds explain, each tested by itself: on this network it is not so. After temperature scaling no advantage is left, not even over cross-entropy: with one number,
 # fitted in a second, all networks but that of CPC come below two percent, and ACLS is told apart from none. For LS, MbLS
 # and ACLS this number is near one; their training has done what a temperature can do, and not done it better.
 #

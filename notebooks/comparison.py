@@ -26,8 +26,8 @@
 # - One temperature, fitted by likelihood, is the safe default. On many networks something else is a little better; what
 #   recommends it is that it is never far behind. On balanced data no calibrator of logits is ahead of it by more than
 #   hundredths of a nat.
-# - What helps where it helps is not a richer calibrator but the right objective: where classes are shared otherwise in
-#   validation than in use, weighting classes equally does most of what there is to gain.
+# - The largest gains come where class frequencies differ between validation and use, from weighting classes equally.
+#   With that objective every calibrator is far better, and a richer one gains the most.
 # - What has a parameter for every class needs images for every class. With a hundred classes and fifty images each,
 #   plain matrix scaling is a disaster and vector scaling a risk.
 # - The order of the methods depends on the metric, and the order of training losses on the seed.
@@ -405,7 +405,7 @@ table(
 
 # %% [markdown]
 # Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little confidence,
-# and their rows show the loss; only the long-tailed networks, far too sure on balanced test data, happen to need it.
+# and their rows show the loss; only the long-tailed networks, far too sure on balanced test data, happen to need label smoothing.
 # CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the
 # two are taken apart.
 #

@@ -476,7 +476,7 @@ table(
 # - **B.** No calibration error sees it.
 #
 # The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that holds next to nothing
-# is enough. This book does not use it. {numref}`tbl-metrics-decomposition` has the terms of
+# is enough. No verdict of this book rests on it. {numref}`tbl-metrics-decomposition` has the terms of
 # {eq}`eq-metrics-decomposition`, computed from the known truth.
 
 # %% tags=["nbval-check-output"]
@@ -1251,8 +1251,8 @@ text = f"""
 is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
 Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
 {after.value:.2f} % that remain are above the 95 % quantile of {perfect["after"][1]:.2f} %, so
-one temperature has not removed everything. All metrics agree, and the accuracy is untouched
-because *T* keeps the order of the classes.
+one temperature has not removed everything. The other metrics above agree, and the accuracy is
+untouched because *T* keeps the order of the classes.
 
 On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f} %
 before and {few_after.value:.2f} % after, and the paired interval of the difference holds
