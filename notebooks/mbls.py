@@ -1078,7 +1078,7 @@ table(
 # ResNet-101 would be near two points.
 #
 # The paper's Tables 3 (CUB-200-2011) and 8 (vision transformers) are among the
-# {ref}`tables that nobody ran here <printed-mbls>`. Of the transformer the paper says neither which one it is nor from
+# {ref}`tables without an answer <printed-mbls>`. Of the transformer the paper says neither which one it is nor from
 # which weights it starts.
 #
 # ### Table 4: LS and $m = 0$ with growing weights
