@@ -165,7 +165,7 @@ def _table(path: Path) -> DataFrame:
         import pyarrow as pa
     path.stat()
     try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        return pd.read_csv(path, float_precision="round_trip") if path.suffix == ".csv" else pd.read_parquet(path)
     except (ValueError, pa.ArrowException) as error:  # pandas' own errors are ValueErrors
         first = str(error).partition("\n")[0]
         raise expected("source", "a table that pandas reads", f"{first} in {str(path)!r}") from error

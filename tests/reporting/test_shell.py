@@ -41,10 +41,10 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     capsys.readouterr()
     assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    tables = [pd.read_csv("p.csv"), pd.read_parquet("p.parquet")]
+    tables = [pd.read_csv("p.csv", float_precision="round_trip"), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
     for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
-        np.testing.assert_allclose(probs, want, rtol=1e-14)  # a csv is read to the last digit but one
+        np.testing.assert_allclose(probs, want, rtol=1e-14)
     assert list(tables[0]) == list(tables[1]) == stored["classes"] == CLASSES
 
     assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]) == 0
