@@ -62,7 +62,7 @@ class LogitCalibrator(_Classifier):
     Attributes:
         calibrator_: the fitted calibrator.
         classes_: (K,) the class of each column.
-        n_features_in_: K.
+        n_features_in_: the number of classes.
         feature_names_in_: (K,) names of the columns, where ``X`` has some.
 
     Raises:

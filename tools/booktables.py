@@ -160,7 +160,7 @@ class Verdicts(Computed):
         """The table."""
         if "unanswered" in self.arguments:
             return self.parse(unanswered())
-        style = ("sortable",) if "table" in self.arguments else ()
+        style = ("sortable", "counts") if "table" in self.arguments else ()
         return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
 
 

@@ -50,7 +50,7 @@ class Dataset:
     """What a data set is, and how its splits are carved.
 
     Attributes:
-        n_classes: K.
+        n_classes: the number of classes.
         shape: (H, W, C) of an image, (L,) of a text.
         mean: per channel, of the training images in [0, 1]; of those of ImageNet where its weights are the start.
         std: per channel.

@@ -221,7 +221,7 @@ class ClasswiseECE(StreamingMetric):
     """Streaming ``classwise_ece``: K sums a bin and K counts.
 
     Args:
-        num_classes: K.
+        num_classes: the number of classes.
         n_bins: number of bins.
         normalize: ``"n"`` or ``"class_count"``, as in ``classwise_ece``.
         **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.

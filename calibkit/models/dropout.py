@@ -27,7 +27,7 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     Args:
         model: a classifier whose last ``nn.Linear`` gives its logits (N, K).
         rate: r in [0, 0.9]. 0.1 as Gal & Ghahramani take for networks with many data; ACLS names none.
-        passes: S. 10 as in their experiments on large networks; ACLS names none.
+        passes: S; 10 as in their experiments on large networks; ACLS names none.
         seed: of the masks.
 
     Raises:

@@ -16,7 +16,7 @@ SMALLEST = 1e-150  # of 1 - p, so that its negative powers stay finite
 
 @dataclass(frozen=True)
 class Focal(Objective):
-    r"""Mean focal loss :math:`-\frac1N \sum_i (1 - p_{i, y_i})^\gamma \log p_{i, y_i}` (Lin et al. 2017).
+    r"""Mean focal loss :math:`-\frac1N \sum_i (1 - p_{i, y_i})^\gamma \log p_{i, y_i}`, by Lin and others 2017.
 
     Args:
         gamma: focusing exponent >= 0; 3 as in Mukhoti et al. 2020 (FL-3) and Jung et al. 2023 (SCTL). 0 is the NLL.

@@ -27,7 +27,7 @@ def reliability_diagram(
     level: float = 0.95,
     seed: int = 0,
 ) -> Axes:
-    """Accuracy against confidence, by bins of confidence (Guo et al. 2017, Fig. 1), with consistency bars.
+    """Accuracy against confidence, by bins of confidence, with consistency bars.
 
     A blue bar is the accuracy in a bin; the vermilion line from it to the diagonal is the gap that ECE averages. The
     grey bar is the range where the accuracy of a perfectly calibrated network with these confidences would lie
@@ -38,7 +38,7 @@ def reliability_diagram(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         ax: Axes to draw into; a new one if None.
-        n_bins: number of bins; 15 as in Guo et al.
+        n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``,
             which are narrow where the samples are. The error that is written goes with it.
         counts: whether to draw the strip.
