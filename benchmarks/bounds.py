@@ -43,7 +43,7 @@ def peers(task, given, y):
     if task.startswith("temperature"):
         calls = {name: call for name, call in fits(given, y, True).items() if not name.startswith("calibkit")}
     if task == "vector":
-        names = list(filter(installed, ("probmetrics vector", "probmetrics SVS", "torch_uncertainty vector")))
+        names = list(filter(installed, ("probmetrics SVS", "torch_uncertainty vector")))
         for name in names:
             METHODS[name](*by_class(200, 3, "plain", 2))  # load what is loaded once
         calls = {name.replace("_", "-"): lambda name=name: METHODS[name](given, y) for name in names}
