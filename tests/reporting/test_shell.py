@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
+from calibkit import reading
 from calibkit.__main__ import main
 from calibkit.calibrators import load_calibrator
 
@@ -41,7 +42,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     capsys.readouterr()
     assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    tables = [pd.read_csv("p.csv", float_precision="round_trip"), pd.read_parquet("p.parquet")]
+    tables = [reading._table(Path("p.csv")), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
     for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
         np.testing.assert_allclose(probs, want, rtol=1e-14)
