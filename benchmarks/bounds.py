@@ -10,9 +10,9 @@ to a file as well. On a machine that others use too, ``--clock cpu --threads 1``
 """
 
 import argparse
-import csv
 import warnings
 
+import pandas as pd
 import torch
 from affine_scaling import METHODS, installed
 from affine_scaling import sample as by_class
@@ -41,7 +41,9 @@ def peers(task, given, y):
     """Name -> a call, of the installed peers of a task; no package has PTS, the greedy CTS, or all metrics in one."""
     calls = {}
     if task.startswith("temperature"):
-        calls = {name: call for name, call in fits(given, y, True).items() if not name.startswith("calibkit")}
+        calls = {
+            name: call for name, call in fits(given, y, with_peers=True).items() if not name.startswith("calibkit")
+        }
     if task == "vector":
         names = list(filter(installed, ("probmetrics SVS", "torch_uncertainty vector")))
         for name in names:
@@ -107,10 +109,7 @@ def main():
             )
             rows.append(row)
     if args.csv:
-        with open(args.csv, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        pd.DataFrame(rows).to_csv(args.csv, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

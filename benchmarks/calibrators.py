@@ -8,12 +8,12 @@ not done within the limit is given up. The clock is the processor's, for a machi
 """
 
 import argparse
-import csv
 import math
 import multiprocessing
 import resource
 import time
 
+import pandas as pd
 import torch
 from affine_scaling import sample
 from bounds import least
@@ -60,10 +60,7 @@ def main():
             row[f"{n:,} x {k:,}"] = f"over {args.limit}" if seconds is None else f"{float(f'{seconds:.2g}'):g}"
             print(f"{n:,} x {k:,}, {key}: {row[f'{n:,} x {k:,}']}", flush=True)
     if args.csv:
-        with open(args.csv, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, next(iter(rows.values())), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows.values())
+        pd.DataFrame(rows.values()).to_csv(args.csv, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

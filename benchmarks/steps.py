@@ -7,10 +7,10 @@ processes run at a time, their sum: that is what several trainings beside each o
 """
 
 import argparse
-import csv
 import multiprocessing
 import time
 
+import pandas as pd
 import torch
 from torch.nn import functional
 
@@ -84,10 +84,7 @@ def main():
         rows.append(row)
         print(*row.values(), sep=", ", flush=True)
     if args.csv:
-        with open(args.csv, "w", newline="") as stream:
-            writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        pd.DataFrame(rows).to_csv(args.csv, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

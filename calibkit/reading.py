@@ -164,7 +164,8 @@ def _table(path: Path) -> DataFrame:
         import pandas as pd
         import pyarrow as pa
     path.stat()
-    exact = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}  # later ones are exact of themselves
+    old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
+    exact = {"float_precision": "round_trip"} if old else {}
     try:
         return pd.read_csv(path, **exact) if path.suffix == ".csv" else pd.read_parquet(path)
     except (ValueError, pa.ArrowException) as error:  # pandas' own errors are ValueErrors

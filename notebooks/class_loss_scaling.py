@@ -260,21 +260,20 @@ over = pd.DataFrame(
         for z, y in (network.test for network in trained)
     ]
 )
-orders = over.rank()  # Spearman's correlation is that of the ranks
-orders["loss"] = [network.meta["loss"] for network in trained]
 lost, spread_of, error_of = over.columns
 
 
 def of_ece(rows):
     """Spearman's correlation of the ECE with the loss, with the spread, and their difference."""
-    r = rows[list(over)].rank().corr()[error_of]
+    r = rows.corr("spearman")[error_of]
     return np.array([r[lost], r[spread_of], r[spread_of] - r[lost]])
 
 
 draws = np.random.default_rng(seed).integers(len(over), size=(1000, len(over)))
 low, high = np.quantile([of_ece(over.iloc[d]) for d in draws], [0.025, 0.975], axis=0)
 r = of_ece(over)
-focal = orders[orders["loss"] == "focal"].iloc[0]
+of_focal = [network.meta["loss"] == "focal" for network in trained]
+focal = over.rank()[of_focal].iloc[0]
 Markdown(
     minus(f"""
 Over {len(over)} networks the ECE on test images has a rank correlation of {r[0]:.2f} with the

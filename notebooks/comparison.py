@@ -51,7 +51,7 @@ from scipy.stats import t as student
 
 from calibkit import data, notebook, plots, results
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook import pooling, ranks
+from calibkit.notebook import pooling, ranks, tables
 from calibkit.notebook.dumbbells import dumbbells
 from calibkit.notebook.forest import forest
 from calibkit.notebook.names import shown
@@ -740,16 +740,10 @@ plt.show()
 # seeds explains ({numref}`tbl-comparison-seeds`).
 
 # %% tags=["hide-input", "nbval-check-output"]
+by_loss = tables.select(ours, source="ours", **CELL)
 survive, of_seeds = {}, {}
 for method, how in (("identity", RAW), (TS, AFTER)):
-    of = ours[
-        (ours["method"] == method)
-        & (ours["metric"] == "ece")
-        & (ours["source"] == "ours")
-    ]
-    of = of[
-        (of["dataset"] == CELL["dataset"]) & (of["model"] == CELL["model"])
-    ].set_index("loss")
+    of = tables.select(by_loss, method=method, metric="ece").set_index("loss")
     twice = of[of["n_seeds"] > 1]
     df = int((twice["n_seeds"] - 1).sum())
     sigma = float(np.sqrt((twice["std"] ** 2 * (twice["n_seeds"] - 1)).sum() / df))
@@ -786,23 +780,19 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 by_metric = {}
 for method, how in (("identity", RAW), (TS, AFTER)):
-    of = ours[
-        (ours["method"] == method)
-        & (ours["source"] == "ours")
-        & (ours["dataset"] == CELL["dataset"])
-        & (ours["model"] == CELL["model"])
-    ].pivot(index="loss", columns="metric", values="value")
+    of = tables.select(by_loss, method=method)
+    of = of.pivot(index="loss", columns="metric", values="value")
     for metric in ("ece", "adaptive_ece", "classwise_ece", "nll", "brier"):
         by_metric[how, METRICS[metric]] = of[metric]
 by_metric = pd.DataFrame(by_metric).rename(index=shown)
-ranks = by_metric.rank().sort_values((RAW, "ECE")).map("{:.0f}".format)
+places = by_metric.rank().sort_values((RAW, "ECE")).map("{:.0f}".format)
 of_ece = {
     column: by_metric[column].corr(by_metric[column[0], "ECE"], method="spearman")
     for column in by_metric
 }
-ranks.loc["correlation with ECE"] = {key: f"{r:.2f}" for key, r in of_ece.items()}
+places.loc["correlation with ECE"] = {key: f"{r:.2f}" for key, r in of_ece.items()}
 table(
-    ranks,
+    places,
     "Do two metrics order the losses alike? Ranks, 1 is the lowest, ResNet-20 on CIFAR-10; "
     "last row: Spearman's correlation",
     "tbl-comparison-metrics",

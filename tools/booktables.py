@@ -1,7 +1,7 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
-``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files, and
-``{verdicts} unanswered`` says what the numbers without an answer wait for;
+``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
+``{unanswered}`` says what the numbers without an answer wait for;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
 ``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
@@ -42,8 +42,8 @@ GROUPS = {
 #: What the numbers without an answer wait for, by their data.
 NEEDS = {
     "cifar10": "logits that nobody published, or a training of hours on a GPU for each network",
-    "cifar100": "the same; of most networks not even a small one was trained here",
-    "cifar100_lt": "the same, by the class-loss paper's recipe",
+    "cifar100": "logits that nobody published, or a training of hours on a GPU for each network",
+    "cifar100_lt": "trainings on a GPU, by the class-loss paper's recipe",
     "imagenet": "the images, which one has to ask for; pretrained networks are public",
     "tiny_imagenet": "all 200 classes, and trainings on a GPU",
     "svhn": "logits that nobody published",
@@ -152,16 +152,22 @@ class Computed(SphinxDirective):
 
 
 class Verdicts(Computed):
-    """``{verdicts}``, ``{verdicts} table``, ``{verdicts} unanswered``."""
+    """``{verdicts}``, ``{verdicts} table``."""
 
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """The table."""
-        if "unanswered" in self.arguments:
-            return self.parse(unanswered())
         style = ("sortable", "counts") if "table" in self.arguments else ()
         return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
+
+
+class Unanswered(Computed):
+    """``{unanswered}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """The numbers that wait, by their data."""
+        return self.parse(unanswered())
 
 
 class Ledger(Computed):
@@ -203,6 +209,7 @@ def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("unanswered", Unanswered)
     app.add_directive("ledger", Ledger)
     app.add_directive("printed", Printed)
     app.add_directive("registry", Registry)

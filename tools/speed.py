@@ -100,8 +100,8 @@ class Speed(SphinxDirective):
         """The picture, where there is one, then the table."""
         file = str(check_choice("file", self.arguments[0], TABLES))
         rows = pd.read_csv(_folders.stored() / f"{file}.csv")
-        shown = TABLES[file](rows, caption=" ".join(self.content), name=f"tbl-speed-{file}")
-        html = [shown._repr_html_()]
+        numbers = TABLES[file](rows, caption=" ".join(self.content), name=f"tbl-speed-{file}")
+        html = [numbers._repr_html_()]
         if file == "bounds":
             alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
             picture = light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)
