@@ -309,9 +309,11 @@ from the lowest, its spread is number {focal[spread_of]:.0f} and its ECE number
 # L_T = \sum_k \left( L_k + w_k L_k \right) = \sum_k (1 + w_k) \, L_k .
 # $$ (eq-cls-total)
 #
-# The weights are computed from the losses and then held fixed where the gradient is taken. So $L_T$ is not a function that
-# could be minimised: the weights move with the fit. A fit is a *fixed point*, parameters at which the gradient of
-# {eq}`eq-cls-total` vanishes under the weights that they themselves produce. `objective="class_loss_scaling"` finds it.
+# The parameter $\beta$ is the range of the weights, and $\alpha$ how far a class must be from the mean to get a large
+# one. At $\beta = 0$ all weights are zero, and so they are in the limit $\alpha \to \infty$. The weights are computed
+# from the losses and then held fixed where the gradient is taken. So $L_T$ is not a function that could be minimised:
+# the weights move with the fit. A fit is a *fixed point*, parameters at which the gradient of {eq}`eq-cls-total`
+# vanishes under the weights that they themselves produce. `objective="class_loss_scaling"` finds it.
 # For one temperature it is a root in one variable.
 #
 # This is all of the code:
@@ -929,7 +931,8 @@ of {right_10:.2f} %, that of CIFAR-100-LT {tail_100:.2f} % and {right_100:.2f} %
 # Each printed number stands beside ours, with a badge that says what became of it; rows that nobody ran here are folded
 # away. A number in parentheses is that of a stand-in, of which only the direction counts: the ResNet-20 of this book
 # stands in for the ResNet-110 of CIFAR-100 and its long-tailed version. A number in brackets was measured by others on
-# the same networks {cite:p}`calarena2026`. The rule is in the {ref}`protocol <sec-verdicts>`.
+# the same networks {cite:p}`calarena2026`. The rule is in the {ref}`protocol <sec-verdicts>`. Where the badge of a
+# calibration error is a direction, the NLL was asked too, so it can say more than the two numbers show.
 #
 # Ours are the exact fits, on the authors' logits where they are public; FL is the true focal loss, which the public
 # code does not minimise. The badge also takes into account what the authors' optimiser gives, which may stop before the

@@ -579,10 +579,11 @@ table(frame, caption, "tbl-cts-published", digits={"ECE": 3})
 
 # %% [markdown]
 # The row *TS* is the optimum: the mean NLL is convex in $1 / T$, so there is one, and Newton's method finds it to ten
-# digits. The row below replays the authors' optimiser (`solver="sctl"`): L-BFGS in single precision with a fixed step of
-# 0.02, from $T = 1$. It stops on its way, and the printed ECE is the ECE of where it stopped
-# ({numref}`tbl-cts-stop`). The same holds for their CTS, which is the gradient version, *CTS by NLL*. The difference is
-# small here. The chapter on class-wise loss scaling shows objectives for which it is not.
+# digits. The row below replays the optimiser that printed it (`solver="sctl"`, for the scaling of class-wise training
+# losses): L-BFGS in single precision with a fixed step of 0.02, from $T = 1$. It stops on its way, and the printed ECE
+# is the ECE of where it stopped ({numref}`tbl-cts-stop`). The same holds for their CTS, which is the gradient version,
+# *CTS by NLL*. The difference is small here. The chapter on class-wise loss scaling shows objectives for which it is
+# not.
 
 
 # %% tags=["nbval-check-output"]
@@ -911,11 +912,12 @@ from such a difference nothing follows for new images.
 #
 # Each printed number stands beside ours, with a badge that says what became of it; rows that nobody ran here are folded
 # away. A number in parentheses is that of a stand-in, of which only the direction counts: the ResNet-20 of this book
-# stands in for the paper's ResNet-110, its nearest relative, and, trained on every tenth class of Tiny-ImageNet, for the
-# ResNet-50 there. A number in brackets was measured by others {cite:p}`calarena2026`. The rule is in the
-# {ref}`protocol <sec-verdicts>`. CTS is held against one temperature, U-CTS against CTS. Ours is CTS as the text has it;
-# the badge also takes into account what the rule of the authors' code gives, so a number can be reproduced although ours
-# beside it is another.
+# stands in for the paper's ResNet-110, its nearest relative, and, trained on every tenth class of Tiny-ImageNet, for
+# the ResNet-50 there. A number in brackets was measured by others {cite:p}`calarena2026`. The rule is in the
+# {ref}`protocol <sec-verdicts>`. Where the badge of a calibration error is a direction, the NLL was asked too, so it
+# can say more than the two numbers show. CTS is held against one temperature, U-CTS against CTS. Ours is CTS as the
+# text has it; the badge also takes into account what the rule of the authors' code gives, so a number can be reproduced
+# although ours beside it is another.
 #
 # ### Table I: before, one temperature, one a class
 

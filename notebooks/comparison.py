@@ -209,7 +209,8 @@ table(
 )
 
 # %% [markdown]
-# Networks with other training losses have their own {ref}`section <sec-comparison-losses>`. Two data sets are unlike the
+# Where another loss than cross-entropy trained a network, its name stands in parentheses: ResNet-50 (Brier). Networks of ours
+# with other training losses have their own {ref}`section <sec-comparison-losses>`. Two data sets are unlike the
 # rest. In CamVid the samples are pixels, and the test images are other streets than the validation images. In 20 Newsgroups
 # the 900 validation texts are few, and the test texts are of a later date. In both, what was fitted on validation data may
 # not hold on test data, and that is why they are here.
@@ -1056,6 +1057,11 @@ table(
 # costs tenths of a nat to whole nats. *Structured* vector and matrix scaling, which are regularised towards one temperature
 # {cite:p}`berta2026structured`, are the only ones that are below TS on most networks, by hundredths of a nat.
 # {numref}`fig-comparison-forest` has them on our networks.
+#
+# Some rows are of methods that this book does not have. BBQ averages many binnings. CIR, centred isotonic regression, joins
+# the steps of an isotonic fit by straight lines. Venn–Abers fits isotonic regression twice, with the new sample once in either
+# class. The kernel method averages the labels of validation samples with similar probabilities. CatBoost, LightGBM and XGBoost
+# grow trees on the network's output.
 #
 # On some networks our files have the same logits, so the two packages can be compared ({numref}`tbl-comparison-both`).
 

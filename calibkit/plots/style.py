@@ -47,7 +47,8 @@ STYLE = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",  # a legend is paper without a border, so that it is read over data too
+    "legend.framealpha": 0.85,
     "svg.hashsalt": "calibkit",
 }
 

@@ -84,7 +84,7 @@ def pixels_of(
             kept_labels.append(of_rows[chosen].numpy())
             rows, of_rows = rows[labelled], of_rows[labelled]
             confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
-            gaps.append(_gap(rows.softmax(1), of_rows))
+            gaps.append(gap_of_bins(rows.softmax(1), of_rows))
     model.train(training)
     confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
     by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
@@ -113,8 +113,8 @@ def maps_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> dict[str, np.nd
     return maps | {"right": right}
 
 
-def _gap(probs: Tensor, labels: Tensor) -> np.ndarray:
-    """Of each of 15 bins, its hits less its summed confidence: zeros for an image without a label."""
+def gap_of_bins(probs: Tensor, labels: Tensor) -> np.ndarray:
+    """Of each of 15 bins, its hits less its summed confidence: zeros without a label."""
     if len(labels) == 0:
         return np.zeros(BINS)
     bins = reliability_bins(probs, labels, n_bins=BINS)

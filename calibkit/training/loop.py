@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -18,6 +19,7 @@ from calibkit._extras import needs
 from calibkit.data import IGNORE
 from calibkit.training.batches import Batch, shuffled
 from calibkit.training.distributed import gather_batch
+from calibkit.training.held_out import BINS, gap_of_bins
 from calibkit.training.preparation import Setup
 
 
@@ -30,12 +32,9 @@ def train(setup: Setup, history: list, save: Callable[[list], None]) -> None:
     while (epoch := len(history)) < setup.recipe.epochs:
         start = time.perf_counter()
         lr, loss, accuracy = train_epoch(setup, epoch)
-        val_nll, val_accuracy = validate(setup)
-        for value in (loss, val_nll):  # in training, and in validation what the last step left
-            if not math.isfinite(value):
-                text = "finite: a lower `lr` or a smaller `clip_norm` may help"
-                raise expected("loss", text, f"{value} in epoch {epoch + 1}")
-        history.append([epoch + 1, lr, loss, accuracy, val_nll, val_accuracy, time.perf_counter() - start])
+        check_finite(loss, epoch)
+        validated = validate(setup, epoch)
+        history.append([epoch + 1, lr, loss, accuracy, *validated, time.perf_counter() - start])
         save(history)
 
 
@@ -86,18 +85,36 @@ def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Te
     return torch.stack([value.detach().double() * n, hits.sum().double(), n.double()])
 
 
+def check_finite(loss: float, epoch: int) -> None:
+    """Raises:
+    ValueError: it is not finite any more.
+    """
+    if not math.isfinite(loss):
+        text = "finite: a lower `lr` or a smaller `clip_norm` may help"
+        raise expected("loss", text, f"{loss} in epoch {epoch + 1}")
+
+
 @torch.no_grad()
-def validate(setup: Setup) -> list[float]:
-    """Negative log-likelihood and accuracy over the validation labels that count."""
-    total = torch.zeros(3, dtype=torch.float64, device=setup.fabric.device)
+def validate(setup: Setup, epoch: int) -> list[float]:
+    """Over the validation labels that count: negative log-likelihood, accuracy, ECE with 15 bins, and the standard
+    deviation over classes of their mean losses.
+    """
+    n_classes, hits, gap = setup.spec.n_classes, 0, np.zeros(BINS)
+    losses, counts = (torch.zeros(n_classes, dtype=torch.float64, device=setup.fabric.device) for _ in range(2))
     setup.network.eval()
     for index in setup.val.batches():
-        z, y = setup.network(setup.val(index)).double(), setup.val_labels[index].long()
-        nll = F.cross_entropy(z, y, reduction="sum", ignore_index=IGNORE)
-        total += torch.stack([nll, (z.argmax(1) == y).sum().double(), (y != IGNORE).sum().double()])
+        z, y = setup.network(setup.val(index)).double().movedim(1, -1), setup.val_labels[index].long()
+        z, y = z[y != IGNORE], y[y != IGNORE]
+        nll = F.cross_entropy(z, y, reduction="none")
+        check_finite(float(nll.sum()), epoch)  # what the last step left
+        losses.index_add_(0, y, nll)
+        counts += torch.bincount(y, minlength=n_classes)
+        hits += int((z.argmax(1) == y).sum())
+        gap += gap_of_bins(z.softmax(1).cpu(), y.cpu())
     setup.network.train()
-    nll, hits, n = total.tolist()
-    return [nll / n, hits / n]
+    n, occurs = float(counts.sum()), counts > 0
+    spread = (losses[occurs] / counts[occurs]).std(correction=0)
+    return [float(losses.sum()) / n, hits / n, float(np.abs(gap).sum()) / n, float(spread)]
 
 
 def progress(steps: Iterable, n: int, text: str) -> Iterable:

@@ -6,6 +6,7 @@ import csv
 import fcntl
 import io
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -28,7 +29,11 @@ from calibkit.training.recipes import Recipe
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-LOG = ("epoch", "lr", "train_loss", "train_accuracy", "val_nll", "val_accuracy", "seconds")
+LOG = (
+    *("epoch", "lr", "train_loss", "train_accuracy"),
+    *("val_nll", "val_accuracy", "val_ece", "val_class_std"),
+    "seconds",
+)
 
 
 def best_epoch(history: list) -> int:
@@ -115,7 +120,9 @@ class Run:
         for path in filter(Path.exists, self.checkpoints):
             arrays = read_npz(path)
             self._check(json.loads(str(arrays["facts"])))
-            return unpack(arrays, model, loss, optimizer)
+            rows = unpack(arrays, model, loss, optimizer)
+            added = [math.nan] * (len(LOG) - len(rows[0]))  # columns that a run begun by an older calibkit lacks
+            return [[*row[:-1], *added, row[-1]] for row in rows]
         return []
 
     def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer, history: list) -> None:

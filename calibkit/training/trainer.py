@@ -18,7 +18,7 @@ from calibkit.training.held_out import held_out
 from calibkit.training.loop import train
 from calibkit.training.preparation import Setup, check_run, prepare
 from calibkit.training.recipes import Recipe
-from calibkit.training.run_folder import Run, best_epoch
+from calibkit.training.run_folder import LOG, Run, best_epoch
 
 
 def fit(
@@ -98,11 +98,14 @@ def fit(
 
 
 def facts_of(setup: Setup, history: list) -> dict:
-    """How large and how fast a run was, and what ran it."""
+    """How large and how fast a run was, what ran it, and how the validation samples fared by epoch."""
+    columns = dict(zip(LOG, np.transpose(history).tolist(), strict=True))
+    by_epoch = {name: np.round(columns[name], 6).tolist() for name in ("val_nll", "val_ece", "val_class_std")}
     return {
+        "by_epoch": by_epoch,
         "epochs": setup.recipe.epochs,
         "split": "/".join(str(len(split.labels)) for split in setup.splits.values()),
-        "throughput": round(len(setup.train) / float(np.median([row[-1] for row in history])), 1),
+        "throughput": round(len(setup.train) / float(np.median(columns["seconds"])), 1),
         "commit": commit(),
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if setup.fabric.device.type == "cuda" else "cpu",

@@ -44,6 +44,15 @@ def on(model, split):
     return z, y
 
 
+def of_labels(z, y):
+    """By hand: mean loss, accuracy, ECE of 15 bins, and the deviation of the classes' mean losses."""
+    p, y = z.softmax(1).numpy(), y.numpy()
+    loss, confidence, hit = -np.log(p[np.arange(len(y)), y]), p.max(1), p.argmax(1) == y
+    which = np.ceil(15 * confidence)
+    gaps = [abs((hit - confidence)[which == b].sum()) for b in range(1, 16)]
+    return [loss.mean(), hit.mean(), sum(gaps) / len(y), np.std([loss[y == k].mean() for k in np.unique(y)])]
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_steps_of_a_plain_loop(tmp_path, name):
     """Same logits; and the log has the last step's learning rate, means over the epoch, and the validation."""
@@ -71,12 +80,12 @@ def test_the_steps_of_a_plain_loop(tmp_path, name):
             optimizer.step()
             losses, hits = losses + loss.item() * len(index), hits + int((z.argmax(1) == y[index]).sum())
         z, of_val = on(model, "val")
-        z = z.float().double()
-        accuracy = (z.argmax(1) == of_val).double().mean().item()
-        rows.append([epoch + 1, lr, losses / 1000, hits / 1000, F.cross_entropy(z, of_val).item(), accuracy])
+        rows.append([epoch + 1, lr, losses / 1000, hits / 1000, *of_labels(z.float().double(), of_val)])
     np.testing.assert_allclose(logits.test_logits, on(model, "test")[0].numpy(), rtol=1e-10, atol=1e-10)
     log = np.loadtxt(tmp_path / "log.csv", delimiter=",", skiprows=1)
-    np.testing.assert_allclose(log[:, :6], rows, rtol=1e-10)
-    assert (log[:, 6] > 0).all()
+    np.testing.assert_allclose(log[:, :-1], rows, rtol=1e-10)
+    assert (log[:, -1] > 0).all()
+    by_epoch = np.transpose([logits.meta["by_epoch"][name] for name in ("val_nll", "val_ece", "val_class_std")])
+    np.testing.assert_allclose(by_epoch, log[:, [4, 6, 7]], atol=1e-6)
     assert logits.meta["epochs"] == recipe.epochs and logits.meta["split"] == "1000/300/497"
-    assert logits.meta["throughput"] == pytest.approx(1000 / np.median(log[:, 6]), rel=1e-3)
+    assert logits.meta["throughput"] == pytest.approx(1000 / np.median(log[:, -1]), rel=1e-3)

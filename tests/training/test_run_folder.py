@@ -18,7 +18,7 @@ from digits_runs import (
 from torch import nn
 
 from calibkit import data
-from calibkit._files import write_npz
+from calibkit._files import read_npz, write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
 from calibkit.training import Recipe, fit, predict
@@ -50,6 +50,19 @@ def test_a_run_killed_in_its_epochs_resumes_to_the_same_logits(tmp_path, undistu
         assert len(rows) == epochs_done
     assert same(train_digits(tmp_path, recipe=RECIPE), undisturbed)
     assert names(tmp_path) == FINISHED
+
+
+def test_a_run_whose_log_had_fewer_columns_goes_on(tmp_path, undisturbed):
+    """A checkpoint of an older version: what it lacks is NaN, the rest is as it was."""
+    assert was_killed(in_a_process(die_in_step, tmp_path, 15, RECIPE))
+    checkpoint = tmp_path / "checkpoint.npz"
+    arrays = read_npz(checkpoint)
+    write_npz(checkpoint, {**arrays, "history": np.delete(arrays["history"], [6, 7], axis=1)}, compress=False)
+    assert same(train_digits(tmp_path, recipe=RECIPE), undisturbed)
+    log = np.loadtxt(tmp_path / "log.csv", delimiter=",", skiprows=1)
+    assert np.argwhere(np.isnan(log)).tolist() == [[0, 6], [0, 7]]
+    np.testing.assert_array_equal(log[0, :6], arrays["history"][0, :6])
+    assert log[0, 8] == arrays["history"][0, 8]
 
 
 def test_a_run_killed_before_every_file_it_writes(tmp_path, undisturbed):
