@@ -89,13 +89,23 @@ def _apply(args: argparse.Namespace) -> None:
     logits = logits_of(given.test or given.val, given.kind, "", findings)
     for finding in findings:
         print(finding.text, file=sys.stderr)
-    probs = calibrate(logits)
+    order = _columns(calibrate.classes, given.classes)
+    probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
     classes = given.classes or tuple(map(str, range(probs.shape[1])))
     if args.out is None:
         print(_json(probs, classes))
     else:
         suffixes[args.out.suffix](args.out, probs, classes)
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
+
+
+def _columns(fitted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
+    """Where each class that was fitted stands among the columns given; none where either has no names."""
+    if not given or fitted in ((), tuple(map(str, range(len(fitted))))):
+        return []
+    if sorted(fitted) != sorted(given):
+        raise expected("source", f"with the columns {', '.join(fitted)}", ", ".join(given))
+    return [given.index(name) for name in fitted]
 
 
 def _as_npy(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:

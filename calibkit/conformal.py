@@ -63,7 +63,8 @@ class ConformalSets:
     Scores, with the classes of a sample ranked by falling probability:
 
     - ``"lac"``: :math:`1 - p_k`. The classes above one threshold; small sets, none at all where no class is above it.
-    - ``"aps"``: the mass ranked before k. The largest classes until their sum exceeds the quantile; never empty.
+    - ``"aps"``: the mass ranked before k. The largest classes until their sum exceeds the quantile; empty only if
+      alpha is 1.
     - ``"randomized_aps"``: the mass ranked up to k, less :math:`u \, p_k` with u uniform on [0, 1), one for a sample.
       The last class is in by chance, so that the sets hold no more than was asked for; they may be empty.
 

@@ -90,6 +90,8 @@ class LogitCalibrator(_Classifier):
         classes = _classes_of(y, X.shape[1]) if self.classes is None else np.asarray(self.classes)
         if classes.shape != (X.shape[1],):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
+        if len(np.unique(classes)) < len(classes):
+            raise expected("classes", "different", ", ".join(map(str, classes)))
         self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
         return self
 
@@ -179,6 +181,11 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
             if counts.min() < n_folds:
                 got = f"{counts.min()} of {classes[counts.argmin()]!r}"
                 raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
+            folds = list(folds.split(X, y))
+            for rest, _ in folds:
+                if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
+                    want = "folds that leave samples of every class to fit on"
+                    raise expected("cv", want, f"one that leaves none of {absent[0]!r}")
             out_of_fold = cross_val_predict(
                 clone(self.estimator), X, y, cv=folds, method=_response(self.estimator), params=fit_params
             )
@@ -221,9 +228,19 @@ def _logits(scores: np.ndarray, estimator) -> np.ndarray:
         scores = np.log(np.maximum(scores, PROBS_FLOOR))
     elif scores.ndim == 1:
         scores = np.stack([-scores, scores], axis=1) / 2
-    if scores.shape[1] != n_classes:
-        raise expected("estimator", f"one with {n_classes} scores, one a class", f"{scores.shape[1]} of them")
+    if scores.shape[1] != n_classes or (n_classes > 2 and _compares_pairs(estimator)):
+        got = f"{scores.shape[1]} of them" + " of pairs of classes" * (scores.shape[1] == n_classes)
+        raise expected("estimator", f"one with {n_classes} scores, one a class", got)
     return scores
+
+
+def _compares_pairs(estimator) -> bool:
+    """Whether it ends in an SVC whose scores are of pairs of classes, of which three classes have three."""
+    names = ("estimator",) if isinstance(estimator, FrozenEstimator) else ("_final_estimator", "best_estimator_")
+    for name in names:
+        if (inner := getattr(estimator, name, None)) is not None:
+            return _compares_pairs(inner)
+    return getattr(estimator, "decision_function_shape", None) == "ovo"
 
 
 def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:

@@ -81,7 +81,9 @@ class Logits:
         if self.val_logits.shape[1] != self.test_logits.shape[1]:
             raise expected("test_logits", f"of shape (M, {self.n_classes})", f"shape {self.test_logits.shape}")
         if self.test_groups is not None:
-            check_integers("test_groups", self.test_groups, len(self.test_logits))
+            groups = check_integers("test_groups", self.test_groups, len(self.test_logits))
+            if not isinstance(self.test_groups, np.ndarray):
+                object.__setattr__(self, "test_groups", groups.cpu().numpy())
 
     @property
     def n_classes(self) -> int:

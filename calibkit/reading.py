@@ -106,9 +106,13 @@ def read(
         check_choice("kind", kind, get_args(Kind))
     name = str(source) if isinstance(source, str | os.PathLike) else "the data"
     if isinstance(source, str | os.PathLike):
-        source, labels = _open(Path(source)), _open(Path(labels)) if isinstance(labels, str | os.PathLike) else labels
+        source = _open(Path(source), label)
+    if isinstance(labels, str | os.PathLike):
+        labels = _open(Path(labels))
     if isinstance(source, tuple) and len(source) == 2 and labels is None:
         source, labels = source
+    if labels is not None and (isinstance(source, Logits | Mapping) or hasattr(source, "columns")):
+        raise expected("labels", "None beside arrays by name or a table, which hold their own", type(labels).__name__)
     if isinstance(source, Logits):
         arrays = {"val_logits": source.val_logits, "val_labels": source.val_labels, **_test_of(source)}
         return _of_arrays(arrays, kind, name, labelled)
@@ -121,7 +125,7 @@ def read(
     return Given(Part(_array("source", source), _array("labels", labels)), None, _said(kind, "an array"), (), name)
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path, label: str = "label") -> Any:
     """The arrays by name, the one array, or the table of a path."""
     if path.is_dir():
         arrays = read_folder(path, NAMES)
@@ -132,7 +136,7 @@ def _open(path: Path) -> Any:
     elif path.suffix in TORCH:
         return _torch(path)
     elif path.suffix in TABLES:
-        return _table(path)
+        return _table(path, label)
     else:
         path.stat()  # FileNotFoundError, with its name
         raise expected("source", FILES, repr(str(path)))
@@ -159,7 +163,7 @@ def _torch(path: Path) -> Any:
         raise expected("source", "a torch file of tensors alone, by name", f"{str(path)!r}") from error
 
 
-def _table(path: Path) -> DataFrame:
+def _table(path: Path, label: str) -> DataFrame:
     with needs("report"):
         import pandas as pd
         import pyarrow as pa
@@ -167,10 +171,20 @@ def _table(path: Path) -> DataFrame:
     old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
     exact = {"float_precision": "round_trip"} if old else {}
     try:
-        return pd.read_csv(path, **exact) if path.suffix == ".csv" else pd.read_parquet(path)
+        return _csv(path, label, **exact) if path.suffix == ".csv" else pd.read_parquet(path)
     except (ValueError, pa.ArrowException) as error:  # pandas' own errors are ValueErrors
         first = str(error).partition("\n")[0]
         raise expected("source", "a table that pandas reads", f"{first} in {str(path)!r}") from error
+
+
+def _csv(path: Path, label: str, **options: object) -> DataFrame:
+    """A csv whose labels are text as it stands: a class may be called "None" or "NA", or "01" beside a column "01"."""
+    import pandas as pd
+
+    others = [name for name in pd.read_csv(path, nrows=0).columns if name != label]
+    missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
+    text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
+    return pd.read_csv(path, **text, **options)
 
 
 def _test_of(logits: Logits) -> dict[str, np.ndarray]:
@@ -206,18 +220,28 @@ def _of_table(table: DataFrame, kind: Kind | None, source: str, columns: Mapping
         raise expected("label", "a column of the table", f"{label!r}, where it has {_listed(table.columns)}")
     others = {label, split, group}
     classes = [name for name in table.columns if name not in others]
+    if indexed := [name for name in classes if str(name).startswith("Unnamed: ")]:
+        raise expected(
+            "source", "a table without an index; write it with index=False", f"the columns {_listed(indexed)}"
+        )
+    if not table.columns.is_unique:
+        raise expected("source", "a table whose columns have different names", f"the columns {_listed(table.columns)}")
     odd = [name for name in classes if table[name].dtype.kind not in "fiu"]
     if odd or len(classes) < 2:
         want = f"with a column of numbers for each class beside {label!r}; leave out what is none"
         raise expected("source", want, f"the columns {_listed(odd or table.columns)}")
-    kind = _said(kind, "a table")
+    kind, names = _said(kind, "a table"), tuple(map(str, classes))
+    if label in table and table[label].dtype.kind not in "iufb" and not set(table[label].astype(str)) <= set(names):
+        try:
+            table = table.assign(**{label: table[label].astype(float)})  # numbers, as a csv writes them
+        except (TypeError, ValueError):
+            pass
 
     def part(rows: DataFrame) -> Part:
         groups = rows[group].to_numpy() if group in rows else None
         labels = rows[label].to_numpy() if label in rows else None
         return Part(rows[classes].to_numpy(dtype=float), labels, groups)
 
-    names = tuple(map(str, classes))
     if split not in table:
         return Given(part(table), None, kind, names, source)
     found = set(table[split].unique())

@@ -19,7 +19,7 @@
 #
 # **Claim** Every loss that calibrates a network in training is label smoothing; one that smooths adaptively, and only where it should, is better than all others.
 #
-# **Found** The first half holds, apart from some entries of the paper's Table 2. The printed gradient of ACLS is that of no loss; the authors' code has another loss, which trains well: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`. By ECE it is not told apart from MbLS, with {ours}`ece cifar10 resnet20 mbls | identity`; by the ECE with bins of equal mass MbLS is lower.
+# **Found** The first half holds, apart from some entries of the paper's Table 2. The printed gradient of ACLS is that of no loss; the authors' code has another loss, which trains well: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`. By ECE it is not told apart from MbLS, with {ours}`ece cifar10 resnet20 mbls | identity`; by the ECE with bins of equal mass MbLS is lower, tested by itself.
 # ```
 #
 # ## Claim
@@ -29,7 +29,7 @@
 # spared, or the condition is hardly ever met. A loss without these faults is better calibrated, at equal accuracy.*
 #
 # That loss is ACLS. It is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
-# more than a margin above the smallest, and another logit up only while that is more than the margin below the largest.
+# more than a margin above the smallest, and another logit up only while it is more than the margin below the largest.
 # And it is *adaptive*: the further beyond the margin, the harder the push.
 #
 # The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says refutes it, and there
@@ -126,8 +126,8 @@ notebook.facts(data, "tbl-acls-network")
 # ## Idea: read the gradient as a label
 #
 # Cross-entropy is, equation (1), $\mathcal{L}_\mathrm{CE} = -\sum_k q_k \log p_k$, with the one-hot label $\mathbf{q}$
-# and, equation (2), $p_j = e^{z_j} / \sum_k e^{z_k}$. Its gradient in the logits, equation (3), is the distance of
-# prediction and label,
+# and, equation (2), $p_j = e^{z_j} / \sum_k e^{z_k}$. Its gradient in the logits, equation (3), is the difference
+# between prediction and label,
 #
 # $$
 # \frac{\partial \mathcal{L}_\mathrm{CE}}{\partial z_j} = p_j - q_j .
@@ -164,7 +164,7 @@ push = {  # gradient of what the loss adds to cross-entropy
     "(h) ACLS": regulariser(acls, z, y),
 }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Which label does a loss train for? One sample, rightly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. The paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Which label does a loss train for? One sample, correctly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. The paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
 fig, axes = plt.subplots(3, 3, figsize=(7, 4.8), sharex=True, sharey=True)
 bars = {"(a) probabilities": z.softmax(1), "(b) label": q}
 bars |= {name: q - slope for name, slope in push.items()}
@@ -194,7 +194,7 @@ plt.show()
 # Take any loss of the form $\mathcal{L} = \mathcal{L}_\mathrm{CE} + \mathcal{L}_\mathrm{REG}$, equation (6). By
 # equation (7), $\partial \mathcal{L} / \partial z_j = p_j - q_j + \partial \mathcal{L}_\mathrm{REG} / \partial z_j$.
 # Write the last term as the product of a *smoothing function* $f$ and an *indicator* $C \in \{0, 1\}$, with a minus for
-# the other classes, and this is equation (8),
+# the other classes, and we have equation (8),
 #
 # $$
 # \frac{\partial \mathcal{L}}{\partial z_j} =
@@ -212,7 +212,7 @@ plt.show()
 # $$ (eq-acls-balance)
 #
 # What is taken from one label reappears in the others. A row of Table 2 that breaks {eq}`eq-acls-balance` is wrong, or
-# that of a loss that does see the constant.
+# belongs to a loss that does see the constant.
 #
 # ## The rows of Table 2, derived
 #
@@ -369,8 +369,8 @@ table(checked, caption, "tbl-acls-entries", digits=4)
 # %% [markdown]
 # Three entries of Table 2 are wrong: for the other classes the sign of CPC's 1v1 term and the term of MDCA, and for the
 # predicted class the zero of MbLS. The two constants of FLSD are not constant. (For MDCA and FLSD the paper speaks of
-# approximations.) "2 times" is for MDCA the factor of {eq}`eq-acls-mdca-f`, for CRL the two pairs that a sample is in,
-# and for ACLS the square, of which more [below](#from-the-gradient-to-a-loss).
+# approximations.) For MDCA "2 times" is the factor of {eq}`eq-acls-mdca-f`, for CRL it comes from the two pairs that a
+# sample is in, and for ACLS from the square (see [below](#from-the-gradient-to-a-loss)).
 #
 # The sum over classes, {eq}`eq-acls-balance`, is another test, and needs no formula:
 
@@ -452,8 +452,8 @@ plt.show()
 # %% [markdown]
 # The shapes are as claimed: at large distances $f$ fades for MDCA and CRL; it is negative for CPC, and grows without
 # bound for ACLS. (FLSD jumps where $\gamma$ changes, MDCA where $p_j$ crosses the share of its class.) But a shape is not
-# yet an effect. With the distance $p_j$ vanishes too, so even the constant $f$ of LS is soon many times $p_j$. What
-# decides is where $p_j$ and $\tilde q_j$ meet, as [below](#the-public-code-is-another-loss).
+# yet an effect. As the distance grows $p_j$ vanishes too, so even the constant $f$ of LS is soon many times $p_j$. What
+# decides is where $p_j$ and $\tilde q_j$ meet, as shown [below](#the-public-code-is-another-loss).
 #
 # ## ACLS
 #
@@ -616,8 +616,8 @@ table(
 
 # %% [markdown]
 # MbLS and ACLS have nearly the same resting point: a distance of about the margin. So for a sample that can be learned,
-# *the margin sets the confidence*; the adaptive strength changes how hard the loss pulls, and hardly where to. With
-# another $K$ it sets another: at the distance $m$ the confidence is $1 / (1 + (K - 1) e^{-m})$.
+# *the margin sets the confidence*; the adaptive strength changes how hard the loss pulls, but hardly where to. With
+# another $K$ it sets another confidence: at the distance $m$ the confidence is $1 / (1 + (K - 1) e^{-m})$.
 
 # %% tags=["hide-input", "nbval-check-output"]
 rest_at = {
@@ -632,9 +632,9 @@ Markdown(
 # %% [markdown]
 # ### Does the difference matter to a network?
 #
-# A small experiment tells: a network of two convolutions, trained for a few epochs on 1,000 scanned digits of 8 by 8
-# pixels {cite:p}`alpaydin1998cascading`. Its 497 test images cannot rank losses; they can show whether a loss trains.
-# {numref}`tbl-acls-digits` also has the ablations of the paper's Tables 5 and 6.
+# A small experiment answers this: a network of two convolutions, trained for a few epochs on 1,000 scanned digits of 8
+# by 8 pixels {cite:p}`alpaydin1998cascading`. Its 497 test images cannot rank losses; they can show whether a loss
+# trains. {numref}`tbl-acls-digits` also has the ablations of the paper's Tables 5 and 6.
 
 
 # %%
@@ -670,10 +670,10 @@ table(
 
 # %% [markdown]
 # Equation {eq}`eq-acls-gradient` as printed does not train this network, whether the other classes are averaged or
-# summed: all logits run away together and take the features along. With the gradient clipped at norm 2, as in the public
-# code, it trains, though less well, and the mean logit still runs away. {eq}`eq-acls-loss` with its full gradient
-# trains, and so does the code. So an implementation from the paper should keep the gradient of the minimum, or take the
-# code's first term.
+# summed: all logits run away together and take the features with them. With the gradient clipped at norm 2, as in the
+# public code, it trains, though less well, and the mean logit still runs away. {eq}`eq-acls-loss` with its full
+# gradient trains, and so does the code. So an implementation from the paper should keep the gradient of the minimum, or
+# take the code's first term.
 #
 # *Only adaptive* is the $f$ of (10) without the $C$ of (11). Paper and code do not say which margin $f$ has then; we take
 # $m = 0$, since with $m > 0$ it would be negative inside the margin, and sharpen the label.
@@ -683,7 +683,7 @@ table(
 # The indicator is the other half of the method. The paper compares two, in its Figure 3 and Table 6. With CRL's ranking
 # "the regularizer is inactive for 85 % of samples", with the margin for 5 %.
 #
-# For the margin {numref}`tbl-acls-spared` measures it on the networks of the comparison below.
+# For the margin {numref}`tbl-acls-spared` measures this share on the networks of the comparison below.
 
 # %%
 networks = notebook.by_loss(comparison, LOSSES, seed=seed, budget=budget, device=device)
@@ -713,7 +713,7 @@ table(
 # same margin spares far more images in the code's form. And training with ACLS moves the logits to where the regulariser
 # is quiet. So "5 %" is a number about one network at one time.
 #
-# The ranking needs the history of a training. {numref}`fig-acls-inactive` has that on digits.
+# The ranking needs the history of a training. {numref}`fig-acls-inactive` shows this on digits.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "In how many samples is the regulariser silent? Left: share of samples that get no gradient from it, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS; clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
 by_epoch = {k: np.reshape(v, (toy_epochs, -1)).mean(1) for k, v in inactive.items()}
@@ -748,12 +748,12 @@ Markdown(
 )
 
 # %% [markdown]
-# So the paper's observation comes out on other data: by ranking, ACLS is silent for most samples, and by margin for few.
-# (In the first epoch nothing is ranked yet, and the logits are still small.) But this ranking, the supplement's (21), is
-# not CRL. CRL has $|h^{(a)} - h^{(b)}|$ in its hinge, so a pair in the right order, but not far enough apart, counts too;
-# its line lies far lower. The left half of the paper's Figure 3 does not speak against CRL.
+# So the paper's observation holds on other data too: by ranking, ACLS is silent for most samples, and by margin for
+# few. (In the first epoch nothing is ranked yet, and the logits are still small.) But this ranking, the supplement's
+# (21), is not CRL. CRL has $|h^{(a)} - h^{(b)}|$ in its hinge, so a pair in the right order, but not far enough apart,
+# counts too; its line lies far lower. The left half of the paper's Figure 3 does not speak against CRL.
 #
-# ### FLSD and its three
+# ### FLSD and its $\gamma = 3$
 #
 # The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet; but its equation (1)
 # chooses $\gamma$ by the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
@@ -777,9 +777,9 @@ Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
 #
 # ### Can smoothing change the prediction?
 #
-# The paper names a limitation: when the top two logits are close, lowering the first can exchange them, as it did in
-# 0.29 % of samples during the last epoch on Tiny-ImageNet. In {numref}`tbl-acls-turned` the logits of the network above
-# take one gradient step of length $\eta$.
+# The paper names a limitation: when the top two logits are close, lowering the first can swap them, as it did in 0.29 %
+# of samples during the last epoch on Tiny-ImageNet. In {numref}`tbl-acls-turned` the logits of the network above take
+# one gradient step of length $\eta$.
 
 # %% tags=["hide-input", "nbval-check-output"]
 hits = test_z.argmax(1) == test_y
@@ -811,8 +811,10 @@ table(
 # ## Experiment: twelve losses, one network
 #
 # A ResNet-20 on CIFAR-10 is trained for 30 epochs with each of the twelve losses, the *reduced* budget of the
-# {ref}`protocol <sec-budgets>`. MbLS and ACLS have margin 6. The intervals hold the chance of the 10,000 test images and
-# not that of the training. Temperature scaling (TS) is fitted on 5,000 other images, by likelihood.
+# {ref}`protocol <sec-budgets>`. MbLS and ACLS have margin 6. Tables and figures show the first training of each loss, and
+# so does the summary; {numref}`tbl-acls-seeds` and {numref}`tbl-acls-3` have the mean of all. The intervals cover the
+# chance of the 10,000 test images and not that of the training. Temperature scaling (TS) is fitted on 5,000 other
+# images, by likelihood.
 
 # %%
 METRICS = ["accuracy", "ece", "adaptive_ece"]
@@ -880,7 +882,7 @@ Markdown(against if rivals else "The network trained with ACLS is absent.")
 
 # %% [markdown]
 # {numref}`tbl-acls-seeds` sets the chance of the training beside that of the test images, from the losses that were
-# trained twice, for CE and the four losses nearest to ACLS. Its differences have the opposite sign.
+# trained more than once, for CE and the four losses nearest to ACLS. Its differences have the opposite sign.
 
 # %%
 NEAREST = ("label_smoothing", "mbls", "mmce", "crl", "cross_entropy")
@@ -901,15 +903,16 @@ pictures.reliability_row(drawn, n_bins=n_bins)
 plt.show()
 
 # %% [markdown]
-# **What this supports, and what not.** Before temperature scaling the losses fall into groups. Cross-entropy, ECP and
-# MDCA are over-confident by about six points: with the weights of their authors the last two change little. The focal
-# loss and FLSD overshoot, and are under-confident by as much. CPC and the Brier score lie between. LS, MMCE, CRL, MbLS
-# and ACLS end within three points of the truth. So far the paper is supported.
+# **What this supports, and what it does not.** Before temperature scaling the losses fall into groups. Cross-entropy,
+# ECP and MDCA are over-confident by about six points: with the weights of their authors the last two change little. The
+# focal loss and FLSD overshoot, and are under-confident by as much. CPC and the Brier score lie between. LS, MMCE, CRL,
+# MbLS and ACLS end within three points of the truth. So far the paper is supported.
 #
 # That ACLS is the best of the last group is not. By ECE the order there is not decided. By AECE, LS and MbLS are lower
-# than ACLS by more than test images and seeds explain, each tested by itself: on this network it is not so. After temperature scaling no advantage is left, not even over cross-entropy: with one number,
-# fitted in a second, all networks but that of CPC come below two percent, and ACLS is told apart from none. For LS, MbLS
-# and ACLS this number is near one; their training has done what a temperature can do, and not done it better.
+# than ACLS by more than test images and seeds explain, each tested by itself: on this network ACLS is not the best.
+# After temperature scaling no advantage is left, not even over cross-entropy: with one number, fitted in a second, all
+# networks but that of CPC come below two percent, and ACLS is told apart from none. For LS, MbLS and ACLS this number
+# is near one; their training has done what a temperature can do, and not done it better.
 #
 # The network is small and its training short, and most losses were trained once.
 #
@@ -954,7 +957,7 @@ table(
 )
 
 # %% [markdown]
-# *The margin moves the confidence and leaves the accuracy.* With growing margin the confidence rises to that of
+# *The margin moves the confidence and leaves the accuracy.* As the margin grows the confidence rises to that of
 # cross-entropy, which after so few epochs is not over-confident; so here every margin is too small. The best margin is
 # the one whose confidence fits the accuracy: one number, chosen on held-out data, as a temperature is.
 #
@@ -965,12 +968,12 @@ table(
 #
 # Each printed number stands beside ours, with a badge that says what became of it. A number in parentheses is that of a
 # stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. Where the badge of a
-# calibration error is a direction, the NLL was asked too, so it can say more than the two numbers show. A ResNet-20 at
-# the reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test images. ACLS is
-# held against MbLS, its strongest rival in the paper, the other losses against cross-entropy. Tables 1, 6, A and B hold
-# no answer that is not in another table too; they are in the {ref}`appendix <printed-acls>`.
+# calibration error is a direction, the NLL was tested too, so the badge can say more than the two numbers show. A
+# ResNet-20 at the reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test
+# images. ACLS is compared with MbLS, its strongest rival in the paper, the other losses with cross-entropy. Tables 1,
+# 6, A and B hold no answer that is not in another table too; they are in the {ref}`appendix <printed-acls>`.
 #
-# Any cell trains on a GPU by the paper's recipe, and `make results` records it:
+# Any cell can be trained on a GPU by the paper's recipe, and `make results` records it:
 #
 # ```bash
 # train="python -m calibkit train --budget paper --paper acls"
@@ -1037,16 +1040,16 @@ Markdown(
 )
 
 # %% [markdown]
-# On CIFAR-10 the lead is smaller than the chance of the test set, once zero. On Tiny-ImageNet, with as many
-# images, it is about as large: borderline. On ImageNet, with 40,000 images or more, chance is smaller and the lead likely
-# beyond it. And where accuracies differ by two points, as those of most rows taken over and the rest do, a difference in
-# ECE is not that of two losses alone.
+# On CIFAR-10 the lead is smaller than the chance of the test set, and once zero. On Tiny-ImageNet, with as many
+# images, it is about as large: borderline. On ImageNet, with 40,000 images or more, chance is smaller and the lead
+# likely beyond it. And where accuracies differ by two points, as those of most rows taken over and the rest do, a
+# difference in ECE is not due to the losses alone.
 #
 # ### Table 1: the summary
 #
 # Its ECEs are those of Table 3, on Tiny-ImageNet with the ResNet-50. On our twenty classes LS, FL and MbLS have a lower
 # one than ACLS, and none of them is told apart from it ({numref}`tbl-acls-parts`). It also says which loss is adaptive
-# ($f$ varies with the sample) or conditional ($C$ is not always 1), and which is so with a fault (△):
+# ($f$ varies with the sample) or conditional ($C$ is not always 1), and which is so only with a fault (△):
 #
 # | | LS | FLSD | CPC | MDCA | MbLS | CRL | ACLS |
 # |---|---|---|---|---|---|---|---|
@@ -1059,8 +1062,8 @@ Markdown(
 # ### Table 4: segmentation
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
-# from fresh weights and for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` is of all pixels, apart from the
-# AECE; {numref}`tbl-acls-camvid` is of a hundred pixels an image, with intervals from resampled images.
+# trained from scratch for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` is over all pixels, apart from the
+# AECE; {numref}`tbl-acls-camvid` is over a hundred pixels per image, with intervals from resampled images.
 
 # %%
 tables.paper_table(
@@ -1095,7 +1098,7 @@ acls_beside(
 
 # %% [markdown]
 # ACLS has a lower ECE than CE and MbLS, as in the paper, and a higher one than ECP and LS, which in the paper do worse
-# than CE. The order depends on the images: on the validation drives it is another one, as the
+# than CE. The order depends on the images: on the validation drives it is different, as the
 # {ref}`MbLS chapter <sec-mbls-segmentation>` shows.
 #
 # ### Table 5: the two parts
@@ -1130,10 +1133,10 @@ acls_beside(
 #
 # ### Tables 6 and B: ranking or margin, other methods
 #
-# CRL with the margin's indicator ranks no more: it lowers the confidence wherever the logits are far apart, also where CRL
-# would have raised it. On digits it hardly trains ({numref}`tbl-acls-digits`). Of the methods of Table B that are no
-# losses of logits and labels, the {ref}`appendix <printed-acls>` says which can be trained here, and what the paper leaves
-# open.
+# CRL with the margin's indicator no longer ranks: it lowers the confidence wherever the logits are far apart, also
+# where CRL would have raised it. On digits it hardly trains ({numref}`tbl-acls-digits`). For the methods of Table B
+# that are not losses of logits and labels, the {ref}`appendix <printed-acls>` says which can be trained here, and what
+# the paper leaves open.
 #
 # ## What differs between paper, public code and this chapter
 #
@@ -1188,13 +1191,13 @@ for other in [loss for loss in ("mbls", "cross_entropy") if loss in rivals]:
 Markdown(minus("\n".join(lines)))
 
 # %% [markdown]
-# The frame is useful: read a loss through its effective label, and its faults can be seen. As a theorem it says nothing,
-# since every loss fits it. One of the wrong entries of Table 2 carries the argument against MbLS.
+# The framework is useful: read a loss through its effective label, and its faults can be seen. As a theorem it says
+# nothing, since every loss fits it. One of the wrong entries of Table 2 carries the argument against MbLS.
 #
 # ACLS as printed is not the gradient of a loss, and lets the logits drift. The public code has another loss, and works
 # because of the term in which it departs from the paper. Its margin sets a confidence that all samples are pulled to,
-# right or wrong. MbLS does the same with a constant pull; by ECE our comparison does not tell the two apart, and by AECE
-# MbLS is lower.
+# right or wrong. MbLS does the same with a constant pull; by ECE our comparison does not tell the two apart, and by AECE,
+# tested by itself, MbLS is lower.
 #
 # **Use it** as the code has it, with a margin chosen on held-out data. **Compare it** with MbLS, and with cross-entropy
 # after temperature scaling, which needs the same data and no training.
@@ -1202,7 +1205,7 @@ Markdown(minus("\n".join(lines)))
 # ### Exercises
 #
 # 1. Show that $p_{\hat y} (1 - p_{\hat y})$ falls like $(K - 1) e^{-d}$ in the logit distance $d$, and that the gradient
-#    of cross-entropy for a right prediction falls alike. Does a loss with such an $f$ have a resting point?
+#    of cross-entropy for a right prediction falls in the same way. Does a loss with such an $f$ have a resting point?
 #
 #    ```{dropdown} Solution
 #    With all others at the distance $d$, $p_{\hat y} = 1 / (1 + (K - 1) e^{-d})$, so
@@ -1220,8 +1223,8 @@ Markdown(minus("\n".join(lines)))
 #    squared. Along `follow` its mean logit stays where it began, as that of MbLS in {numref}`tbl-acls-rest`.
 #    ```
 #
-# 3. At which margin has a network the confidence 90 % on 100 classes, if all its samples rest at the margin? Its accuracy
-#    is 90 %. Is it calibrated then?
+# 3. At which margin does a network have a confidence of 90 % on 100 classes, if all its samples rest at the margin? Its
+#    accuracy is 90 %. Is it calibrated then?
 #
 #    ```{dropdown} Solution
 #    $1 / (1 + 99 e^{-m}) = 0.9$ gives $e^m = 99 \cdot 9$, so $m = \log 891 \approx 6.8$. All samples are in one bin,

@@ -82,8 +82,8 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 # **Why it holds.** Put the new sample with its label among the $n$. If all $n + 1$ are drawn alike, the score of the new
 # one is as likely to be the smallest as the second smallest, and so on to the largest. So it is among the smallest $r$
 # with probability $r / (n + 1)$, or more if scores tie. That is at least $1 - \alpha$, and it is the same event as "the
-# label is in the set" {cite:p}`vovk2005algorithmic`. Nothing was said of the classifier. It may be miscalibrated, or bad;
-# then its sets are large.
+# label is in the set" {cite:p}`vovk2005algorithmic`. Nothing was assumed about the classifier. It may be miscalibrated,
+# or bad; then its sets are large.
 #
 # Nine held-out samples by hand, each with the probability of its label:
 
@@ -111,8 +111,8 @@ table(pd.DataFrame(rows).T, "Which sets do nine samples ask for?", "tbl-after-ni
 # - *APS*, adaptive prediction sets {cite:p}`romano2020classification`: the classes of a sample are ranked by falling
 #   probability, and $s$ is the mass ranked before $k$. The classes are taken from the top until their sum exceeds the
 #   threshold: few where the classifier is sure, many where it is not.
-# - *Randomised APS*: the mass up to and with $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The last class is in by
-#   chance, so that a set need not hold more than was asked for.
+# - *Randomised APS*: the mass up to and including $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The last class is
+#   in by chance, so that a set need not hold more than was asked for.
 #
 # The temperature is fitted on validation images. The test images are cut into random halves: one for $\hat q$, one to
 # count. They must be different: images to which anything was fitted are not drawn like new ones.
@@ -217,7 +217,7 @@ table(
 #
 # ## What calibration adds
 #
-# Now leave the held-out half away and believe the classifier: take classes until 90 % of *its own* mass is in the set,
+# Now leave out the held-out half and believe the classifier: take classes until 90 % of *its own* mass is in the set,
 # $\hat q = 1 - \alpha$. If the classifier is calibrated, in full, that is enough: given $\mathbf{x}$, the label is
 # distributed as $\mathbf{p}$, so the randomised score of the label is uniform on $[0, 1]$ and its quantiles are what
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
@@ -301,10 +301,10 @@ table(
 )
 
 # %% [markdown]
-# Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is no chance:
-# LAC, the smallest on average, and APS without randomisation leave the hardest class far short of what was asked for.
-# The larger randomised sets spend their size there, and more so after calibration: they are larger where the classifier
-# is not sure, and now it says so. {cite:t}`dabah2025temperature` found the same of the coverage by class.
+# Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is not
+# chance: LAC, the smallest on average, and APS without randomisation leave the hardest class far short of what was
+# asked for. The larger randomised sets spend their size there, and more so after calibration: they are larger where the
+# classifier is not sure, and now it says so. {cite:t}`dabah2025temperature` found the same of the coverage by class.
 #
 # And if the images of tomorrow are not drawn like those of the held-out half, there is no promise at all. The chapter on
 # {doc}`temperature_scaling` shows shifts that break a temperature; they break $\hat q$ as well.
@@ -368,11 +368,12 @@ table(
 )
 
 # %% [markdown]
-# It does change the order, of a few pairs in a hundred, and mostly of images with nearly the same confidence. The curves
-# lie on each other, and the interval says how much the change of the area is worth. **Temperature scaling is no method
-# for better abstention.** What it gives is a risk that can be read off. Answer where the confidence is at least 0.9: the
-# share of wrong answers to expect is one minus their mean confidence. {numref}`tbl-after-risk` compares it with the true
-# one.
+# It does change the order, of a few pairs in a hundred, and mostly of images with nearly the same confidence. The
+# curves lie on top of each other, and the interval says how much the change of the area is worth. **Temperature scaling
+# is not a method for better abstention.** What it gives is a risk that can be read off. Answer where the confidence is
+# at least
+# 0.9: the share of wrong answers to expect is one minus their mean confidence. {numref}`tbl-after-risk` compares it
+# with the true one.
 
 # %% tags=["nbval-check-output"]
 found = {}
@@ -431,6 +432,6 @@ table(
 #
 #    ```{dropdown} Solution
 #    Not on average. The risk of an answer to $\mathbf{x}$ is $1 - \max_k P(k \mid \mathbf{x})$. At each coverage the mean of
-#    these risks is smallest when the images with the largest probabilities are answered. Only who knows more about the
-#    image than $\mathbf{x}$, or the draw of a finite test set, can do better.
+#    these risks is smallest when the images with the largest probabilities are answered. Only someone who knows more
+#    about the image than $\mathbf{x}$, or the draw of a finite test set, can do better.
 #    ```

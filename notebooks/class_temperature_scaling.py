@@ -19,7 +19,7 @@
 #
 # **Claim** A temperature for each class, chosen by the calibration error itself, calibrates better than one temperature and keeps the accuracy.
 #
-# **Found** On most of the authors' balanced networks the ECE falls and the NLL rises: it buys one with the other. On long-tailed CIFAR-10 both fall. On this book's other networks the ECE seldom falls, and on text and the long-tailed CIFAR-100 it rises.
+# **Found** On most of its authors' networks the ECE falls and the NLL rises: it trades one for the other. On long-tailed CIFAR-10, compared with a temperature fitted by likelihood, both fall. On this book's other networks the ECE seldom falls beyond chance, and on text and the long-tailed CIFAR-100 it rises ({doc}`comparison`).
 # ```
 #
 # ## Claim
@@ -32,7 +32,7 @@
 # With cross-entropy on CIFAR-100 and a ResNet-110, the ECE goes from 19.05 % to 4.43 % (TS) to 1.74 % (CTS).
 #
 # Two findings would refute it: a test ECE of CTS that is not below that of TS beyond chance, or a test accuracy that
-# falls. The paper shows one run a cell and no interval. This chapter adds the intervals, and asks a question that the
+# falls. The paper shows one run per cell and no interval. This chapter adds the intervals, and asks a question that the
 # paper does not: how much of the gain on the 5,000 images that chose the temperatures is left on new images?
 
 # %% tags=["parameters"]
@@ -125,7 +125,7 @@ notebook.facts(data, "tbl-cts-network")
 # One choice needs a word: the weight. The bins of class $j$ hold all $N$ samples, so their shares sum to one if the weight is
 # $|B_{ij}| / N$. The paper divides by $N_j$, the number of samples *of class* $j$. With balanced classes this makes
 # every $\mathrm{ECE}_j$ exactly $K$ times larger. We follow equation (2) in {numref}`fig-cts-classes`, so that its axes
-# can be held against the paper's; `classwise_ece` has both as `normalize="class_count"` and `normalize="n"`.
+# can be compared with the paper's; `classwise_ece` has both as `normalize="class_count"` and `normalize="n"`.
 
 
 # %%
@@ -193,9 +193,9 @@ under-confident part of the error {low_side}, with the over-confident part {high
 # These are the paper's first two claims: the error of a class falls with its accuracy, and under-confidence sits in the
 # lowest bin. The first holds here for both parts of the error, the second for somewhat more than half of it.
 #
-# Read the lowest bin with care. It holds almost all samples of a class, those in which it plays no part. With $K$
-# classes the probabilities there are near zero and so is $A_{ij}$; a tiny gap, times a large count, divided by the
-# small $N_j$, makes a tall bar. Under-confidence there does not mean that a *prediction* is under-confident.
+# Read the lowest bin with care. For each class it holds almost all samples, those in which the class plays no part.
+# With $K$ classes the probabilities there are near zero and so is $A_{ij}$; a tiny gap, times a large count, divided by
+# the small $N_j$, makes a tall bar. Under-confidence there does not mean that a *prediction* is under-confident.
 #
 # ## Model
 #
@@ -439,7 +439,7 @@ Markdown(f"The search accepted {len(sweeps)} steps: {', '.join(by_sweep)}.")
 #
 # One division into validation and test images is one draw. Here all held-out images are pooled and divided at random
 # several times. Of the validation part only the first $n$ images are used, so that $n$ varies and the test images do not.
-# {numref}`fig-cts-sizes` shows what comes of it.
+# {numref}`fig-cts-sizes` shows the result.
 
 # %%
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
@@ -579,11 +579,11 @@ table(frame, caption, "tbl-cts-published", digits={"ECE": 3})
 
 # %% [markdown]
 # The row *TS* is the optimum: the mean NLL is convex in $1 / T$, so there is one, and Newton's method finds it to ten
-# digits. The row below replays the optimiser that printed it (`solver="sctl"`, for the scaling of class-wise training
-# losses): L-BFGS in single precision with a fixed step of 0.02, from $T = 1$. It stops on its way, and the printed ECE
-# is the ECE of where it stopped ({numref}`tbl-cts-stop`). The same holds for their CTS, which is the gradient version,
-# *CTS by NLL*. The difference is small here. The chapter on class-wise loss scaling shows objectives for which it is
-# not.
+# digits. The row below replays the optimiser that gave the printed value (`solver="sctl"`, for the scaling of
+# class-wise training losses): L-BFGS in single precision with a fixed step of 0.02, from $T = 1$. It stops on its way,
+# and the printed ECE is the ECE of where it stopped ({numref}`tbl-cts-stop`). The same holds for their CTS, which is
+# the gradient version, *CTS by NLL*. The difference is small here. The chapter on class-wise loss scaling shows
+# objectives for which it is not.
 
 
 # %% tags=["nbval-check-output"]
@@ -611,7 +611,7 @@ table(fitted, caption, "tbl-cts-stop", digits={"T": 4, "ECE": 3})
 # trained with cross-entropy (CE) or the Brier loss. And the authors' search is public, in `temperature_scaling.py` of
 # [their repository](https://github.com/liorfrenkel1992/calibration). It is {eq}`eq-cts-step` with another constraint: it
 # tries the temperatures from the lowest to the highest, and takes each that has a lower ECE than the last one it took
-# *and no lower accuracy*. So a low temperature with one hit more closes the way to better ones. Here this is
+# *and no lower accuracy*. So a low temperature with one more hit blocks the way to better ones. Here this is
 # `accuracy_constraint="running"`. In U-CTS, without the constraint, there is no difference.
 
 # %% tags=["nbval-check-output"]
@@ -715,10 +715,10 @@ table(
 #
 # A greedy search takes the lowest of 100 nearly equal numbers, some hundred times in turn. An early change that should
 # not matter can send it elsewhere. Two such changes: every logit of the validation images is multiplied by
-# $1 + 10^{-6} \varepsilon$ with $\varepsilon$ from a standard normal distribution, a change such as between two graphics
-# cards; and the classes are numbered in another order, so that the search visits them in that order.
-# {numref}`fig-cts-ends` shows where twenty such fits end. They take long, so they are measured again at a higher `budget`
-# only.
+# $1 + 10^{-6} \varepsilon$ with $\varepsilon$ from a standard normal distribution, a change as small as that between
+# two graphics cards; and the classes are numbered in another order, so that the search visits them in that order.
+# {numref}`fig-cts-ends` shows where twenty such fits end. They take long, so they are measured again only at a higher
+# `budget`.
 
 # %%
 N_DRAWS = 20
@@ -765,7 +765,7 @@ for network, (name, key), cause in product(AUTHORS, followed.items(), searches.C
     within[cause] += low <= printed_for(network, key) <= high
 nudged, other = searches.CAUSES
 Markdown(f"""
-From the lowest to the highest of {N_DRAWS} ECEs it is at most
+The range of the {N_DRAWS} ECEs is at most
 {widest[nudged, "CIFAR-10"]:.2f} points on CIFAR-10 and
 {widest[nudged, "CIFAR-100"]:.2f} on CIFAR-100 when the logits are nudged, and at most
 {widest[other, "CIFAR-10"]:.2f} and {widest[other, "CIFAR-100"]:.2f} when the classes
@@ -847,7 +847,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-gains")
 # %% [markdown]
 # The networks of a data set share its test images, so these are not independent trials, and each is tested by itself
 # here; {doc}`comparison` corrects for their number and finds fewer. Still, two things stand out. The
-# ECE falls beyond chance on five of the authors' networks, most where one temperature leaves much of it; on those of this
+# ECE falls beyond chance on five of its authors' networks, most where one temperature leaves much of it; on those of this
 # book the two methods cannot be told apart. And the NLL rises almost everywhere: the search buys ECE with likelihood. A
 # fit that is better by the number that chose it, and worse by a proper score, is not simply better calibrated.
 
@@ -857,8 +857,8 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-gains")
 #
 # The Tiny-ImageNet rows of the paper start from a public repository in which validation and test set are the same 10,000
 # images. What this does can be measured. The networks of {numref}`tbl-cts-tiny` saw every tenth class of Tiny-ImageNet.
-# There are 1,000 images to fit on and 1,000 others to test, fifty a class each, as many as the paper has. Each method is
-# fitted twice: on the validation images, and on the very images that it is tested on.
+# There are 1,000 images to fit on and 1,000 others to test, fifty per class in each set, as many as the paper has. Each
+# method is fitted twice: on the validation images, and on the very images that it is tested on.
 
 # %% tags=["nbval-check-output"]
 networks = notebook.by_loss(
@@ -882,7 +882,7 @@ for loss, tiny in networks.items():
 chosen = pd.DataFrame.from_dict(rows, orient="index")
 chosen = chosen[["fitted on validation", "fitted on test"]]
 caption = (
-    "What does it do to choose on the test images? Twenty classes of Tiny-ImageNet, "
+    "What does choosing on the test images do? Twenty classes of Tiny-ImageNet, "
     "test ECE in percent, 95 % interval of the paired difference"
 )
 table(chosen, caption, "tbl-cts-tiny", names=names.shown)
@@ -914,10 +914,9 @@ from such a difference nothing follows for new images.
 # away. A number in parentheses is that of a stand-in, of which only the direction counts: the ResNet-20 of this book
 # stands in for the paper's ResNet-110, its nearest relative, and, trained on every tenth class of Tiny-ImageNet, for
 # the ResNet-50 there. A number in brackets was measured by others {cite:p}`calarena2026`. The rule is in the
-# {ref}`protocol <sec-verdicts>`. Where the badge of a calibration error is a direction, the NLL was asked too, so it
-# can say more than the two numbers show. CTS is held against one temperature, U-CTS against CTS. Ours is CTS as the
-# text has it; the badge also takes into account what the rule of the authors' code gives, so a number can be reproduced
-# although ours beside it is another.
+# {ref}`protocol <sec-verdicts>`. Where the badge of a calibration error is a direction, the NLL was tested too, so the
+# badge can say more than the two numbers show. CTS is compared with one temperature, U-CTS with CTS. Ours is CTS as the
+# text has it; where only the rule of the authors' code gives the printed number, the badge says so.
 #
 # ### Table I: before, one temperature, one a class
 
@@ -943,10 +942,10 @@ paper_table("II", "method", caption, "tbl-cts-2", names=short)
 # %% [markdown]
 # ### Table III: against other scalers, 25 bins
 #
-# Logits of ImageNet and SVHN are not part of this book. Whoever has them can run the notebook on a Logits file with
+# Logits of ImageNet and SVHN are not part of this book. If you have them, run the notebook on a Logits file with
 # `-p n_bins 25`. The regularised matrix scalers of this table minimise NLL plus equation (8),
-# $\lambda \frac{1}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \mu \frac1K \sum_j b_j^2$ (the paper prints the last term without its
-# sum).
+# $\lambda \frac{1}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \mu \frac1K \sum_j b_j^2$ (the paper prints the last term without
+# its sum).
 
 # %%
 caption = (
@@ -956,7 +955,7 @@ caption = (
 paper_table("III", "method", caption, "tbl-cts-3")
 
 # %% [markdown]
-# To train the networks of the paper and fill these cells, on a GPU: `make paper`. One cell:
+# To train the networks of the paper and fill these cells, on a GPU: `make paper`. For one cell:
 #
 # ```bash
 # papermill notebooks/class_temperature_scaling.ipynb out.ipynb \
@@ -974,8 +973,8 @@ paper_table("III", "method", caption, "tbl-cts-3")
 # | Tiny-ImageNet rows | that repository's validation and test set are the same 10,000 images, so $T$ saw the test set | twenty classes; {ref}`both ways <sec-cts-tiny>` |
 # | runs and intervals | one run, none | bootstrap over test images, several divisions |
 #
-# Third-party implementations differ in more: some skip classes without a validation image, some search 0.5 to 5, some
-# start from TS by NLL. And the "CTS" of {cite:t}`jung2023scaling` is another method: the same model
+# Third-party implementations differ in more ways: some skip classes without a validation image, some search 0.5 to 5,
+# some start from TS by NLL. And the "CTS" of {cite:t}`jung2023scaling` is another method: the same model
 # {eq}`eq-cts-model`, fitted to the NLL by gradients, without a constraint. Numbers under that name cannot be compared.
 #
 # ## Summary
@@ -997,9 +996,9 @@ Markdown(
   fell by {fit_gain:.2f} points, on new ones by {-change.value:.2f}.
 - The test accuracy changes by {lost[0]:+.2f} points with CTS and by {lost[1]:+.2f} with
   U-CTS.
-- On the authors' networks the ECE of CTS is lower than that of TS beyond chance on
-  {(six["ece high"] < 0).sum()} of {len(six)}, and the NLL is higher beyond chance on
-  {(six["nll low"] > 0).sum()}.
+- On the networks of its authors, each tested by itself, the ECE of CTS is lower than
+  that of TS beyond chance on {(six["ece high"] < 0).sum()} of {len(six)}, and the NLL
+  is higher beyond chance on {(six["nll low"] > 0).sum()}.
 - After the first sweep the search accepted {late} of its {len(sweeps)} steps.
 """)
 )
@@ -1007,11 +1006,12 @@ Markdown(
 # %% [markdown]
 # Three things to take home.
 #
-# - One temperature removes most of the error. On the authors' networks CTS lowers the ECE further, at the price of the
-#   NLL; on those of this book its gain is no larger than the chance of the test set. One run a cell cannot show which.
+# - One temperature removes most of the error. On its authors' networks CTS lowers the ECE further, at the price of the
+#   NLL; on those of this book its gain is no larger than the chance of the test set. One run per cell cannot settle
+#   this.
 # - "Without loss of accuracy" holds on the validation images, where it is a constraint. It says nothing about new ones,
-#   and here they lose accuracy.
-# - The temperatures are hardly properties of the classes: two halves of the same data agree little on them
+#   and on those accuracy is lost here.
+# - The temperatures are hardly properties of the classes: two halves of the same data hardly agree on them
 #   ({numref}`fig-cts-temperatures`).
 #
 # **Use it** where the ECE itself is the target and a somewhat worse NLL is acceptable. **Otherwise** take temperature

@@ -27,7 +27,7 @@
 #   recommends it is that it is never far behind. On balanced data no calibrator of logits is ahead of it by more than
 #   hundredths of a nat.
 # - The largest gains come where class frequencies differ between validation and use, from weighting classes equally.
-#   With that objective every calibrator is far better, and a richer one gains the most.
+#   With ten classes every calibrator is then far better, and a richer one gains the most.
 # - What has a parameter for every class needs images for every class. With a hundred classes and fifty images each,
 #   plain matrix scaling is a disaster and vector scaling a risk.
 # - The order of the methods depends on the metric, and the order of training losses on the seed.
@@ -209,22 +209,22 @@ table(
 )
 
 # %% [markdown]
-# Where another loss than cross-entropy trained a network, its name stands in parentheses: ResNet-50 (Brier). Networks of ours
-# with other training losses have their own {ref}`section <sec-comparison-losses>`. Two data sets are unlike the
-# rest. In CamVid the samples are pixels, and the test images are other streets than the validation images. In 20 Newsgroups
-# the 900 validation texts are few, and the test texts are of a later date. In both, what was fitted on validation data may
-# not hold on test data, and that is why they are here.
+# Where a network was trained with a loss other than cross-entropy, the loss stands in parentheses: ResNet-50 (Brier).
+# Networks of ours with other training losses have their own {ref}`section <sec-comparison-losses>`. Two data sets are
+# unlike the rest. In CamVid the samples are pixels, and the test images show other streets than the validation images.
+# In 20 Newsgroups the 900 validation texts are few, and the test texts are of a later date. In both, what was fitted on
+# validation data may not hold on test data, and that is why they are here.
 #
 # ## Calibrators on logits
 #
 # ### One number each
 #
-# Temperature scaling (TS) is what everything is held against. For a calibrator and a metric let $d_n$ be the difference to
-# TS on network $n$, negative if the calibrator is better. The {ref}`protocol <sec-intervals>` gives each $d_n$ an interval by
-# the paired bootstrap. Their mean gets one as follows. Networks of one data set share their test images, so their
-# errors are taken as *fully correlated*, and the arms of their intervals are averaged, which never makes an interval
-# shorter. The long-tailed CIFAR-10 is tested on the same images as the whole one. Different test sets are
-# independent, and their arms are added in squares:
+# Temperature scaling (TS) is what everything is compared with. For a calibrator and a metric let $d_n$ be the
+# difference from TS on network $n$, negative if the calibrator is better. The {ref}`protocol <sec-intervals>` gives
+# each $d_n$ an interval by the paired bootstrap. Their mean gets one as follows. Networks of one data set share their
+# test images, so their errors are taken as *fully correlated*, and the arms of their intervals (from the value to
+# either end) are averaged, which never makes an interval shorter. The long-tailed CIFAR-10 is tested on the same images
+# as the whole one. Different test sets are independent, and their arms are added in squares:
 #
 # $$
 # \text{arm} = \frac1N \sqrt{\sum_{t} \Bigl( \sum_{n \in t} \text{arm}_n \Bigr)^2} .
@@ -232,9 +232,9 @@ table(
 #
 # Such an interval answers: would *these* networks give another mean on other test images? It does not say what another
 # network would give. For that, look at the spread of the networks themselves, the grey dots of {numref}`fig-comparison-forest`,
-# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond chance*, which
-# is at 5 % after Holm's correction {cite:p}`holm1979simple`? Its family is all tests of one calibrator, on every network and in
-# ECE, NLL and Brier score.
+# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
+# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator,
+# on every network and in ECE, NLL and Brier score.
 
 
 # %%
@@ -255,7 +255,7 @@ def beside_ts(rows, names, caption, name):
 beside_ts(
     main,
     short,
-    "What does each calibrator add to one temperature? Mean difference to TS "
+    "What does each calibrator add to one temperature? Mean difference from TS "
     f"[95 % interval] on {len(complete)} networks",
     "tbl-comparison-ts",
 )
@@ -264,7 +264,7 @@ beside_ts(
 # The column −/+/? counts the networks where the calibrator is better, worse, and not decided. Where a calibrator gives a
 # true class the probability 0 its NLL is infinite, and mean and counts of the NLL leave that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference to temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference from temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, black is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -353,21 +353,21 @@ table(
 
 # %% [markdown]
 # On balanced data with ten classes the calibrators hardly differ. With a hundred classes and 5,000 images the number of
-# parameters decides: the more of them a class has, the worse the NLL, unless cross-validation falls back to TS, as it does
-# in ODIR. On long-tailed data the picture is mixed, and {numref}`tbl-comparison-objectives` shows why: what matters there is
-# not the calibrator but its objective. Structured matrix scaling gains as much as ODIR with ten classes, at a fixed strength of
-# its penalty and without cross-validation; with a hundred it is worse than TS.
+# parameters decides: the more of them a class has, the worse the NLL, unless cross-validation falls back to TS, as it
+# does in ODIR. On long-tailed data the picture is mixed, and {numref}`tbl-comparison-objectives` shows why: with ten
+# classes what matters there is not the calibrator but its objective. Structured matrix scaling gains as much as ODIR
+# with ten classes, at a fixed strength of its penalty and without cross-validation; with a hundred it is worse than TS.
 #
 # ### Bins and curves
 #
-# Three older calibrators replace the probabilities by frequencies in bins, by a rising step function, or correct the top one
-# by a smooth curve. They are no maps on logits that a likelihood could choose between, so they stand apart.
+# Three older calibrators replace the probabilities by frequencies in bins or by a rising step function, or correct the
+# top one by a smooth curve. They are not maps on logits that a likelihood could choose between, so they stand apart.
 
 # %%
 beside_ts(
     main,
     BINS_AND_CURVES,
-    "Do bins and curves beat one temperature? Mean difference to TS [95 % interval] "
+    "Do bins and curves beat one temperature? Mean difference from TS [95 % interval] "
     f"on {len(complete)} networks",
     "tbl-comparison-bins",
 )
@@ -381,7 +381,8 @@ beside_ts(
 #
 # The same calibrators, fitted to another loss: class-wise loss scaling (CLS), its control, in which every class simply has
 # the same weight, label smoothing and the focal loss; and class temperatures by search without the constraint on the accuracy.
-# Still the difference to plain TS by likelihood. The other two normalisations of CLS are in {doc}`class_loss_scaling`.
+# The difference is still that from plain TS by likelihood. The other two normalisations of CLS are in
+# {doc}`class_loss_scaling`.
 
 # %%
 OBJECTIVES = {
@@ -405,10 +406,10 @@ table(
 )
 
 # %% [markdown]
-# Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little confidence,
-# and their rows show the loss; only the long-tailed networks, far too sure on balanced test data, happen to need label smoothing.
-# CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the
-# two are taken apart.
+# Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little
+# confidence, and their rows show the cost; only the long-tailed networks, far too sure on balanced test data, happen to
+# need label smoothing. CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the two
+# are taken apart.
 #
 # ### Class temperatures against one temperature
 #
@@ -474,22 +475,17 @@ table(
 # the search gains on the validation images is partly their noise.
 
 # %% tags=["hide-input", "nbval-check-output"]
-parts_of_cts = {
-    ("NLL, minus TS", "all networks"): (by_nll, "nll"),
-    ("ECE, minus TS by ECE", "all networks"): (by_ece, "ece"),
-    **{
-        ("ECE, minus TS by ECE", shown(dataset)): (of, "ece")
-        for dataset, of in by_ece.groupby("dataset")
-    },
-}
-counted = {
-    name: {
-        "networks": len(of),
-        COUNTS_OF: tally(of["word"]),
-        "mean": text(difference(of, metric), metric),
-    }
-    for name, (of, metric) in parts_of_cts.items()
-}
+counted = {}
+for head, rows, metric in (
+    ("NLL, minus TS", by_nll, "nll"),
+    ("ECE, minus TS by ECE", by_ece, "ece"),
+):
+    for dataset, of in [("all networks", rows), *rows.groupby("dataset")]:
+        counted[head, shown(dataset)] = {
+            "networks": len(of),
+            COUNTS_OF: tally(of["word"]),
+            "mean": text(difference(of, metric), metric),
+        }
 table(
     pd.DataFrame.from_dict(counted, orient="index"),
     "Does CTS beat one temperature? Networks, and the mean difference, ECE in points, "
@@ -500,10 +496,10 @@ table(
 # %% [markdown]
 # ## Ranks
 #
-# In a mean difference a few networks with large differences count most. Not so with ranks: on each network the calibrators
-# are put in order, the best gets rank 1, ties share the mean. Friedman's test asks whether all methods could be alike. If
-# not, two methods differ by Nemenyi's test, at 5 % for all pairs together, when their mean ranks are further apart than the
-# *critical difference* {cite:p}`demsar2006statistical`
+# In a mean difference a few networks with large differences count most. With ranks they do not: on each network the
+# calibrators are put in order, the best gets rank 1, and ties share the mean. Friedman's test asks whether all methods
+# could be alike. If not, two methods differ by Nemenyi's test, at 5 % for all pairs together, when their mean ranks are
+# further apart than the *critical difference* {cite:p}`demsar2006statistical`
 #
 # $$
 # \mathrm{CD} = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
@@ -512,8 +508,8 @@ table(
 # for $k$ methods on $N$ networks, where $\sqrt2 \, q_\alpha$ is a quantile of the studentised range. Both tests take the networks
 # as independent. Ours are not, as some share their test images. The truth lies between two extremes: every network counts as a
 # block, or only every *test set* does, which makes the critical difference larger ("cautiously" in
-# {numref}`tbl-comparison-tests`). CamVid is left out: without calibration its numbers are of all pixels, those of the
-# calibrators of a sample.
+# {numref}`tbl-comparison-tests`). CamVid is left out: without calibration its numbers are over all pixels, those of the
+# calibrators over a sample.
 
 # %% tags=["hide-input"]
 METRICS = {
@@ -642,17 +638,17 @@ table(
 # The metrics fall into two families. NLL, Brier score and class-wise ECE look at every class. ECE, its adaptive kin and the
 # Kolmogorov–Smirnov error (KS) look at the confidence of the predicted class alone. Within a family the orders agree well, between them
 # much less. The maximum calibration error (MCE) is that of a single bin, often a nearly empty one, and stands apart from
-# both. A claim that a method "is better calibrated" by one of these is not yet one by another.
+# both. A claim that a method "is better calibrated" by one of these does not carry over to another.
 #
 # (sec-comparison-losses)=
 # ## Training losses
 #
 # A training loss cannot be judged with a paired difference alone: two trainings differ by their seed, too. On CIFAR-10 with
-# a ResNet-20 the losses of the book stand side by side. Each is held against cross-entropy *with one temperature*, which is
-# what a practitioner has for free: as trained, and with one temperature of its own. The interval is over test images, paired.
-# In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the seeds alone would give: the
-# standard deviation of a training, pooled over the losses that were trained twice, times Student's quantile. There are few of them,
-# so that the quantile is large and the column wide: little is known.
+# a ResNet-20 the losses of the book stand side by side. Each is compared with cross-entropy *with one temperature*,
+# which is what a practitioner has for free: as trained, and with one temperature of its own. The interval is over test
+# images, paired. In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the
+# seeds alone would give: the standard deviation of a training, pooled over the losses that were trained more than once,
+# times Student's quantile. There are few of those, so the quantile is large and the column wide: little is known.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
@@ -660,7 +656,7 @@ RAW, AFTER = "as trained", "after one temperature"
 
 
 def seed_arm(row):
-    """Half-width of the 95 % interval over seeds; infinite where no loss was trained twice."""
+    """Half-width of the 95 % interval over seeds; infinite where each loss was trained once."""
     return np.inf if np.isnan(row.seed_error) else results.effects.seed_arm(row)
 
 
@@ -758,7 +754,7 @@ for method, how in (("identity", RAW), (TS, AFTER)):
     survive[how] = (sum(apart), len(apart), 100 * sigma)
     of_seeds[how] = {
         "losses": len(of),
-        "trained twice": ", ".join(map(shown, twice.index)),
+        "trained more than once": ", ".join(map(shown, twice.index)),
         "sd of a training": f"{100 * sigma:.2f}",
         "degrees of freedom": df,
         "best": shown(of["value"].idxmin()),
@@ -772,9 +768,10 @@ table(
 )
 
 # %% [markdown]
-# As trained, losses fall into those near calibration and those far from it, and that stands. Among neighbours the order may
-# turn with the next seed, and once a temperature has been fitted, hardly any of it stands. Each pair is tested by
-# itself, at 5 %, and for seeds alone, so the counts are rather too high than too low. The spread of the losses that were trained twice is taken for all.
+# As trained, losses fall into those near calibration and those far from it, and that division is stable. Among
+# neighbours the order may change with the next seed, and once a temperature has been fitted, little of it stands.
+# Each pair is tested by itself, at 5 %, and for seeds alone, so the counts are too high rather than too low. The spread
+# of the losses that were trained more than once is taken for all.
 #
 # And would they survive another metric? {numref}`tbl-comparison-metrics` ranks the same losses by each.
 
@@ -931,6 +928,16 @@ kinds = {
     & (parts["whose"] == "ours"),
     "others": parts["dataset"].isin(["camvid", "20newsgroups", "tiny_imagenet_20"]),
 }
+ENDS = [("with TS", TS), ("with CTS", CTS)]
+
+
+def remainder(key, networks, metric):
+    """What CLS adds to balanced classes with one calibrator, as text."""
+    rows = select(effects, f"{key}:class_balanced", method=f"{key}:class_loss_scaling")
+    rows = rows[rows["network"].map(called).isin(networks)]
+    return text(difference(rows, metric), metric)
+
+
 left = {}
 for kind, chosen in kinds.items():
     for metric in ("ece", "nll"):
@@ -945,19 +952,19 @@ for kind, chosen in kinds.items():
                 "balance": f"{of['balance'].mean():{digits}}",
                 "remainder": f"{of['remainder'].mean():{digits}}",
                 "its range": f"{low:{digits}} to {high:{digits}}",
-                "cells below 0": f"{(of['remainder'] < 0).sum()} of {len(of)}",
-            }
+            } | {name: remainder(key, of["network"], metric) for name, key in ENDS}
 left = pd.DataFrame.from_dict(left, orient="index")
 table(
     left,
     "What is left of class-wise loss scaling after its control? Means over networks and "
-    "four calibrators, ECE in points, NLL in nats",
+    "four calibrators; the remainder with one and with class temperatures, with 95 % "
+    "intervals; ECE in points, NLL in nats",
     "tbl-comparison-parts",
 )
 
 # %% [markdown]
-# These means have no intervals: the result files pair CLS with the likelihood, not with its control. For TS the chapter {doc}`class_loss_scaling` has the paired intervals of both steps. Four
-# calibrators on one network are hardly four cases: on most networks ETS is TS.
+# The range is that of single networks and calibrators. Four calibrators on one network are hardly four cases: on most
+# networks ETS is TS.
 #
 # The rows of "others" show the danger. Some classes of CamVid are rare in validation *and* in use. There, equal weights
 # make the shift that they undo elsewhere. Balance the classes only if they will be balanced in use.
@@ -965,11 +972,11 @@ table(
 # ## Cost beside gain
 #
 # A parameter costs images. If the model is right, a fit of $d$ parameters on $n$ images loses on average about $d / 2n$ nats
-# against the best parameters, which {doc}`temperature_scaling` derives and measures. {numref}`tbl-comparison-cost` has the
-# images at which this loss is a hundredth of a nat, $n = 50 \, d$, for 10, 100 and 1,000 classes, and the seconds of one
-# fit, as {ref}`measured <sec-fits>` on one thread. Regularised methods, ODIR and the structured ones, need fewer images; for
-# them the number is an upper bound. CTS by search has no likelihood; the number is that of its K parameters. PTS has two
-# hidden layers of five units on ten logits.
+# against the best parameters, which {doc}`temperature_scaling` derives and measures. {numref}`tbl-comparison-cost` has
+# the number of images at which this loss is a hundredth of a nat, $n = 50 \, d$, for 10, 100 and 1,000 classes, and the
+# seconds of one fit, as {ref}`measured <sec-fits>` on one thread. Regularised methods, ODIR and the structured ones,
+# need fewer images; for them the number is an upper bound. CTS by search has no likelihood; the number is that of its K
+# parameters. PTS has two hidden layers of five units on ten logits.
 
 # %%
 COUNTS = {key: need_of(key).parameters for key in CALIBRATORS if key != "identity"}
@@ -995,7 +1002,7 @@ table(
 
 # %% [markdown]
 # All of them need logits and labels alone. {doc}`neural_clamping` needs the network, its images and a gradient through it, and
-# adds a parameter a pixel. A training loss needs a training.
+# adds a parameter per pixel. A training loss needs a training.
 #
 # ## What others measured
 #
@@ -1165,8 +1172,8 @@ In ECE, held against TS by ECE, CTS is better on {found["better"]}, worse on
 )
 
 # %% [markdown]
-# On a few networks it does, by ECE; on most it pays in NLL. The NLL falls mainly on the long-tailed CIFAR-10, where a temperature
-# a class can undo some of the shift.
+# On a few networks it does, by ECE; on most it costs NLL. The NLL falls mainly on the long-tailed CIFAR-10, where a
+# temperature per class can undo some of the shift.
 #
 # **What is left of class-wise loss scaling after its control?** The remainders of {numref}`tbl-comparison-parts`.
 
@@ -1257,9 +1264,9 @@ Markdown(
 )
 
 # %% [markdown]
-# The default follows: fit one temperature by likelihood. Its regret is small everywhere. What beats it depends on the data: on a
-# shift of the class shares that is known (3), on more images a class than parameters, on a network whose error is not one scale.
-# {doc}`../book/which_method` asks for these in turn.
+# The default follows: fit one temperature by likelihood. Its regret is small everywhere. What beats it depends on the
+# data: a known shift of the class shares (3), more images per class than parameters, a network whose error is not one
+# scale. {doc}`../book/which_method` asks about these in turn.
 #
 # What is missing: more seeds, more data sets with many classes, and anything under a shift of the inputs.
 #

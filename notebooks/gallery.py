@@ -127,8 +127,8 @@ plots.before_after({"before": probs, "after": calibrated}, labels)
 plt.show()
 
 # %% [markdown]
-# The methods need not be of one network. Here beside the same two a network that was trained with another loss, margin-based
-# label smoothing:
+# The methods need not be of one network. Here is, beside the same two, a network that was trained with another loss,
+# margin-based label smoothing:
 
 # %%
 other = notebook.logits_of(rival, budget=budget)
@@ -142,7 +142,7 @@ plt.show()
 # %% [markdown]
 # ## Which classes are off?
 #
-# The confidence looks at the predicted class alone. These two pictures look at every class, also where it came second.
+# The confidence looks at the predicted class alone. These two pictures look at every class, even where it came second.
 #
 # ### A panel a class
 #
@@ -152,14 +152,14 @@ plt.show()
 # %%
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
-# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram a class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities."}}
+# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram per class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities."}}
 plots.class_reliability(probs, labels, names=CIFAR10)
 plt.show()
 
 # %% [markdown]
 # ### A map, for many classes
 #
-# With a hundred classes or a thousand, one row each, of the worst thirty. Gaps that chance explains are left without
+# For a hundred classes or a thousand: one row each for the worst thirty. Gaps that chance explains are left without
 # colour, so an empty row is no mistake: it says that this test set has too few images of the class to accuse it.
 
 # %%
@@ -205,7 +205,7 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["ece"], **options)
 
-# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE to temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, black not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE to that of temperature scaling, with a zero line and the numbers on the right."}}
+# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, black not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 
@@ -230,7 +230,7 @@ plt.show()
 # %% [markdown]
 # ## One colour a method
 #
-# A method has the same colour in every figure, a dash and a marker that tell it from its kin, and `plots.look_of` gives
+# A method has the same colour in every figure, and a dash and a marker that tell it from its kin; `plots.look_of` gives
 # all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are needed:
 
 # %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: thirteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
@@ -252,7 +252,7 @@ plt.show()
 # `plots.use_style(dark=True)` sets light ink on dark paper for all that follows; `plots.styled(dark=True)` for one
 # picture. The two colours that would drown there, black and blue, become lighter; what they stand for does not change.
 
-# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures of above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper."}}
+# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper."}}
 with plots.styled(dark=True):
     plots.before_after({"before": probs, "after": calibrated}, labels)
     plt.show()

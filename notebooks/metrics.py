@@ -90,7 +90,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # ### Words
 #
 # A *classifier* takes an input $\mathbf{x}$, say an image, and scores $K$ classes. The last layer of a network gives
-# one real number a class, the *logits* $\mathbf{z} \in \mathbb{R}^K$. Softmax turns them into *probabilities*, which
+# one real number per class, the *logits* $\mathbf{z} \in \mathbb{R}^K$. Softmax turns them into *probabilities*, which
 # are positive and sum to one:
 #
 # $$
@@ -101,8 +101,8 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # $\hat p = p_{\hat y}$. Logits $(2, 1, -1)$ become probabilities $(0.71, 0.26, 0.04)$: the classifier predicts class 0
 # with confidence 0.71.
 #
-# *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at its word:
-# of all inputs on which the classifier says 0.71, is it right on 71 %?
+# *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at face
+# value: of all inputs on which the classifier says 0.71, is it right on 71 %?
 #
 # ### Ten forecasts by hand
 #
@@ -318,7 +318,7 @@ value, true = ece(*sample["over-confident"], n_bins=n_bins), known.loc["over-con
 Markdown(f"""
 The last column sums to {gaps["share × gap"].sum():.2f} %, and `ece` returns
 {100 * value:.2f} %. The true error is {100 * true["true ECE"]:.2f} %. How far off
-such a number usually is, is the question of the section on bias.
+such a number usually is, the section on bias will show.
 """)
 
 # %% [markdown]
@@ -472,7 +472,7 @@ table(
 # - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
 #   those of the first column. {doc}`Class-based temperatures <class_temperature_scaling>` were made for this case.
 # - **Swapped rest.** The top-label errors see nothing, the class-wise errors are large, and the NLL is a disaster: the
-#   true label often is the class that was ranked last.
+#   true label is often the class that was ranked last.
 # - **B.** No calibration error sees it.
 #
 # The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that holds next to nothing
@@ -565,7 +565,7 @@ table(
 # under-confidence averages them away, and with one bin for all, ECE is $|\text{accuracy} - \text{mean confidence}|$. By
 # the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds the true one.
 
-# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, the more the fewer the samples, above the dashed line of the true error."}}
+# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, above the dashed line of the true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
@@ -759,7 +759,7 @@ held = pd.DataFrame(held, columns=["classifier", "metric", "interval", "share"])
 held = held.pivot_table("share", ["classifier", "metric"], "interval", sort=False)
 table(
     100 * held,
-    "How many of 95 % intervals hold the truth? "
+    "How many 95 % intervals hold the truth? "
     f"Percent of {n_repeats} test sets of {n:,} samples",
     "tbl-metrics-held",
     digits=0,
@@ -862,7 +862,7 @@ begins at 0, the network may be calibrated.
 # ### How many samples separate two networks?
 #
 # While all gaps have one sign, ECE is the mean of $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$, so its standard
-# deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. To tell two networks apart on *independent* test
+# deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. Telling two networks apart on *independent* test
 # sets, with a 5 % test that succeeds four times out of five, takes
 #
 # $$
@@ -893,7 +893,7 @@ Markdown(f"""
 On 10,000 images the ECE has a standard deviation of {spread["easy"]:.2f} points (easy) or
 {spread["hard"]:.2f} points (hard) over test sets. The bootstrap of a single easy test set
 agrees: its interval is {100 * (high - low):.2f} points wide, about four times as much.
-Papers print differences of 0.1 to 0.3 points in bold. To see them takes {small:,.0f} to
+Papers print differences of 0.1 to 0.3 points in bold. Seeing them takes {small:,.0f} to
 {large:,.0f} samples.
 """)
 
@@ -933,9 +933,9 @@ deviation above predicts {100 * theory:.0f} %.
 # ### The same test set for both
 #
 # Most comparisons are better than that: two corrections of one network, on the same images. Then much of what is random
-# in one number is random in the other, and cancels in the difference. The interval must know it: resample the images
-# *once* and compute both numbers on them. `bootstrap_difference` is this *paired* bootstrap. Below, two temperatures
-# correct the easy classifier, whose best one is $T = 1.5$.
+# in one number is random in the other, and cancels in the difference. The interval must reflect this: resample the
+# images *once* and compute both numbers on them. `bootstrap_difference` is this *paired* bootstrap. Below, two
+# temperatures correct the easy classifier, whose best one is $T = 1.5$.
 
 # %% tags=["nbval-check-output"]
 rows = {}
@@ -975,15 +975,15 @@ table(
 # interval alone has the opposite fault: it is too timid where there is a difference. A claim should survive both. So the
 # interval of a difference of calibration errors is their *hull*, the smallest interval that holds both.
 #
-# One thing is left to repair. Next to zero an ECE hardly falls with the true error, so the distance to a calibrated
+# One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated
 # method looks smaller than it is. Where the interval of the *one* method begins at 0, the upper end of *other* minus
 # *one* is therefore at least $v + (h - l)$, with $v$ the difference and $[l, h]$ its percentile interval; and likewise
 # below. No end is moved across 0, so this never decides what is beyond chance.
 #
 # The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
-# until it has a given true ECE. In three pairs both have the same, one erring up where the other errs down: over- and
-# under-confident, two temperatures on either side of the best one, and two opposite waves. In four pairs the true ECEs
-# are half a point or one point apart. As above, the result is stored.
+# until it has a given true ECE. In three pairs both have the same true ECE, one erring up where the other errs down:
+# over- and under-confident, two temperatures on either side of the best one, and two opposite waves. In four pairs the
+# true ECEs are half a point or one point apart. As above, the result is stored.
 
 # %% tags=["hide-input", "nbval-check-output"]
 PAIRS = [  # kind and true ECE in percent, of the one and of the other
@@ -1099,20 +1099,20 @@ table(
 )
 
 # %% [markdown]
-# On the same predictions, the rows differ by a factor of up to four. The reasons:
+# On the same predictions, the rows differ by a factor of more than four. The reasons:
 #
 # - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
 # - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
-# - An edge that is computed as 0.7000000000000001 puts the confidence 0.7 into another bin than an edge at 0.7. So four
-#   packages change their answer between float64 and float32.
+# - An edge that is computed as 0.7000000000000001 puts the confidence 0.7 into a different bin than an edge at 0.7
+#   does. So four packages change their answer between float64 and float32.
 # - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
 #
 # The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
-# so that both types give one answer.
+# so that both types give the same answer.
 #
 # With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
 # share, drops the smallest confidence and all that equal it. torch-uncertainty cuts through ties in the order of the
-# rows, so shuffling the data changes the value. In the third column of {numref}`tbl-metrics-ties` the only gap is that
+# rows, so shuffling the data changes the value. In the third column of {numref}`tbl-metrics-ties` the true gap is that
 # of the first row.
 
 # %% tags=["nbval-check-output"]
@@ -1139,7 +1139,7 @@ table(
 )
 
 # %% [markdown]
-# Last, one name, three quantities. "ACE" is class-wise with equal mass in the paper that coined it
+# Last, one name for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
 # {cite:p}`nixon2019measuring`; torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
 # top-label ECE; netcal for the plain mean of the gaps over the bins, however few samples they hold.
 
@@ -1271,7 +1271,7 @@ Markdown(minus(text))
 # | Is this network calibrated? | reliability diagram, `ece` | what a calibrated network would score on as many samples |
 # | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`; `accuracy` |
 # | Which of two networks is better? | `accuracy`, `nll` | `ece` of both, with intervals |
-# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels a class |
+# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels per class |
 # | How large is the error that is left after calibration? | `debiased_ece` | its interval, which is wide |
 # | Fewer than 2,000 samples? | the comparison with a calibrated network; `smooth_ece` | nothing with more than 15 bins |
 # | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
@@ -1286,7 +1286,7 @@ Markdown(f"""
 - Every calibration error looks at the top label, or at one class at a time. There is
   always a miscalibration that it cannot see.
 - ECE is biased: a calibrated classifier has one above zero, which grows like the square
-  root of bins by samples. With 10,000 samples and 15 bins it is {100 * easy_15:.1f} to
+  root of bins over samples. With 10,000 samples and 15 bins it is {100 * easy_15:.1f} to
   {100 * hard_15:.1f} points. New labels drawn from the probabilities themselves show it for
   any data set.
 - The percentile interval of ECE never held the truth for a calibrated classifier. The

@@ -15,9 +15,9 @@
 # # Temperature scaling
 #
 # Divide all logits by one number, chosen on held-out images. That is *temperature scaling* (TS,
-# {cite:t}`guo2017calibration`), the method that every other one in this book is held against. It has one parameter, keeps
-# every prediction and takes milliseconds. This chapter derives it, counts the images that it needs, and shows where it
-# fails. Code: `calibkit/calibrators/temperature_scaling.py`.
+# {cite:t}`guo2017calibration`), the method that every other one in this book is compared with. It has one parameter,
+# keeps every prediction and takes milliseconds. This chapter derives it, counts the images that it needs, and shows
+# where it fails. Code: `calibkit/calibrators/temperature_scaling.py`.
 #
 # At the end you can
 #
@@ -98,9 +98,9 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # \p = \softmax(\z / T), \qquad T > 0 .
 # $$ (eq-ts-model)
 #
-# $T > 1$ takes confidence away, $T < 1$ adds some. At $T \to \infty$ all classes get $1/K$, at $T \to 0$ the first one gets
-# everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on 5,000
-# validation images, and the picture shows 10,000 test images.
+# $T > 1$ takes confidence away, $T < 1$ adds some. At $T \to \infty$ all classes get $1/K$, at $T \to 0$ the predicted
+# one gets everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on
+# 5,000 validation images, and the picture shows 10,000 test images.
 
 # %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
@@ -145,7 +145,8 @@ table(
 # L(b) = \frac1n \sum_i \Bigl( \log \sum_k e^{b z_{ik}} - b \, z_{i y_i} \Bigr) .
 # $$ (eq-ts-nll)
 #
-# The derivative of $\log \sum_k e^{b z_k}$ by $b$ is the mean of $z$ under $\p$, and the next derivative its variance:
+# The derivative of $\log \sum_k e^{b z_k}$ with respect to $b$ is the mean of $z$ under $\p$, and the next derivative
+# its variance:
 #
 # $$
 # L'(b) = \frac1n \sum_i \Bigl( \sum_k p_{ik} z_{ik} - z_{i y_i} \Bigr),
@@ -195,11 +196,11 @@ table(
 # ### A second reading: uncertainty equals surprise
 #
 # Put $L'(b) = 0$ into {eq}`eq-ts-nll` and the sum becomes the entropy of $\p_i$. So at the optimum the mean *entropy* of
-# the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Turned around, TS
-# is the answer of maximum entropy: of all probabilities whose mean expected logit is that of the labels,
-# $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that
-# knows nothing of softmax finds it. {numref}`tbl-ts-rivals` holds rivals that obey the same constraint,
-# mixtures of a sharper softmax with uniform probabilities: they have less entropy.
+# the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Turned around,
+# TS is the solution of maximum entropy: of all probabilities whose mean expected logit is that of the labels,
+# $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
+# nothing of softmax finds it. {numref}`tbl-ts-rivals` holds rivals that obey the same constraint, mixtures of a sharper
+# softmax with uniform probabilities: they have less entropy.
 
 # %% tags=["nbval-check-output"]
 p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
@@ -234,7 +235,7 @@ table(
 #
 # ### When there is an optimum
 #
-# $L'$ rises with $b$, so it has at most one zero unless all logits of a row are equal in all rows. Look at its two ends.
+# $L'$ rises with $b$, so it has at most one zero unless in every row all logits are equal. Look at its two ends.
 #
 # - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus that of the labels. It is
 #   negative if the logits tell anything. If not, the best $b > 0$ does not exist: $T = \infty$.
@@ -294,7 +295,7 @@ Fisher information, {sandwich:.3f} by the sandwich formula and
 *J* / *I* = {noise / information:.2f}.
 """)
 
-# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects less that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
+# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects minus that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
 _, axes = plt.subplots(1, 3, figsize=(7, 2.7))
@@ -375,8 +376,8 @@ table(
 #
 # The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
 # top label only, it is a step function of $T$, and it has many local minima, some of them made by chance. But it is what
-# is reported. Does fitting what is reported win? Twelve networks, the same CIFAR-10, each trained with another loss
-# (the {doc}`/book/glossary` says which):
+# is reported. Does fitting what is reported win? Here are twelve networks for CIFAR-10, each trained with a different
+# loss (the {doc}`/book/glossary` says which):
 
 # %% tags=["nbval-check-output"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
@@ -435,11 +436,11 @@ Of {len(losses)} differences in ECE, {lower["ece"]} lie below zero beyond chance
 # = \frac{J / I}{2 n} \text{ nats},
 # $$ (eq-ts-excess)
 #
-# by the second-order expansion of $L$ and {eq}`eq-ts-error`. It gains the difference to $T = 1$. So calibrating pays, on
-# average, from about $n^\star = (J / I) / (2 \, \text{gain})$ images on. With $d$ parameters and a model that is right,
-# $J / I$ becomes $d$.
+# by the second-order expansion of $L$ and {eq}`eq-ts-error`. It gains the difference from $T = 1$. So calibrating pays,
+# on average, from about $n^\star = (J / I) / (2 \, \text{gain})$ images on. With $d$ parameters and a model that is
+# right, $J / I$ becomes $d$.
 #
-# The law can be tested. Pool validation and test images, shuffle, fit on the first $n$, test on what lies behind the
+# The law can be tested. Pool validation and test images, shuffle, fit on the first $n$, test on what comes after the
 # first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has another class
 # balance (the {ref}`next section <sec-ts-shift>` is about that). "None" is $T = 1$.
 
@@ -553,16 +554,17 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds down to some fifty images; its $n^\star$ lie below that, and say only that few are enough. Almost surely
-# calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain, so it asks for the most. The exception is at the far
-# left: among 20 images of CIFAR-10 there may be no mistake. Then $T$ ends at its bound, the result is far worse than no
-# calibration, and one such draw spoils the mean. `calibkit` warns in that case.
+# The law holds down to some fifty images; the values of $n^\star$ lie below that, and say only that few are enough. In
+# nearly all draws calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain,
+# so it needs the most. The exception is at the far left: among 20 images of CIFAR-10 there may be no mistake. Then $T$
+# ends at its bound, the result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in
+# that case.
 #
 # ### Who needs how many
 #
-# Methods with $d$ parameters lose about $d / 2n$. Four of them: one temperature; one temperature a class, by NLL ($d = K$);
-# vector scaling, a scale and a bias a class ($d = 2K - 1$); vector scaling pulled towards one temperature, by a strength
-# that cross-validation chooses.
+# Methods with $d$ parameters lose about $d / 2n$. Four of them: one temperature; one temperature per class, by NLL
+# ($d = K$); vector scaling, a scale and a bias per class ($d = 2K - 1$); vector scaling pulled towards one temperature,
+# by a strength that cross-validation chooses.
 
 # %%
 keys = {
@@ -798,8 +800,8 @@ table(
 # (sec-ts-signs)=
 # ### Gaps of both signs
 #
-# One temperature moves all confidences the same way. Three synthetic classifiers with $K = 10$ and normal logits, whose labels
-# are drawn from known probabilities:
+# One temperature moves all confidences the same way. Take three synthetic classifiers with $K = 10$ and normal logits,
+# whose labels are drawn from known probabilities:
 #
 # - *one scale*: truth $\softmax(\z / 1.5)$, the case that TS is made for;
 # - *ranges*: the accuracy at confidence $c$ is $c + 0.08 \sin 4 \pi c$, as in {doc}`metrics`: too sure at some
@@ -882,8 +884,8 @@ table(
 # ### Fitted on the training set
 #
 # A network knows its training images better than new ones, so there it is right too often, and the temperature learns
-# the wrong lesson. Ten small networks on 100 digits each, stopped after ever more steps, with $T$ from their training
-# images or from held-out ones:
+# the wrong lesson. Ten small networks were trained on 100 digits each and stopped after ever more steps, with $T$ from
+# their training images or from held-out ones:
 
 # %% tags=["nbval-check-output"]
 rows = {}
@@ -938,7 +940,7 @@ text = f"""
 1. **Fit on images that trained nothing.** Over-trained networks on digits have a test ECE of
    {own_errors["held out"]:.1f} % with *T* from held-out images, {own_errors["train"]:.1f} % with
    *T* from the training images, and {own_errors["T = 1"]:.1f} % uncalibrated.
-2. **Some hundred images are enough for one T.** It gains NLL from this many images on:
+2. **A few hundred images are enough for one T.** It gains NLL from this many images on:
    {gains}.
 3. **Fit by NLL.** By ECE, the test ECE was lower beyond chance in
    {verdicts["ece"].count("holds")} of {len(losses)} networks.
@@ -979,10 +981,10 @@ table(
 #    {numref}`tbl-ts-bounds` with one mistake?
 #
 #    ```{dropdown} Solution
-#    With $b = 1/T$, the second derivative by $T$ is $b^4 L''(b) + 2 b^3 L'(b)$. As $b \to 0$ the second term wins, and
-#    $L'(0) < 0$ wherever there is an optimum: $L(1/T)$ is concave for large $T$. The sign changes where
-#    $b L''(b) = -2 L'(b)$. The label's logit leads by 2, -1, 3 and 2 in the four pairs, and a bisection finds $T = 1.78$,
-#    well above the optimum at 1.08.
+#    With $b = 1/T$, the second derivative with respect to $T$ is $b^4 L''(b) + 2 b^3 L'(b)$. As $b \to 0$ the second
+#    term wins, and $L'(0) < 0$ wherever there is an optimum: $L(1/T)$ is concave for large $T$. The sign changes where
+#    $b L''(b) = -2 L'(b)$. The label's logit leads by 2, -1, 3 and 2 in the four pairs, and a bisection finds
+#    $T = 1.78$, well above the optimum at 1.08.
 #    ```
 #
 # 2. Let $T$ minimise the Brier score. Derive the equation that takes the place of $L' = 0$. Is the optimum still unique?

@@ -15,8 +15,8 @@
 # # Your model
 #
 # You have a trained classifier and want its confidence to be honest. This chapter goes from its outputs to a calibrator in
-# a file, and looks at each step. As it stands it takes a network of this book, a ResNet-20 for CIFAR-10. For your own, run
-# it with another source:
+# a file, and looks at each step. As it stands it uses a network of this book, a ResNet-20 for CIFAR-10. For your own,
+# run it with another source:
 #
 # ```bash
 # papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv -p kind logits
@@ -93,8 +93,8 @@ table(pd.DataFrame(rows).T, "Which samples are there?", "tbl-your-samples")
 # ## What is wrong with them
 #
 # Most failed calibrations are failures of the data: probabilities where logits were meant, labels counted from 1, the same
-# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. What has a
-# single cure is cured, and it is listed here.
+# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. A problem
+# with one obvious cure is cured, and listed here.
 
 # %% tags=["hide-input", "nbval-check-output"]
 findings = [f"- *{f.weight}*, {f.kind}: {f.text}" for f in found.findings]
@@ -108,7 +108,7 @@ Markdown("\n".join([found.first_paragraph, "", *findings]))
 # on the same resamples of the samples to judge by. {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
 # A difference whose interval holds 0 may be chance.
 #
-# Methods that have many parameters for these samples are fitted all the same, and marked: they are not recommended.
+# Methods that have too many parameters for these samples are fitted all the same, and marked: they are not recommended.
 # *Changed* is the share of predictions that a method changes.
 
 # %%
@@ -140,8 +140,8 @@ table(
 # %% [markdown]
 # ## Which to take
 #
-# The rule: one temperature, unless another method has the samples that it should have, lowers the NLL by half a hundredth of
-# a nat or more, beyond chance after a correction for how many were tried, and does not raise the ECE.
+# The rule: one temperature, unless another method has enough samples, lowers the NLL by half a hundredth of a nat or
+# more, beyond chance after a correction for how many were tried, and does not raise the ECE.
 # {doc}`../book/which_method` says where it comes from.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -180,7 +180,7 @@ table(
 
 # %% [markdown]
 # A network that is calibrated as a whole may be too sure of one class and not sure enough of another. The *gap* of a class is
-# the mean confidence among the samples that are predicted to be of it, minus the share of them that are.
+# the mean confidence among the samples that are predicted as it, minus the share of them that belong to it.
 
 # %%
 rows = {}

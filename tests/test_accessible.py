@@ -49,3 +49,6 @@ def test_what_the_theme_writes_is_mended(accessible):
     assert accessible.mended('<summary><span class="toctree-toggle">').startswith("<summary aria-label=")
     assert 'role="group"' in accessible.mended('<div class="scroll" tabindex="0" role="region" aria-label="table">')
     assert accessible.mended('<div class="citation" role="doc-biblioentry">') == '<div class="citation">'
+    formula = r'<span class="math notranslate">\(T \to 0\)</span>'
+    assert accessible.mended(f"{formula}. It") == f'<span class="unbroken">{formula}.</span> It'
+    assert accessible.mended(f"{formula} is") == f"{formula} is"

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, train_test_split
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -255,6 +255,21 @@ def test_weights_are_refused_and_bagging_resamples_instead():
             CalibratedClassifier(SVC(decision_function_shape="ovo")),
             {},
             "`estimator` to be one with 4 scores, one a class, but got 6 of them",
+        ),
+        (
+            CalibratedClassifier(make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))),
+            {"y": np.arange(300) % 3},
+            "`estimator` to be one with 3 scores, one a class, but got 3 of them of pairs of classes",
+        ),
+        (
+            CalibratedClassifier(LogisticRegression(), cv=KFold(3)),
+            {"y": np.repeat([0, 1, 2], 100)},
+            "`cv` to be folds that leave samples of every class to fit on, but got one that leaves none of",
+        ),
+        (
+            LogitCalibrator(classes=["a", "b", "c", "a"]),
+            {"y": ["a", "b"] * 150},
+            "`classes` to be different, but got a, b",
         ),
         (CalibratedClassifier(StandardScaler()), {}, "a classifier with decision_function or predict_proba"),
         (CalibratedClassifier(LogisticRegression(), "platt"), {}, "`calibrator` to be one of identity"),

@@ -33,6 +33,15 @@ def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
         assert f"{answered} of {counts.loc[paper, 'printed']} printed numbers answered" in html
 
 
+def test_the_legend_explains_the_parts_that_occur_and_no_other(frontpage):
+    by_paper, drawn = results.summary(by=("paper",)), set()
+    counts = by_paper.sum()
+    for _, of_paper in by_paper.iterrows():
+        drawn |= set(re.findall(r'class="([a-z-]+)" style', frontpage.bar(of_paper)))
+    assert set(re.findall(r'<span class="([a-z-]+)">', frontpage.legend(counts))) == drawn
+    assert "opposite" in frontpage.legend(counts + 1)
+
+
 def test_each_paper_has_a_picture_with_words(frontpage):
     page = (ROOT / "book" / "index.md").read_text()
     for paper in results.summary(by=("paper",)).index:

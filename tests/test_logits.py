@@ -83,3 +83,10 @@ def test_lists_and_tensors_become_arrays(tmp_path):
     logits = Logits(z, y, torch.tensor(z), torch.tensor(y))
     assert all(isinstance(getattr(logits, name), np.ndarray) for name in ARRAYS) and logits.n_classes == 2
     assert Logits.load(logits.save(tmp_path / "x.npz")).test_logits.tolist() == z
+
+
+def test_groups_become_an_array():
+    z, y = np.eye(3), np.arange(3)
+    for groups in ([5, 5, 6], torch.tensor([5, 5, 6])):
+        stored = Logits(z, y, z, y, test_groups=groups).test_groups
+        assert isinstance(stored, np.ndarray) and stored.tolist() == [5, 5, 6]

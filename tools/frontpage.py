@@ -41,6 +41,10 @@ class Share(NamedTuple):
     name: str
     answers: Callable[[str], bool]
 
+    def number(self, counts: pd.Series) -> int:
+        """How many of the numbers counted by answer are in it."""
+        return int(sum(value for answer, value in counts.items() if self.answers(str(answer))))
+
 
 SHARES = (
     Share("replayed", "reproduced on the authors' own logits", lambda answer: answer == "reproduced"),
@@ -88,8 +92,7 @@ def bar(counts: pd.Series) -> str:
     total, parts = int(counts["printed"]), []
     answers = counts.drop("printed")
     for share in SHARES:
-        number = int(sum(value for answer, value in answers.items() if share.answers(str(answer))))
-        if number:
+        if number := share.number(answers):
             text = f"{number} {share.name}"
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
     answered = total - int(answers["not run"])
@@ -100,9 +103,9 @@ def bar(counts: pd.Series) -> str:
     )
 
 
-def legend() -> str:
-    """What the parts of a bar mean."""
-    keys = (f'<span class="{share.style}"></span>{share.name}' for share in SHARES)
+def legend(counts: pd.Series) -> str:
+    """What the parts of the bars mean, of those that occur."""
+    keys = (f'<span class="{share.style}"></span>{share.name}' for share in SHARES if share.number(counts))
     return '<p class="verdictlegend">' + " ".join(f"<span>{key}</span>" for key in keys) + "</p>"
 
 
@@ -153,7 +156,7 @@ class VerdictLegend(Raw):
 
     def html(self) -> str:
         """The parts."""
-        return legend()
+        return legend(results.summary(by=("paper",)).sum())
 
 
 def setup(app: Sphinx) -> dict:

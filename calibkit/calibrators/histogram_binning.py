@@ -56,7 +56,7 @@ class HistogramBinning(Calibrator):
         counts = torch.zeros(size, dtype=torch.int64, device=logits.device)
         hits = counts.clone()
         for rows in row_blocks(logits):
-            cells = self._cells(logits[rows].double().softmax(1))
+            cells = self._cells(logits[rows].double().softmax(1), self.n_bins)
             counts += torch.bincount(cells.view(-1), minlength=size)
             hits += torch.bincount(cells.gather(1, labels[rows, None])[:, 0], minlength=size)
         edges = bin_edges(self.n_bins, device=logits.device)
@@ -64,12 +64,11 @@ class HistogramBinning(Calibrator):
         frequencies = torch.where(counts > 0, hits.double() / counts, midpoints)
         self.frequencies = frequencies.view(n_classes, self.n_bins).cpu().numpy()
 
-    def _cells(self, probs: Tensor) -> Tensor:
+    def _cells(self, probs: Tensor, n_bins: int) -> Tensor:
         """(n, K) index of the cell of each probability in the flattened (K, n_bins) table."""
-        return width_bins(probs, self.n_bins).add_(
-            torch.arange(0, probs.shape[1] * self.n_bins, self.n_bins, device=probs.device)
-        )
+        return width_bins(probs, n_bins).add_(torch.arange(0, probs.shape[1] * n_bins, n_bins, device=probs.device))
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)
-        return normalize(as_vector(self.frequencies, probs).view(-1)[self._cells(probs)], probs)
+        frequencies = as_vector(self.frequencies, probs)  # a loaded state has as many bins as it was fitted with
+        return normalize(frequencies.view(-1)[self._cells(probs, frequencies.shape[1])], probs)

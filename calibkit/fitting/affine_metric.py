@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES
+from calibkit._checks import expected
 from calibkit.fitting.affine import Ridge, Sample, apply, is_diagonal
 from calibkit.objectives import Objective
 from calibkit.objectives.passes import cross_entropy, cross_entropy_grad
@@ -241,6 +242,8 @@ def _whitened(
     """
     scale = (h.diagonal(dim1=-2, dim2=-1) + penalty).clamp_(min=LEAST).rsqrt()
     jitter = max(jitter, 10 * torch.finfo(h.dtype).eps)
+    if not torch.isfinite(h).all():
+        raise expected("logits", "small enough to square", "larger ones")
     info = torch.ones(h.shape[:-2], dtype=torch.int32, device=h.device)
     while info.any():
         scaled = h * scale[..., None].to(h.dtype)

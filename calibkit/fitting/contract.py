@@ -27,8 +27,9 @@ class Fitted:
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
     Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
-    ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest logit,
-    whatever is fitted.
+    ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them, and go into
+    its file. ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest
+    logit, whatever is fitted.
 
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
@@ -43,6 +44,7 @@ class Fitted:
 
     def __init__(self) -> None:
         self.n_classes: int | None = None
+        self.classes: tuple[str, ...] = ()
         for name in self.state:
             setattr(self, name, None)
 
@@ -106,8 +108,10 @@ class Fitted:
 
         :func:`calibkit.load_calibrator` reads it.
         """
-        header = json.dumps({"calibrator": self.key(), "options": self.options()}, default=_objective_to_json)
-        return write_npz(path, {"header": np.asarray(header), **self.state_dict()})
+        named = {"classes": self.classes} if self.classes else {}
+        header = {"calibrator": self.key(), "options": self.options()} | named
+        text = json.dumps(header, default=_objective_to_json)
+        return write_npz(path, {"header": np.asarray(text), **self.state_dict()})
 
     def _probs(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities (n, K) of logits (n, K), row by row."""
@@ -123,9 +127,10 @@ class Calibrator(Fitted):
     def fit(self, logits: Array, labels: Array) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is."""
         z, y = check_held_out(logits, labels)
-        with progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
+        with torch.inference_mode(False), progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
+            z, y = (x.clone() if x.is_inference() else x for x in (z, y))
             self._fit(z, y)
-        self.n_classes = z.shape[1]
+        self.n_classes, self.classes = z.shape[1], ()
         return self
 
     def __call__(self, logits: Array) -> Array:

@@ -19,6 +19,7 @@ from calibkit.objectives import Objective
 LOWEST, HIGHEST = 0.01, 1000.0
 FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
+LARGEST = 1e12  # spread beyond which float32 overflows in squares, as that of masked classes: float64 from the start
 SCAN = 41  # points of the scan for a non-convex objective
 TOLERANCE = 1e-9  # error left in log T, in order of magnitude
 
@@ -46,7 +47,8 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
             rough = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
             x = x if rough in bounds else rough
-    x = _root(objective, logits, labels, x, bounds, tolerance=TOLERANCE)
+    dtype = torch.float64 if spread > LARGEST else None
+    x = _root(objective, logits, labels, x, bounds, TOLERANCE, dtype)
     if x in bounds:
         x = _beyond(objective, logits, labels, x, bounds)
     if not objective.convex and not objective.adaptive:

@@ -109,7 +109,7 @@ def entropy(probs: Array, labels: Array) -> float:
 
 def sample_nll(sample: Sample) -> Tensor:
     """(N,) NLL of each row, float64."""
-    return -sample.label_probs.double().log() + 0.0  # + 0: no negative zero
+    return -sample.label_probs.double().clamp(max=1.0).log() + 0.0  # rows may exceed 1 a little; + 0: no negative zero
 
 
 def sample_brier(sample: Sample) -> Tensor:

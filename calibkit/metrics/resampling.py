@@ -149,6 +149,7 @@ def bootstrap_difference(
         (-0.109, 0.02)
     """
     check_level(level)
+    metrics = metrics if isinstance(metrics, Mapping) else check_names(metrics)
     first, second = Sample.of(before, labels), Sample.of(after, labels)
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")

@@ -12,7 +12,7 @@ from calibkit.keys import Key
 from calibkit.notebook.cells import Cell, Column
 from calibkit.notebook.names import shown
 from calibkit.notebook.rendered import Table, check_name, made, minus
-from calibkit.results.verdicts import answers
+from calibkit.results.verdicts import BY_THEIR_CODE, answers
 
 #: What tells the numbers of a paper's table apart, from the outside in.
 _NAMES = ("dataset", "model", "loss", "method", "metric", "n_bins", "unit")
@@ -36,6 +36,7 @@ def beside(
 
     The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
     a drop of accuracy has a column of its own. Fractions are shown in percent, with the digits that are printed.
+    What comes out by the authors' code, while ours beside it is another number, has a badge of its own.
 
     Args:
         compared: rows of :func:`calibkit.results.compare`, or some of them, of one paper.
@@ -55,11 +56,11 @@ def beside(
         >>> beside(rows, "method", "Table I, networks of two losses")
         Table I, networks of two losses
         <BLANKLINE>
-                     CTS          uncalibrated       TS by ECE
+                     CTS          uncalibrated      TS by ECE
         loss   printed  ours    printed  ours    printed  ours
-        Brier     2.65  2.57 =     7.88  7.88 =     4.65  4.65 =
+        Brier     2.65  2.57 ≐     7.88  7.88 =     4.65  4.65 =
         <BLANKLINE>
-        = reproduced
+        = reproduced; ≐ reproduced by the authors' code
         <BLANKLINE>
         1 row that nobody ran here
         <BLANKLINE>
@@ -72,7 +73,7 @@ def beside(
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
     name_of = _naming(names or {})
-    said = answers(compared)
+    said = answers(compared).mask(compared["replay"] == BY_THEIR_CODE, f"reproduced {BY_THEIR_CODE}")
     compared = _in_percent(compared)
     text = compared.astype(str)
     if compared.loc[compared["n_bins"] != "", "n_bins"].nunique() < 2:

@@ -7,9 +7,16 @@ from itertools import groupby
 
 from calibkit.notebook.cells import Cell, Column, Grid, part
 from calibkit.notebook.rendered_text import answers_of, badge, folding, is_numeric, notes, pads, plain
+from calibkit.results.verdicts import BY_THEIR_CODE
 
 #: Pixels of a column of text, and of a digit and the space between columns, by which a table takes the whole page.
 _TEXT, _DIGIT, _SPACE, _BADGE = 700, 8, 13, 18
+#: Answers that look like another one.
+_LIKE = {
+    f"reproduced {BY_THEIR_CODE}": "reproduced",
+    "the same elsewhere": "reproduced",
+    "another elsewhere": "not reproduced",
+}
 
 
 def html(table: Grid) -> str:
@@ -122,7 +129,7 @@ def style_of(answer: str) -> str:
         >>> style_of("same direction, by a stand-in"), style_of("the same elsewhere")
         ('same-direction other', 'reproduced other')
     """
-    same = {"the same elsewhere": "reproduced", "another elsewhere": "not reproduced"}.get(answer, plain(answer))
+    same = _LIKE.get(answer, plain(answer))
     own = same == answer
     return same.replace(" ", "-") + ("" if own else " other")
 

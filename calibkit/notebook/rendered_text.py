@@ -7,11 +7,12 @@ import unicodedata
 from itertools import groupby
 
 from calibkit.notebook.cells import Cell, Column, Grid, Row, part
-from calibkit.results.verdicts import BY_STAND_IN
+from calibkit.results.verdicts import BY_STAND_IN, BY_THEIR_CODE
 
 #: The symbols of answers, in the order in which a table explains them.
 MARKS = {
     "reproduced": "=",
+    f"reproduced {BY_THEIR_CODE}": "\N{APPROACHES THE LIMIT}",
     "same direction": "~",
     "not decided": "?",
     "opposite direction": "\N{MULTIPLICATION SIGN}",

@@ -82,7 +82,7 @@ def _strip(ax: Axes, bins: ReliabilityBins) -> Axes:
     strip = ax.inset_axes((0, 1.03, 1, 0.13), sharex=ax)
     strip.bar(bins.edges[:-1], bins.counts, np.diff(bins.edges), align="edge", color=GREY, edgecolor=paper())
     most = int(bins.counts.max())
-    strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"n = {most:,}"])
+    strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"{most:,}"])
     strip.tick_params(bottom=False, labelbottom=False, labelsize=8)
     strip.spines["left"].set_visible(False)
     strip.grid(False)

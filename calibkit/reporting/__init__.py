@@ -122,6 +122,7 @@ def report(
         for name, p in probs.items():
             compared.add(name, p)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
+    trial.methods[choice.key].fitted.classes = diagnosed.classes
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 
 

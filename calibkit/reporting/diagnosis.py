@@ -125,14 +125,20 @@ def logits_of(part: Part, kind: Kind, name: str, found: list[Finding]) -> np.nda
     return np.log(p)
 
 
+def _whole(y: np.ndarray) -> np.ndarray:
+    """Whole numbers as integers, whatever else as it is."""
+    return y.astype(np.int64) if y.dtype.kind == "f" and np.isfinite(y).all() and (y == y.round()).all() else y
+
+
 def _labels(
     parts: list[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...], found: list[Finding]
 ) -> list[np.ndarray]:
     """Labels as integers from 0, numbered alike in all parts."""
     given = [np.asarray(part.labels) for part in parts]
     known = {name: i for i, name in enumerate(classes)}
-    if classes and all(set(map(str, np.unique(y.astype(str)))) <= set(known) for y in given):
-        return [np.array([known[label] for label in y.astype(str)], dtype=np.int64) for y in given]
+    for labels in (given, [_whole(y) for y in given]):  # 1.0 is the name "1", where it is not that of a column itself
+        if classes and all(set(map(str, np.unique(y.astype(str)))) <= set(known) for y in labels):
+            return [np.array([known[label] for label in y.astype(str)], dtype=np.int64) for y in labels]
     result = []
     for y, name in zip(given, names, strict=True):
         if y.dtype.kind in "OUST" and classes:

@@ -35,6 +35,8 @@ VERDICTS = (
 )
 #: What others measured; what a stand-in says.
 ELSEWHERE, BY_STAND_IN = ("the same elsewhere", "another elsewhere"), (judging.SAME, judging.OPEN, judging.OPPOSITE)
+#: What the authors' code gives and ours does not.
+BY_THEIR_CODE = "by the authors' code"
 OURS = ("ours", "low", "high", "n_seeds", "budget", "source")
 EFFECT = ("against", "printed_effect", "effect", "effect_low", "effect_high", "visible")
 SHOWN = (
@@ -192,7 +194,7 @@ def _own(question: Question, measured: Measured) -> dict:
 
 
 def _verdict(shown: Mapping, on_logits: bool) -> str:
-    if shown.get("replay") in ("exact", "by the authors' optimiser"):
+    if shown.get("replay") in ("exact", BY_THEIR_CODE):
         return "reproduced"
     if not on_logits and shown.get("direction") == judging.SAME and shown.get("size") == "equal":
         return "reproduced"
@@ -200,12 +202,14 @@ def _verdict(shown: Mapping, on_logits: bool) -> str:
 
 
 def _replay(question: Question, measured: Measured, value: float) -> str:
-    """Whether the number comes out: "by the authors' optimiser" where that is known, else "exact"; or "no"."""
+    """Whether the number comes out, of the authors' code where that is known: "exact" if ours does, too."""
     row = question.row
     replayed = replay_of(row.paper, row.method)
     other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
-    value, word = (value, "exact") if other is None else (other.value, "by the authors' optimiser")
-    return word if judging.replays(row.printed, question.scale, value) else "no"
+    exact = judging.replays(row.printed, question.scale, value)
+    if not (exact if other is None else judging.replays(row.printed, question.scale, other.value)):
+        return "no"
+    return "exact" if exact else BY_THEIR_CODE
 
 
 def _stand_in(question: Question, measured: Measured) -> dict:
@@ -222,6 +226,8 @@ def _stand_in(question: Question, measured: Measured) -> dict:
         shown["stand_in_value"] = question.scale * found.value
     if effect is not None:
         shown["stand_in_effect"] = question.scale * effect.estimate.value
+        if question.row.metric == "accuracy_drop":  # a difference itself
+            shown["stand_in_value"] = shown["stand_in_effect"]
         if question.has_direction:
             shown["stand_in_verdict"] = judging.direction(question.effect, effect)
     return shown

@@ -157,7 +157,7 @@ class Run:
 
     def _clean(self) -> None:
         """Delete what only an unfinished run needs."""
-        for path in (*self.folder.glob("best-*.npz"), *self.folder.glob("checkpoint*"), self.folder / ".lock"):
+        for path in (*self.folder.glob("best-*.npz"), *self.folder.glob("checkpoint*"), *self.folder.glob(".lock")):
             path.unlink(missing_ok=True)
 
     def result(self, model: nn.Module) -> Logits:

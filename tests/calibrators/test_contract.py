@@ -103,6 +103,13 @@ def test_rows_are_calibrated_one_by_one(name, sample, fitted, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_fit_in_inference_mode_is_the_same(name, sample, fitted):
+    with torch.inference_mode():
+        again = CALIBRATORS[name]().fit(torch.from_numpy(sample[0]) + 0, torch.from_numpy(sample[1]))
+    np.testing.assert_array_equal(again(sample[0]), fitted(name)(sample[0]))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_input_is_left_as_it_is(name, sample):
     z, y = (torch.from_numpy(a.copy()) for a in sample)
     CALIBRATORS[name]().fit(z, y)(z)

@@ -75,3 +75,10 @@ def test_equals_netcal(overconfident):
     theirs = peer.fit_transform(probs, y.numpy())
     assert np.median(np.abs(ours - theirs)) < 1e-6
     assert torch.isfinite(torch.from_numpy(ours)).all()
+
+
+def test_a_state_has_as_many_bins_as_it_was_fitted_with():
+    rng = np.random.default_rng(3)
+    z, y = rng.normal(size=(200, 4)), rng.integers(4, size=200)
+    fitted = HistogramBinning(n_bins=20).fit(z, y)
+    np.testing.assert_array_equal(HistogramBinning(n_bins=15).load_state_dict(fitted.state_dict())(z), fitted(z))

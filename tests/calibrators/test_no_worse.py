@@ -41,6 +41,13 @@ def separable(factor):
     return factor * z, z.argmax(1)
 
 
+def masked():
+    """A class that most rows rule out by the lowest number of float32, as ``masked_fill`` writes it."""
+    z, y = plain(60)
+    ruled_out = np.where(np.arange(60) % 3, np.finfo(np.float32).min, -3.0)
+    return np.c_[z, ruled_out].astype(np.float32), y
+
+
 SETS = {
     "plain": plain(),
     "right outlier": outlier(1e3, right=True),
@@ -58,6 +65,7 @@ SETS = {
     "N < K": plain(8, 20),
     "classes absent": (plain(60, 8)[0], plain(60, 8)[1] // 2),
     "one class": (plain()[0], np.full(50, 3)),
+    "masked in float32": masked(),
 }
 
 

@@ -1,9 +1,11 @@
 """Curvature and coordinates of affine maps, against autograd's Hessian and a linear solve."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+from calibkit.calibrators import calibrator
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge, Sample
 from calibkit.fitting.affine_metric import _own, coordinates, curvature_at
@@ -122,3 +124,13 @@ def test_a_part_of_the_rows():
     x, weights, index = affine.scaled_identity(1.0, z, diagonal=True), torch.ones(10).double(), torch.arange(0, 30, 3)
     part = curvature_at(NLL(), Sample(z, y[index], index), weights, x).pair.triu()
     torch.testing.assert_close(part, curvature_at(NLL(), Sample(z[index], y[index]), weights, x).pair.triu())
+
+
+@pytest.mark.filterwarnings("ignore:the objective decreases")
+@pytest.mark.parametrize("name", ["matrix_scaling", "ms_odir", "dir_odir"])
+def test_logits_whose_squares_overflow_are_told(name):
+    """No end is waited for."""
+    z = np.random.default_rng(0).normal(size=(60, 3))
+    z[::2, 0] = -1.8e305
+    with pytest.raises(ValueError, match="Expected `logits` to be small enough to square"):
+        calibrator(name).fit(z, np.arange(60) % 3)

@@ -124,3 +124,10 @@ def test_bad_input():
         bootstrap_difference(p, wide, y)
     with pytest.raises(ValueError, match="Expected `level` to be between 0 and 1"):
         bootstrap_difference(p, q, y, level=1.0)
+
+
+def test_names_may_come_from_a_generator():
+    probs, labels = np.array([[0.7, 0.3], [0.2, 0.8]] * 20), np.array([0, 1] * 20)
+    names = ["nll", "brier"]
+    one, other = (bootstrap_difference(probs, probs[::-1].copy(), labels, m) for m in (names, (n for n in names)))
+    assert one == other

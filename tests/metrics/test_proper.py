@@ -74,3 +74,8 @@ def test_many_blocks():
         broken[row, 7] = float("nan")
         with pytest.raises(ValueError, match="but got NaN"):
             Sample.of(broken, labels)
+
+
+def test_a_row_a_little_above_1_has_no_nll_below_0():
+    """As rounding leaves it; the border lets it in."""
+    assert nll(np.array([[1.00005, 0.0]] * 10), np.zeros(10, dtype=int)) == 0.0

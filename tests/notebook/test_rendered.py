@@ -1,45 +1,16 @@
 """Tables of the book: HTML and text against what was written by hand, and against the frame that they show."""
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+from html_cells import Cells
 
-from calibkit import results
 from calibkit.notebook import names, rendered
-from calibkit.notebook.printed import beside
-from calibkit.notebook.rendered_text import MARKS, pads
+from calibkit.notebook.rendered_text import pads
 
 FRAME = pd.DataFrame({"ECE": [1.25, np.nan], "difference": ["-0.51 [-0.6, 0.1]", "ResNet-50"]}, index=["a", "b"])
-
-
-class Cells(HTMLParser):
-    """The tables of a page as lists of rows of cell texts; a span over columns counts as often as it is wide."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.tables, self.open = [], []
-        self.feed(text)
-        assert not self.open, f"never closed: {self.open}"
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("br", "img", "input"):
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("th", "td"):
-            self.tables[-1][-1] += [""] * int(dict(attrs).get("colspan", 1))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if {"th", "td"} & set(self.open):
-            self.tables[-1][-1][-1] += data
 
 
 def test_a_small_table_is_this_html():
@@ -179,120 +150,3 @@ def test_a_table_wider_than_the_text_takes_the_whole_page(n, wide):
 def test_a_series_and_an_empty_frame_are_tables():
     assert repr(rendered.table(pd.Series({"a": 1.0}, name="x"))).split("\n") == ["      x", "a  1.00"]
     assert Cells(rendered.table(pd.DataFrame({"x": []}))._repr_html_()).tables == [[["", "x"]]]
-
-
-# ------------------------------------------------------------------------------------------- printed beside ours
-@pytest.fixture(scope="module")
-def first():
-    """Table 1 of MbLS: two networks of which ours stand in for one each."""
-    return results.compare("mbls", "1")
-
-
-def test_the_papers_method_comes_first(first):
-    groups = list(dict.fromkeys(column.group for column in beside(first, "loss").columns))
-    assert groups[:3] == ["MbLS", "MbLS, m = 0, weight = 0.05", "CE"]
-    long = beside(first.query("dataset == 'cifar10' and model == 'resnet50' and metric == 'ece'"))
-    assert long.rows[0].label == "MbLS"
-
-
-@pytest.mark.parametrize("paper", results.rows.PAPERS)
-def test_every_number_of_a_paper_is_shown_once_with_its_answer(paper):
-    for _, compared in results.compare(paper).groupby("table"):
-        shown = beside(compared)
-        cells = [row.cells for row in (*shown.rows, *shown.folded)]
-        printed = [
-            f"{100 * float(text):.{len(text) - 4}f}" if unit == "fraction" else text
-            for text, unit in zip(compared["printed"], compared["unit"], strict=True)
-        ]
-        assert sorted(row[0].text for row in cells) == sorted(printed)
-        answers = results.answers(compared).replace("not run", "")
-        assert sorted(row.cells[1].answer for row in shown.rows) == sorted(
-            answers[(answers != "") | compared[["ours", "elsewhere", "stand_in_value"]].notna().any(axis=1)]
-        )
-
-
-def test_numbers_stand_in_the_cells_that_their_heads_name(first):
-    shown = beside(first, "loss", names={"resnet50": "R50"})
-    at = {column: i for i, column in enumerate(shown.columns)}
-    row = next(row for row in shown.rows if row.group == "CIFAR-10, R50" and row.label == "AECE")
-    wanted = first.query(
-        "dataset == 'cifar10' and model == 'resnet50' and loss == 'focal' and metric == 'adaptive_ece'"
-    )
-    assert row.cells[at["printed", "FL"]].text == wanted["printed"].item()
-    assert row.cells[at["ours", "FL"]] == (f"({wanted['stand_in_value'].item():.2f})", results.answers(wanted).item())
-
-
-def test_fractions_are_in_percent_with_the_printed_digits():
-    rows = results.compare("neural_clamping", "1").query("model == 'resnet110' and method == 'neural_clamping'")
-    shown = {row.label: [cell.text for cell in row.cells] for row in beside(rows).rows}
-    of = rows.set_index("metric")["stand_in_value"]
-    assert rows.set_index("metric")["printed"]["ece"] == "0.0085"
-    assert shown["ECE"] == ["0.85", f"({100 * of['ece']:.2f})"]
-    assert shown["entropy"] == [rows.set_index("metric")["printed"]["entropy"], f"({of['entropy']:.4f})"]
-
-
-def test_rows_that_nobody_ran_are_behind_a_click_without_empty_columns(first):
-    html = beside(first, "loss", "Table 1")._repr_html_()
-    shown, folded = Cells(html).tables
-    assert "<summary>4 rows that nobody ran here</summary>" in html and html.count("<details") == 1
-    assert shown[1] and {"printed", "ours"} == set(map(str.strip, shown[1]))
-    assert folded[0][1:] == ["MbLS", "MbLS, m = 0, weight = 0.05", "CE", "ECP", "LS", "FL", "FLSD"]
-    assert ["ECE", "1.62", "1.89", "4.97", "4.68", "2.20", "2.55", "4.91"] in folded
-
-
-def test_a_table_that_nobody_ran_is_all_behind_a_click():
-    shown = beside(results.compare("mbls", "8"), "loss", "Table 8")
-    assert not shown.rows and len(shown.folded) == 4
-    assert len(Cells(shown._repr_html_()).tables) == 1 and "4 rows that nobody ran here" in repr(shown)
-
-
-def test_a_drop_of_accuracy_is_a_column():
-    compared = results.compare("class_temperature_scaling", "II").query("dataset == 'cifar100' and loss == 'brier'")
-    shown = beside(compared, "method")
-    assert len(shown.rows) + len(shown.folded) == compared["model"].nunique()
-    column = shown.columns.index(("printed", "CTS, no accuracy constraint, accuracy drop"))
-    drops = compared[compared["metric"] == "accuracy_drop"]["printed"].tolist()
-    assert sorted(row.cells[column].text for row in (*shown.rows, *shown.folded)) == sorted(drops)
-
-
-def test_each_answer_has_its_badge_and_the_line_below_explains_it():
-    every = results.everything()
-    found = results.answers(every)
-    rows = every[every["paper"] == "class_temperature_scaling"].query("table == 'II'")
-    html = beside(rows, "method")._repr_html_()
-    in_table = set(found[rows.index]) - {"not run"}
-    assert len(in_table) > 4
-    key = re.search(r'<p class="key">(.*)</p>', html)[1]
-    for answer in in_table:
-        mark = MARKS[answer]
-        assert re.search(
-            rf'<span class="answer [a-z -]+" role="img" aria-label="{answer}" title="{answer}">{re.escape(mark)}<', html
-        )
-        assert f"{mark}</span> {answer}</span>" in key
-    for answer in set(MARKS) - in_table:
-        assert f"> {answer}</span>" not in key
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda rows: rows[:0], "Expected `compared` to be rows of compare"),
-        (lambda rows: pd.concat([rows, results.compare("acls", "1")]), "got 2 papers"),
-        (lambda rows: pd.concat([rows, rows], ignore_index=True), "a cell of its own"),
-    ],
-)
-def test_other_rows_are_refused(first, change, message):
-    with pytest.raises(ValueError, match=message):
-        beside(change(first), "loss")
-
-
-def test_an_unknown_column_is_refused(first):
-    with pytest.raises(ValueError, match="Expected `wide` to be one of"):
-        beside(first, "colour")
-
-
-def test_every_key_of_the_papers_has_a_name():
-    rows = results.load("paper")
-    for column in ("dataset", "model", "loss", "method", "metric"):
-        same = [value for value in rows[column].unique() if names.shown(value) == value and value != "accuracy"]
-        assert same in ([], ["entropy"], ["spline"], ["isotonic"]), (column, same)

@@ -32,7 +32,7 @@ def test_the_strip_counts_the_samples_of_each_bin(ax, sample):
     (strip,) = ax.child_axes
     counts = np.histogram(sample[0].max(1).values, np.linspace(0, 1, 16))[0]
     assert [bar.get_height() for bar in strip.patches] == counts.tolist()
-    assert [t.get_text() for t in strip.get_yticklabels()] == [f"n = {counts.max():,}"]
+    assert [t.get_text() for t in strip.get_yticklabels()] == [f"{counts.max():,}"]
     assert ax.figure.axes == [ax]
     assert not plots.reliability_diagram(*sample, counts=False).child_axes
 

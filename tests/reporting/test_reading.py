@@ -7,8 +7,10 @@ import torch
 
 from calibkit.logits import Logits
 from calibkit.reading import read
+from calibkit.reporting.diagnosis import diagnose
 
 CLASSES = ["cat", "dog", "fox"]
+a_few = np.array([0, 1, 2])
 
 
 @pytest.fixture
@@ -117,6 +119,14 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
         (lambda a: as_frame(a, None).assign(note="x"), {"kind": "logits"}, "a column of numbers for each class"),
         (lambda a: as_frame(a, None).assign(split="train"), {"kind": "logits"}, "`split` to be a column of"),
         (lambda a: (a["val_logits"], [[1, 2], [3]]), {"kind": "logits"}, "nested numbers"),
+        (lambda a: as_frame(a, None).reset_index(names="Unnamed: 0"), {"kind": "logits"}, "a table without an index"),
+        (
+            lambda a: as_frame(a, None).set_axis([*"aab", "label", "split"], axis=1),
+            {"kind": "logits"},
+            "different names",
+        ),
+        (lambda a: a, {"labels": a_few}, "`labels` to be None beside arrays by name or a table"),
+        (lambda a: as_frame(a, None), {"kind": "logits", "labels": a_few}, "`labels` to be None beside"),
         (lambda a: "mine.xlsx", {}, None),
     ],
 )
@@ -160,3 +170,32 @@ def test_two_classes_are_the_fewest(arrays):
     assert read(frame, kind="logits").classes == ("a", "b")
     with pytest.raises(ValueError, match="^Expected `source` to be with a column of numbers for each class"):
         read(frame.drop(columns="b"), kind="logits")
+
+
+@pytest.mark.parametrize("classes", [["02", "01", "00"], ["None", "NA", "nan"], ["1.0", "1.10", "2.0"], [2, 1, 0]])
+@pytest.mark.parametrize("labels", ["names", "floats"])
+def test_labels_of_a_csv_are_the_names_of_its_columns(classes, labels, sample, tmp_path):
+    """Whatever pandas would make of them: numbers, or missing values."""
+    z, y = sample(60)
+    table = pd.DataFrame(z, columns=classes).assign(label=[classes[i] for i in y])
+    if labels == "floats":
+        if not isinstance(classes[0], int):
+            pytest.skip("these are no numbers")
+        table["label"] = table["label"].astype(float)
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    for source in (tmp_path / "mine.csv", table):
+        diagnosed = diagnose(read(source, kind="logits"))
+        np.testing.assert_array_equal(diagnosed.val.labels, y)
+        assert diagnosed.classes == tuple(map(str, classes))
+
+
+def test_labels_of_a_csv_may_be_positions(sample, tmp_path):
+    z, y = sample(60)
+    pd.DataFrame(z, columns=CLASSES).assign(label=y).to_csv(tmp_path / "mine.csv", index=False)
+    np.testing.assert_array_equal(diagnose(read(tmp_path / "mine.csv", kind="logits")).val.labels, y)
+
+
+def test_labels_of_an_array_may_be_a_file(arrays, tmp_path):
+    np.save(tmp_path / "labels.npy", arrays["val_labels"])
+    given = read(arrays["val_logits"], tmp_path / "labels.npy", kind="logits")
+    np.testing.assert_array_equal(given.val.labels, arrays["val_labels"])

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from calibkit import reading
 from calibkit.__main__ import main
-from calibkit.calibrators import load_calibrator
+from calibkit.calibrators import calibrator, load_calibrator
 
 CLASSES = ["cat", "dog", "fox"]
 
@@ -42,7 +42,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     capsys.readouterr()
     assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    tables = [reading._table(Path("p.csv")), pd.read_parquet("p.parquet")]
+    tables = [reading._table(Path("p.csv"), "label"), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
     for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
         np.testing.assert_allclose(probs, want, rtol=1e-14)
@@ -92,3 +92,23 @@ def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
             process.stdout.close()
             assert process.stderr.read() == b"" and process.wait() == 1
     assert Path("mine-report/calibrator.npz").is_file()
+
+
+def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
+    """A calibrator of named columns meets them in another order; it refuses others, and takes arrays as they stand."""
+    z, y = csv
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]) == 0
+    fitted = load_calibrator(tmp_path / "mine-report" / "calibrator.npz")
+    assert fitted.classes == tuple(CLASSES)
+    vector = calibrator("vector_scaling").fit(z[:1000], y[:1000])
+    vector.classes = tuple(CLASSES)
+    vector.save("vector.npz")
+    pd.DataFrame(z, columns=CLASSES)[CLASSES[::-1]].to_csv("turned.csv", index=False)
+    assert main(["apply", "vector.npz", "turned.csv", "--kind", "logits", "--out", "p.csv"]) == 0
+    probs = pd.read_csv("p.csv")
+    assert list(probs) == CLASSES[::-1]
+    np.testing.assert_allclose(probs[CLASSES], vector(z), rtol=1e-12)
+    pd.DataFrame(z, columns=["a", "b", "c"]).to_csv("others.csv", index=False)
+    assert main(["apply", "vector.npz", "others.csv", "--kind", "logits"]) == 1
+    assert "Expected `source` to be with the columns" in capsys.readouterr().err
+    assert vector.fit(z, y).classes == ()

@@ -68,7 +68,7 @@ def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
     row = compare("mbls").iloc[1]
     assert (row["verdict"], row["replay"], row["direction"]) == (
         "reproduced",
-        "by the authors' optimiser",
+        "by the authors' code",
         "same direction",
     )
     assert row["ours"] == pytest.approx(2.0)  # the optimum is what is shown
@@ -179,6 +179,15 @@ def test_an_accuracy_drop_is_the_difference_of_two_accuracies(book):
     assert (row["replay"], row["direction"], row["verdict"]) == ("exact", "same direction", "reproduced")
     differs(book, +0.0060, metric="accuracy", method=CTS, **AUTHORS)
     assert verdicts("class_temperature_scaling") == ["opposite direction"]
+
+
+def test_an_accuracy_drop_of_a_stand_in_is_shown_with_its_direction(book):
+    paper = {"paper": "class_temperature_scaling", "metric": "accuracy_drop", "method": CTS, "n_bins": ""}
+    printed(book, paper | {"value": "0.40", "model": "resnet110"})
+    differs(book, -0.0045, metric="accuracy", method=CTS, model="resnet20")
+    row = compare("class_temperature_scaling", stand_in={"resnet110": "resnet20"}).iloc[0]
+    assert [row["stand_in_value"], row["stand_in_effect"]] == pytest.approx([0.45, 0.45])
+    assert row["stand_in_verdict"] == "same direction"
 
 
 # ------------------------------------------------------------------------------------------ rows, and the counts
