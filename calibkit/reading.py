@@ -179,8 +179,8 @@ def _table(path: Path, label: str) -> DataFrame:
 
 def _csv(path: Path, label: str, **options: object) -> DataFrame:
     """A csv whose labels are text as it stands: a class may be called "None" or "NA", or "01" beside a column "01"."""
-    import pandas as pd
-
+    with needs("report"):
+        import pandas as pd
     others = [name for name in pd.read_csv(path, nrows=0).columns if name != label]
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}

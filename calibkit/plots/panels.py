@@ -71,5 +71,5 @@ def before_after(
     for ax in panels.flat[max(len(methods) - columns, 0) : len(methods)]:  # the lowest of each column
         ax.set_xlabel("confidence")
         ax.tick_params(labelbottom=True)
-    fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), frameon=False)
+    fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), borderpad=0.8, frameon=False)
     return fig
