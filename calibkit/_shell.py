@@ -101,7 +101,7 @@ def _apply(args: argparse.Namespace) -> None:
 
 def _columns(fitted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
     """Where each class that was fitted stands among the columns given; none where either has no names."""
-    if not given or fitted in ((), tuple(map(str, range(len(fitted))))):
+    if not given or not fitted:
         return []
     if sorted(fitted) != sorted(given):
         raise expected("source", f"with the columns {', '.join(fitted)}", ", ".join(given))

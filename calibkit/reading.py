@@ -168,23 +168,22 @@ def _table(path: Path, label: str) -> DataFrame:
         import pandas as pd
         import pyarrow as pa
     path.stat()
-    old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
-    exact = {"float_precision": "round_trip"} if old else {}
     try:
-        return _csv(path, label, **exact) if path.suffix == ".csv" else pd.read_parquet(path)
+        return _csv(path, label) if path.suffix == ".csv" else pd.read_parquet(path)
     except (ValueError, pa.ArrowException) as error:  # pandas' own errors are ValueErrors
         first = str(error).partition("\n")[0]
         raise expected("source", "a table that pandas reads", f"{first} in {str(path)!r}") from error
 
 
-def _csv(path: Path, label: str, **options: object) -> DataFrame:
-    """A csv whose labels are text as it stands: a class may be called "None" or "NA", or "01" beside a column "01"."""
+def _csv(path: Path, label: str) -> DataFrame:
+    """A csv, exact to the last digit. Its labels are text as it stands: a class may be called "None", "NA" or "01"."""
     with needs("report"):
         import pandas as pd
     others = [name for name in pd.read_csv(path, nrows=0).columns if name != label]
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
-    return pd.read_csv(path, **text, **options)
+    old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
+    return pd.read_csv(path, **text, **({"float_precision": "round_trip"} if old else {}))
 
 
 def _test_of(logits: Logits) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import pandas as pd
@@ -87,6 +88,12 @@ def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], 
     return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
 
 
+@cache
+def by_paper() -> pd.DataFrame:
+    """The answers to each paper's printed numbers, counted once a build."""
+    return results.summary(by=("paper",))
+
+
 def bar(counts: pd.Series) -> str:
     """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
     total, parts = int(counts["printed"]), []
@@ -148,7 +155,7 @@ class VerdictBar(Raw):
 
     def html(self) -> str:
         """The bar."""
-        return bar(results.summary(by=("paper",)).loc[self.arguments[0]])
+        return bar(by_paper().loc[self.arguments[0]])
 
 
 class VerdictLegend(Raw):
@@ -156,7 +163,7 @@ class VerdictLegend(Raw):
 
     def html(self) -> str:
         """The parts."""
-        return legend(results.summary(by=("paper",)).sum())
+        return legend(by_paper().sum())
 
 
 def setup(app: Sphinx) -> dict:

@@ -111,7 +111,8 @@ def report(
     Raises:
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.
     """
-    diagnosed = diagnose(source if isinstance(source, Given) else read(source, labels, **options))
+    given = source if isinstance(source, Given) else read(source, labels, **options)
+    diagnosed = diagnose(given)
     resampling = {"n_resamples": n_resamples, "seed": seed}
     with progress("report"):
         trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
@@ -122,7 +123,7 @@ def report(
         for name, p in probs.items():
             compared.add(name, p)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
-    trial.methods[choice.key].fitted.classes = diagnosed.classes
+    trial.methods[choice.key].fitted.classes = given.classes
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 
 

@@ -147,8 +147,7 @@ def _labels(
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
             y = y.argmax(1)
-        if y.dtype.kind == "f" and np.isfinite(y).all() and (y == y.round()).all():
-            y = y.astype(np.int64)
+        y = _whole(y)
         if y.dtype.kind == "b":
             y = y.astype(np.int64)
         result.append(y)

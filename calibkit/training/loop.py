@@ -86,9 +86,7 @@ def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Te
 
 
 def check_finite(loss: float, epoch: int) -> None:
-    """Raises:
-    ValueError: it is not finite any more.
-    """
+    """Refuse a loss that an epoch has driven to infinity or NaN."""
     if not math.isfinite(loss):
         text = "finite: a lower `lr` or a smaller `clip_norm` may help"
         raise expected("loss", text, f"{loss} in epoch {epoch + 1}")
@@ -104,13 +102,14 @@ def validate(setup: Setup, epoch: int) -> list[float]:
     setup.network.eval()
     for index in setup.val.batches():
         z, y = setup.network(setup.val(index)).double().movedim(1, -1), setup.val_labels[index].long()
-        z, y = z[y != IGNORE], y[y != IGNORE]
+        labelled = y != IGNORE
+        z, y = z[labelled], y[labelled]
         nll = F.cross_entropy(z, y, reduction="none")
         check_finite(float(nll.sum()), epoch)  # what the last step left
         losses.index_add_(0, y, nll)
         counts += torch.bincount(y, minlength=n_classes)
         hits += int((z.argmax(1) == y).sum())
-        gap += gap_of_bins(z.softmax(1).cpu(), y.cpu())
+        gap += gap_of_bins(z.softmax(1), y)
     setup.network.train()
     n, occurs = float(counts.sum()), counts > 0
     spread = (losses[occurs] / counts[occurs]).std(correction=0)

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from calibkit import reading
 from calibkit.__main__ import main
 from calibkit.calibrators import calibrator, load_calibrator
+from calibkit.reporting import report
 
 CLASSES = ["cat", "dog", "fox"]
 
@@ -112,3 +113,10 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     assert main(["apply", "vector.npz", "others.csv", "--kind", "logits"]) == 1
     assert "Expected `source` to be with the columns" in capsys.readouterr().err
     assert vector.fit(z, y).classes == ()
+
+    vector.classes = ("0", "1", "2")  # numbers are names, too
+    vector.save("vector.npz")
+    pd.DataFrame(z[:, ::-1], columns=["2", "1", "0"]).to_csv("numbers.csv", index=False)
+    assert main(["apply", "vector.npz", "numbers.csv", "--kind", "logits", "--out", "p.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("p.csv")[["0", "1", "2"]], vector(z), rtol=1e-12)
+    assert report((z, y), kind="logits", methods=["vector_scaling"]).calibrator.classes == ()
