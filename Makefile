@@ -21,7 +21,7 @@ SOURCES := calibkit tests tools benchmarks notebooks
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html test lint unit nbval portable lowest newest browser pdf gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html readme test lint unit nbval portable lowest newest browser pdf gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -49,6 +49,9 @@ notebooks: install  ## Execute every notebook at the smoke budget and store its 
 html: install  ## Render the book from the stored outputs; any warning is an error
 	rm -rf _build/.doctrees
 	$(BIN)/jupyter-book build . --all -W -n --keep-going -q
+
+readme: install  ## Draw the figure of the README from the results
+	$(BIN)/python tools/frontpage.py
 
 test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
 

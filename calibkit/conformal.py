@@ -52,8 +52,11 @@ SCORES = {"lac": lac, "aps": aps, "randomized_aps": randomized_aps}
 class ConformalSets:
     r"""Split conformal prediction sets: ``fit`` on held-out probabilities, call on others, get sets of classes.
 
-    .. math:: C(x) = \{k : s(x, k) \le \hat q\}, \qquad
-              \hat q = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th smallest of } s(x_i, y_i)
+    .. math::
+       \begin{gathered}
+       C(x) = \{k : s(x, k) \le \hat q\}, \\
+       \hat q = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th smallest of } s(x_i, y_i)
+       \end{gathered}
 
     over the n held-out samples. If these and a new sample are exchangeable (drawn alike, and none of them used to fit
     the network or the calibrator), its label is in its set with a probability of at least :math:`1 - \alpha`, whatever

@@ -131,7 +131,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         feature_names_in_: (D,) their names, where ``X`` has some.
 
     Raises:
-        ValueError: fewer than two classes; a class with fewer samples than folds; scores that are not one a class, as
+        ValueError: fewer than two classes; a class with fewer samples than folds; scores that are not one per class, as
             of an SVC that compares pairs; ``sample_weight``.
         NotFittedError: use before ``fit``; ``"prefit"`` with an estimator that is not fitted.
 
@@ -160,7 +160,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         Args:
             X: (N, ...) whatever the classifier takes.
             y: (N,) labels.
-            fit_params: for the ``fit`` of the classifier, cut to the samples of a fold where they are one a sample.
+            fit_params: for the ``fit`` of the classifier, cut to the samples of a fold where they are one per sample.
         """
         if fit_params.pop("sample_weight", None) is not None:
             cure = 'fit the classifier with weights, then this with cv="prefit" on samples that count alike'

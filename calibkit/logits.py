@@ -87,7 +87,7 @@ class Logits:
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """The number of classes K."""
         return self.val_logits.shape[1]
 
     @property

@@ -849,7 +849,7 @@ table(after, caption, "tbl-acls-scaled", names=shown)
 # **holds** if the whole interval is below zero, **does not hold** if it is above, and else is **not decided** by these
 # images. "Equal accuracy" is read as: at most half a point is lost.
 
-# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; black: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
+# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; neither: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
 CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is judged
     "lower ECE": ("ece", "", Estimate.below),
     "lower AECE": ("adaptive_ece", "", Estimate.below),

@@ -113,7 +113,7 @@ notebook.facts(data, "tbl-cls-network")
 # to recognise keeps a large loss.
 
 
-# %% mystnb={"figure": {"caption": "Do the class losses come together when the network is calibrated? Mean loss of the held-out samples of each class, before and after temperature scaling; the line is the mean over classes.", "name": "fig-cls-losses"}, "image": {"alt": "Pairs of bars, a pair a class, in falling order: the mean loss before and after temperature scaling, which makes all of them lower and changes their order little; two lines at the means."}}
+# %% mystnb={"figure": {"caption": "Do the class losses come together when the network is calibrated? Mean loss of the held-out samples of each class, before and after temperature scaling; the line is the mean over classes.", "name": "fig-cls-losses"}, "image": {"alt": "Pairs of bars, a pair a class, in falling order: the mean loss before and after temperature scaling, which makes most of them lower and changes their order little; two lines at the means."}}
 def class_losses(u, labels=val_labels):
     """(K,) mean loss of the validation samples of each class, at the logits u."""
     of_samples = losses(u, labels)

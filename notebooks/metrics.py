@@ -291,7 +291,7 @@ for name in TRUTH:
     z, truth, _ = draw(name, 100_000, rng)
     curves[name] = true_curve(softmax(z, axis=1), truth)
 
-# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (black).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
+# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (the other dashed line).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
 pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 

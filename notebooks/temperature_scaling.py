@@ -102,7 +102,7 @@ tails = {name: notebook.logits_of(name) for name in long_tails}
 # one gets everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on
 # 5,000 validation images, and the picture shows 10,000 test images.
 
-# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (black).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
+# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (the other dashed line).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
 raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
 titles = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
 samples = {
@@ -298,7 +298,7 @@ Fisher information, {sandwich:.3f} by the sandwich formula and
 # %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects minus that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
-_, axes = plt.subplots(1, 3, figsize=(7, 2.7))
+fig, axes = plt.subplots(1, 3, figsize=(7, 2.9))
 colors = (plots.color_of("CE"), plots.color_of("FL"), plots.GREY)
 for (name, network), color in zip(
     {"cross-entropy": data, "focal loss": focal, "100 classes": large}.items(),
@@ -312,7 +312,7 @@ for (name, network), color in zip(
     axes[0].plot(grid, excess, color=color, label=name)
     axes[0].plot(best, 0, "o", color=color)
 axes[0].set(xlabel="b = 1/T", ylabel="NLL above its minimum", ylim=(-0.02, 0.5))
-axes[0].legend()
+fig.legend(loc="outside upper left", ncols=3)
 slopes = [derivatives(z, y, at)[1].mean() for at in grid]
 axes[1].plot(grid, slopes, color=colors[0])
 axes[1].axhline(0, color=plots.BLACK, linestyle="--", linewidth=0.8)

@@ -142,7 +142,7 @@ table(
 #
 # The rule: one temperature, unless another method has enough samples, lowers the NLL by half a hundredth of a nat or
 # more, beyond chance after a correction for how many were tried, and does not raise the ECE.
-# {doc}`../book/which_method` says where it comes from.
+# Half a hundredth of a nat is what a parameter costs that is fitted to a hundred samples: {doc}`../book/which_method`.
 
 # %% tags=["hide-input", "nbval-check-output"]
 name = full.trial.measured[full.choice.key].need.name
@@ -157,11 +157,8 @@ Markdown("\n".join([verdict, "", *reasons]))
 # dashed line, the network is as often right as it says. The grey marks are where a calibrated network of these confidences
 # would lie: a bar that ends on its mark shows nothing wrong.
 
-# %%
-fig, axes = plt.subplots(1, 2, figsize=(7, 3.9), sharey=True)
-for ax, (name, probs) in zip(axes, full.probs.items(), strict=True):
-    plots.reliability_diagram(probs, full.trial.judged.labels, ax=ax)
-    ax.set_title(name)
+# %% mystnb={"figure": {"caption": "Do the bars come nearer to the dashed line? Accuracy among the test samples of each range of confidence, before and after. Grey: where a calibrated network would lie. On top: how many samples there are.", "name": "fig-your-model-after"}, "image": {"alt": "Two reliability diagrams. Before, most bars end below the dashed line; after, nearly all end on their grey marks."}}
+plots.before_after(full.probs, full.trial.judged.labels)
 plt.show()
 
 # %%

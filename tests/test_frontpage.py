@@ -75,3 +75,18 @@ def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
     assert 'class="only-light"' in html and 'class="only-dark"' in html
     ids = re.findall(r'id="([^"]+)"', html)
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"|"http://www.w3.org/[^"]+"', "", html) and ids
+
+
+def test_the_readme_shows_the_figure_of_the_present_results(frontpage):
+    """``make readme`` draws it; both files say in words what they show, numbers and all."""
+    readme, words = (ROOT / "README.md").read_text(), frontpage.seen()
+    assert f'alt="{words}"' in readme
+    for name in frontpage.README.values():
+        drawn = ET.parse(ROOT / "book" / "_static" / name).getroot()
+        assert drawn.get("aria-label") == words and f'"book/_static/{name}"' in readme
+
+
+def test_the_figure_in_words_has_its_numbers(frontpage):
+    ece, nll = (frontpage.beside_one_temperature(metric) for metric in ("ece", "nll"))
+    for name in ece:
+        assert f"{name}: {100 * ece[name].value:+.2f} and {nll[name].value:+.3f}" in frontpage.seen()

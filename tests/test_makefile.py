@@ -78,7 +78,7 @@ def test_command_in_prose_exists(page, command):
 def test_targets():
     wanted = (
         "help install book html test lint unit notebooks nbval portable lowest newest results paper clean bench epoch "
-        "losses gpu browser pdf"
+        "losses gpu browser pdf readme"
     ).split()
     assert sorted(TARGETS) == sorted(wanted)
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split()

@@ -132,7 +132,8 @@ def test_unknown_network():
 
 def test_an_option_that_the_network_lacks_is_named():
     """As ``--pretrained`` with a network of CIFAR, for which nobody distributes weights."""
-    with pytest.raises(ValueError, match="Expected `model` to be with options among n_classes, drop, but got weights"):
+    text = "Expected `model` to be with options among n_classes, drop, shortcut, but got weights"
+    with pytest.raises(ValueError, match=text):
         build("resnet20", 10, weights="DEFAULT")
 
 

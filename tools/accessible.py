@@ -23,6 +23,11 @@ MENDED = (
     # A group has a name as a region has, and a page may have many.
     (re.compile(r'(<div class="scroll" tabindex="0" )role="region"'), r'\1role="group"'),
     (re.compile(r' role="doc-biblioentry"'), ""),  # no longer a role
+    # A picture keeps its size on a narrow screen, and scrolls.
+    (
+        re.compile(r'(<img alt="[^"]*" src="[^"]*_images/[^"]+\.svg"[^>]*/>)'),
+        r'<div class="picture" tabindex="0" role="group" aria-label="Figure">\1</div>',
+    ),
     # A formula and the stop behind it stand on one line.
     (re.compile(r'(<span class="math [^"]*">[^<]*</span>[.,;:?)]+)'), r'<span class="unbroken">\1</span>'),
     (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),

@@ -19,7 +19,11 @@ from calibkit.objectives import Objective, SmoothName, get, losses
 class ETS(Calibrator):
     r"""Ensemble temperature scaling, a temperature and three weights.
 
-    .. math:: p = w_1 \softmax(z / T) + w_2 \softmax(z) + w_3 \frac1K, \qquad w_j \ge 0, \quad \sum_j w_j = 1
+    .. math::
+       \begin{gathered}
+       p = w_1 \softmax(z / T) + w_2 \softmax(z) + w_3 \frac1K, \\
+       w_j \ge 0, \quad \sum_j w_j = 1
+       \end{gathered}
 
     Every term ranks the classes alike (the last one does not rank them), so the argmax and with it the accuracy stay.
     Fitted in two stages: T alone, then the weights at that T. In the weights the NLL is convex, and its optimum, often

@@ -20,7 +20,7 @@ class MatrixScaling(AffineCalibrator):
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
-        lam: lambda >= 0. 0 (default) is plain matrix scaling, as in the paper: K^2 + K parameters, which overfit unless
+        lam: lambda >= 0; 0 (default) is plain matrix scaling, as in the paper: K^2 + K parameters, which overfit unless
             N is many times that, and where N is less the labels are separated and there is no minimum. None chooses
             lambda by cross-validation among 100, 10, ..., 1e-6 and temperature scaling.
         n_folds: folds of the cross-validation; 5 as in Kull et al. 2019. Rows are dealt out at random, always in

@@ -9,8 +9,11 @@ from calibkit.objectives import Objective, SmoothName
 class StructuredVectorScaling(StructuredCalibrator):
     r"""Structured vector scaling, :math:`p = \softmax(w \circ f + b)` with f the log of smoothed probabilities.
 
-    .. math:: f = \ln\left[ (1 - s)\, \softmax(z / T) + \frac{s}{K} \right], \quad s = \frac{1}{N + 1}; \qquad
-              \min_{w, b}\; L(w, b) + \lambda \frac{K}{N} \sum_k \left[ (w_k - 1)^2 + b_k^2 \right]
+    .. math::
+       \begin{gathered}
+       f = \ln\left[ (1 - s)\, \softmax(z / T) + \frac{s}{K} \right], \quad s = \frac{1}{N + 1}; \\
+       \min_{w, b}\; L(w, b) + \lambda \frac{K}{N} \sum_k \left[ (w_k - 1)^2 + b_k^2 \right]
+       \end{gathered}
 
     First T is fitted alone, which is temperature scaling; then w and b are, from w = 1 and b = 0, to which the ridge
     pulls them back, the more the fewer samples there are a class. Nothing is tuned or cross-validated. So it does not

@@ -21,7 +21,7 @@ class VectorScaling(AffineCalibrator):
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
-        lam: lambda >= 0. 0 (default) is plain vector scaling, as in the paper. None chooses lambda by cross-validation
+        lam: lambda >= 0; 0 (default) is plain vector scaling, as in the paper. None chooses lambda by cross-validation
             among 10, 1, ..., 1e-7 and temperature scaling, which is what to use with many classes: at 25 samples a
             class the plain optimum is worse on new data than temperature scaling.
         n_folds: folds of the cross-validation; 5 as in Kull et al. 2019. Rows are dealt out at random, always in

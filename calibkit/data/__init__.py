@@ -41,8 +41,8 @@ class Split(NamedTuple):
     class; text: token ids int32 (N, L), 0 for padding and 1 for unknown words, and int64 (N,).
     """
 
-    inputs: np.ndarray
-    labels: np.ndarray
+    inputs: np.ndarray  #: images or token ids
+    labels: np.ndarray  #: classes
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,4 @@
-r"""Adaptive and conditional label smoothing (ACLS): squared hinges on the top logit and on the others.
-
-.. math:: \mathcal L = -\log p_y + \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)^2
-   + \frac{\lambda_2}{K - 1} \sum_{j \ne \hat y} \operatorname{ReLU}(z_{\hat y} - z_j - M)^2
-
-where the gradient runs through :math:`z_{\hat y}` in the first term and through :math:`z_j` in the second, and nowhere
-else.
-"""
+"""Adaptive and conditional label smoothing (ACLS): squared hinges on the top logit and on the others."""
 
 from __future__ import annotations
 
@@ -24,12 +17,18 @@ Part = Literal["both", "adaptive", "conditional"]
 class ACLS(RankedLoss):
     r"""Cross-entropy + the two ACLS terms, mean over the batch.
 
+    .. math:: \mathcal L = -\log p_y + \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)^2
+       + \frac{\lambda_2}{K - 1} \sum_{j \ne \hat y} \operatorname{ReLU}(z_{\hat y} - z_j - M)^2
+
+    where the gradient runs through :math:`z_{\hat y}` in the first term, through :math:`z_j` in the second, and nowhere
+    else.
+
     The gradient of the penalty is :math:`2 \lambda_1 \operatorname{ReLU}(z_{\hat y} - \min_k z_k - M)` in the top logit
     and :math:`-\frac{2 \lambda_2}{K - 1} \operatorname{ReLU}(z_{\hat y} - z_j - M)` in the others: eq. 12, but for the
     factor 2, which integrating eq. 12 into eq. 13 has lost, and the mean. `penalty` includes the two weights.
 
     Args:
-        margin: M, in logit units, at least 0. 10, and 6 for CIFAR-10 (Sec. 4.1; supplement S2.2).
+        margin: M, in logit units, at least 0; 10, and 6 for CIFAR-10 (Sec. 4.1; supplement S2.2).
         weight_pos: :math:`\lambda_1`, of the top class. 0.1 (supplement Table A).
         weight_neg: :math:`\lambda_2`, of the mean over the others. 0.01 (supplement Table A).
         variant: ``"paper"`` as above. ``"code"`` does not subtract the minimum in the first term: it is then

@@ -1,7 +1,4 @@
-r"""Brier score as a training loss.
-
-.. math:: \mathcal L = \sum_k (p_k - \mathbb 1[k = y])^2
-"""
+"""Brier score as a training loss."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from calibkit.losses._base import Loss
 
 class Brier(Loss):
     r"""Squared distance of the probabilities to the one-hot label, summed over classes, mean over the batch; in [0, 2].
+
+    .. math:: \mathcal L = \sum_k (p_k - \mathbb 1[k = y])^2
 
     Its gradient is :math:`2 p_j (d_j - \sum_k p_k d_k)` with :math:`d_k = p_k - \mathbb 1[k = y]`: it vanishes on
     samples that are wrong with full confidence.

@@ -1,12 +1,4 @@
-r"""Calibration by pairwise constraints (CPC): each pair of classes is a two-class problem.
-
-.. math::
-   \mathcal L = -\log p_y + \lambda_1 \mathcal L_{1v1} + \lambda_2 \mathcal L_{BE}, \qquad
-   \mathcal L_{1v1} = -\sum_{k \ne y} \log\sigma(z_y - z_k), \qquad
-   \mathcal L_{BE} = -\sum_{\{k, l\} \not\ni y} \big[\log\sigma(z_k - z_l) + \log\sigma(z_l - z_k)\big]
-
-The first term wants the true class above every other, the second (binary exclusion) the others to be level.
-"""
+"""Calibration by pairwise constraints (CPC): each pair of classes is a two-class problem."""
 
 from __future__ import annotations
 
@@ -62,6 +54,15 @@ class PairSum(torch.autograd.Function):
 
 class CPC(PenalisedLoss):
     r"""Cross-entropy + ``weight_1v1`` * 1v1 + ``weight_be`` * binary exclusion, mean over the batch.
+
+    .. math::
+       \begin{gathered}
+       \mathcal L = -\log p_y + \lambda_1 \mathcal L_{1v1} + \lambda_2 \mathcal L_{BE}, \\
+       \mathcal L_{1v1} = -\sum_{k \ne y} \log\sigma(z_y - z_k), \\
+       \mathcal L_{BE} = -\sum_{\{k, l\} \not\ni y} \big[\log\sigma(z_k - z_l) + \log\sigma(z_l - z_k)\big]
+       \end{gathered}
+
+    The first term wants the true class above every other, the second (binary exclusion) the others to be level.
 
     The gradient of the 1v1 term is :math:`p_j / (p_y + p_j)` for :math:`j \ne y` and minus their sum for y; that of the
     exclusion term is :math:`\sum_{k \ne y} (p_j - p_k) / (p_j + p_k)` for :math:`j \ne y` and 0 for y. ACLS Table 2 has

@@ -1,11 +1,4 @@
-r"""Correctness ranking loss (CRL): samples that were right more often in training should be more confident.
-
-.. math:: \mathcal L = -\log p_y + \frac{\lambda}{N} \sum_i \max\big(0,\; |c_i - c_j|
-   - \operatorname{sign}(c_i - c_j)\,(\kappa_i - \kappa_j)\big), \qquad j = i + 1
-
-with :math:`\kappa` the top confidence and c the share of past epochs in which a sample was right, over the batch's
-neighbours (the last sample's neighbour is the first).
-"""
+"""Correctness ranking loss (CRL): samples that were right more often in training should be more confident."""
 
 from __future__ import annotations
 
@@ -21,6 +14,12 @@ from calibkit.losses._history import Indicator, RankedLoss, confidence_ahead
 
 class CRL(RankedLoss):
     r"""Cross-entropy + ``weight`` * ranking loss; remembers how often each training sample was right.
+
+    .. math:: \mathcal L = -\log p_y + \frac{\lambda}{N} \sum_i \max\big(0,\; |c_i - c_j|
+       - \operatorname{sign}(c_i - c_j)\,(\kappa_i - \kappa_j)\big), \qquad j = i + 1
+
+    with :math:`\kappa` the top confidence and c the share of past epochs in which a sample was right, over the batch's
+    neighbours (the last sample's neighbour is the first).
 
     ``loss(logits, labels, index)`` and ``loss.penalty(logits, labels, index)`` take the samples' positions in the
     training set; after each step the training loop calls `update`, after each epoch `end_epoch`. The history is in

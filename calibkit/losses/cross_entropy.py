@@ -1,8 +1,4 @@
-r"""Cross-entropy (CE), the baseline of every table.
-
-.. math:: \mathcal L = -\log p_y, \qquad p = \operatorname{softmax}(z), \qquad
-   \partial\mathcal L / \partial z_j = p_j - \mathbb 1[j = y]
-"""
+"""Cross-entropy (CE), the baseline of every table."""
 
 from __future__ import annotations
 
@@ -13,6 +9,9 @@ from calibkit.losses._base import Loss, cross_entropy
 
 class CrossEntropy(Loss):
     r"""Cross-entropy :math:`-\log p_y`, in nats, mean over the batch.
+
+    .. math:: \mathcal L = -\log p_y, \qquad p = \operatorname{softmax}(z), \qquad
+       \partial\mathcal L / \partial z_j = p_j - \mathbb 1[j = y]
 
     Args:
         ignore_index: label of rows that do not count.

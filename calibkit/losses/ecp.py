@@ -1,7 +1,4 @@
-r"""Explicit confidence penalty (ECP): cross-entropy minus entropy.
-
-.. math:: \mathcal L = -\log p_y - \beta H(p), \qquad H(p) = -\sum_k p_k \log p_k
-"""
+"""Explicit confidence penalty (ECP): cross-entropy minus entropy."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from calibkit.losses._base import PenalisedLoss, Variant, mean
 
 class ECP(PenalisedLoss):
     r"""Cross-entropy + ``weight`` * penalty, where the penalty is the negative entropy (nats), mean over the batch.
+
+    .. math:: \mathcal L = -\log p_y - \beta H(p), \qquad H(p) = -\sum_k p_k \log p_k
 
     The gradient of the penalty is :math:`p_j (\log p_j + H)`.
 

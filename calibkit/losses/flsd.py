@@ -1,8 +1,4 @@
-r"""Focal loss with a sample-dependent exponent (FLSD-53).
-
-.. math:: \mathcal L = -(1 - p_y)^{\gamma(p_y)} \log p_y, \qquad
-   \gamma(p) = 5 \text{ if } p < 0.2, \text{ else } 3
-"""
+"""Focal loss with a sample-dependent exponent (FLSD-53)."""
 
 from __future__ import annotations
 
@@ -14,6 +10,9 @@ from calibkit.losses._base import Loss
 
 class FLSD(Loss):
     r"""Focal loss whose gamma is 5 for hard samples and 3 for the others, mean over the batch.
+
+    .. math:: \mathcal L = -(1 - p_y)^{\gamma(p_y)} \log p_y, \qquad
+       \gamma(p) = 5 \text{ if } p < 0.2, \text{ else } 3
 
     The exponent is constant in the gradient. The loss jumps at :math:`p_y = 0.2`, from 0.527 to 0.824.
 

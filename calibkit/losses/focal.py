@@ -1,7 +1,4 @@
-r"""Focal loss (FL): cross-entropy that fades for samples already predicted well.
-
-.. math:: \mathcal L = -(1 - p_y)^\gamma \log p_y
-"""
+"""Focal loss (FL): cross-entropy that fades for samples already predicted well."""
 
 from __future__ import annotations
 
@@ -14,6 +11,8 @@ from calibkit.losses._base import Loss
 
 class Focal(Loss):
     r"""Focal loss, mean over the batch.
+
+    .. math:: \mathcal L = -(1 - p_y)^\gamma \log p_y
 
     The gradient runs through the modulating factor: it is :math:`g \cdot (p_j - \mathbb 1[j = y])` with
     :math:`g = (1 - p_y)^\gamma - \gamma\, p_y (1 - p_y)^{\gamma - 1} \log p_y`.

@@ -1,12 +1,4 @@
-r"""Label smoothing (LS): cross-entropy against a target that gives a little mass to every class.
-
-.. math:: \mathcal L = -\sum_k q'_k \log p_k, \qquad q'_k = (1 - \alpha)\,\mathbb 1[k = y] + \alpha / K
-
-Two conventions are in use. ``"K"`` spreads :math:`\alpha` over all classes, the true one included: Szegedy et al. 2016,
-MbLS eq. 3, ACLS eq. 4, torch. ``"K-1"`` spreads it over the wrong ones only, so that the true class keeps
-:math:`1 - \alpha`: Mukhoti et al. 2020, the CTS paper's text, the code of MDCA. ``"K-1"`` with :math:`\alpha` is
-``"K"`` with :math:`\alpha K / (K - 1)`.
-"""
+"""Label smoothing (LS): cross-entropy against a target that gives a little mass to every class."""
 
 from __future__ import annotations
 
@@ -23,6 +15,17 @@ Convention = Literal["K", "K-1"]
 
 class LabelSmoothing(Loss):
     r"""Label smoothing, mean over the batch.
+
+    .. math::
+       \begin{gathered}
+       \mathcal L = -\sum_k q'_k \log p_k, \\
+       q'_k = (1 - \alpha)\,\mathbb 1[k = y] + \alpha / K
+       \end{gathered}
+
+    Two conventions are in use. ``"K"`` spreads :math:`\alpha` over all classes, the true one included: Szegedy et al.
+    2016, MbLS eq. 3, ACLS eq. 4, torch. ``"K-1"`` spreads it over the wrong ones only, so that the true class keeps
+    :math:`1 - \alpha`: Mukhoti et al. 2020, the CTS paper's text, the code of MDCA. ``"K-1"`` with :math:`\alpha` is
+    ``"K"`` with :math:`\alpha K / (K - 1)`.
 
     Convention ``"K"`` is :math:`\mathrm{CE} + \alpha (z_y - \frac1K \sum_k z_k)`, and its gradient is
     :math:`p_j - q'_j` (ACLS eq. 5).

@@ -1,7 +1,4 @@
-r"""Margin-based label smoothing (MbLS): logits may be apart, up to a margin.
-
-.. math:: \mathcal L = -\log p_y + \lambda \sum_k \max(0,\; \max_j z_j - z_k - m)
-"""
+"""Margin-based label smoothing (MbLS): logits may be apart, up to a margin."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from calibkit.losses._base import PenalisedLoss, Variant, mean
 
 class MbLS(PenalisedLoss):
     r"""Cross-entropy + ``weight`` * margin penalty, mean over the batch.
+
+    .. math:: \mathcal L = -\log p_y + \lambda \sum_k \max(0,\; \max_j z_j - z_k - m)
 
     With v classes more than m below the top, the gradient of the penalty (``"code"``) is v / K in the top logit and
     -1 / K in each of theirs; it sums to 0. ACLS eqs. 9 and 15 say the top logit gets none, which would need it to be

@@ -1,8 +1,4 @@
-r"""Multi-class difference in confidence and accuracy (MDCA): a differentiable class-wise calibration error of a batch.
-
-.. math:: \mathcal L = -\log p_y + \frac{\beta}{K} \sum_k \Big| \frac1N \sum_n p_k^{(n)} - \frac1N \sum_n
-   \mathbb 1[y^{(n)} = k] \Big|
-"""
+"""Multi-class difference in confidence and accuracy (MDCA): a differentiable class-wise error of a batch."""
 
 from __future__ import annotations
 
@@ -14,6 +10,9 @@ from calibkit.losses._base import PenalisedLoss
 
 class MDCA(PenalisedLoss):
     r"""Cross-entropy + ``weight`` * MDCA.
+
+    .. math:: \mathcal L = -\log p_y + \frac{\beta}{K} \sum_k \Big| \frac1N \sum_n p_k^{(n)} - \frac1N \sum_n
+       \mathbb 1[y^{(n)} = k] \Big|
 
     The gradient of the penalty is :math:`\frac1{NK} p_j (a_j - \sum_k a_k p_k)`, with :math:`a_k` the sign of the mean
     probability minus the share of class k. The penalty says little when the batch is small beside K, for the shares are

@@ -1,13 +1,4 @@
-r"""Maximum mean calibration error (MMCE): a kernel distance between confidence and correctness, over the batch.
-
-With r the top confidence, c = 1 if the top class is right, and :math:`k(r, s) = e^{-|r - s| / 0.4}`, both penalties are
-(roots of) a quadratic form :math:`Q(u) = \sum_{ij} u_i u_j k(r_i, r_j)`:
-
-.. math:: \mathrm{MMCE}^2 = Q\big((c - r) / N\big), \qquad
-   \mathrm{MMCE}_w^2 = Q\big(c\,(1 - r) / m - (1 - c)\, r / n\big)
-
-for m right and n wrong samples. Q is exact here in O(N log N): the kernel factors over sorted confidences.
-"""
+"""Maximum mean calibration error (MMCE): a kernel distance between confidence and correctness, over the batch."""
 
 from __future__ import annotations
 
@@ -35,6 +26,17 @@ def kernel_form(r: Tensor, u: Tensor) -> Tensor:
 
 class MMCE(PenalisedLoss):
     r"""Cross-entropy + ``weight`` * MMCE.
+
+    With r the top confidence, c = 1 if the top class is right, and :math:`k(r, s) = e^{-|r - s| / 0.4}`, both penalties
+    are (roots of) a quadratic form :math:`Q(u) = \sum_{ij} u_i u_j k(r_i, r_j)`:
+
+    .. math::
+       \begin{gathered}
+       \mathrm{MMCE}^2 = Q\big((c - r) / N\big), \\
+       \mathrm{MMCE}_w^2 = Q\big(c\,(1 - r) / m - (1 - c)\, r / n\big)
+       \end{gathered}
+
+    for m right and n wrong samples. Q is exact here in O(N log N): the kernel factors over sorted confidences.
 
     Args:
         weight: factor of the penalty. 2.0 goes with the weighted form in the code's scaling (Mukhoti et al. 2020, CIFAR

@@ -89,7 +89,7 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         n_bins: number of bins.
-        like: None, or whose binning is taken instead: ``focal_calibration`` (the code that MbLS, ACLS and Neural
+        like: None, or a code whose binning is taken instead: ``focal_calibration`` (the code that MbLS, ACLS and Neural
             Clamping share), ``torch-uncertainty``, ``netcal``, ``uncertainty-calibration``, ``mapie`` (quantiles).
 
     Returns:
@@ -105,7 +105,7 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
         0.1333
 
     Differs from the papers' code: no sample is dropped (theirs leaves out the smallest confidence and its ties), ties
-    are never split, so the order of the rows is of no account, and fewer samples than bins are right.
+    are never split, so the order of the rows is of no account, and there may be fewer samples than bins.
     """
     n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     if like is not None:

@@ -83,7 +83,7 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
         0.3667
 
     Differs from the paper: equal values stay in one range, and a range weighs what it holds (as in the authors' code),
-    so that ties and N not divisible by R are right.
+    so that ties, and an N that R does not divide, are treated exactly.
     """
     return mass_errors(Sample.of(probs, labels), check_bins(n_bins), (0.0,))[0]
 
@@ -91,8 +91,11 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
 def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = THRESHOLD) -> float:
     r"""Thresholded ACE (TACE): ``ace`` over the p_k that are at least ``threshold``.
 
-    .. math:: \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{n_k} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|,
-              \qquad n_k = \#\{i: p_{ik} \ge \epsilon\}
+    .. math::
+       \begin{gathered}
+       \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{n_k} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|, \\
+       n_k = \#\{i: p_{ik} \ge \epsilon\}
+       \end{gathered}
 
     Paper: Nixon et al. 2019. Without it the many p_k near 0 wash the error out.
 

@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
         return f"{value} [{low}, {high}]"
 
     def below(self, bound: float = 0.0) -> str:
-        """Whether it lies below ``bound``: "holds" or "does not hold" if the whole interval says so, "not decided"."""
+        """Is it below ``bound``? "holds" or "does not hold" if the whole interval says so, else "not decided"."""
         return "holds" if self.high < bound else "does not hold" if self.low > bound else "not decided"
 
     def above(self, bound: float = 0.0) -> str:

@@ -15,7 +15,11 @@ from calibkit.metrics._sample import Sample
 def risk_coverage(probs: Array, labels: Array) -> tuple[np.ndarray, np.ndarray]:
     r"""The risk-coverage curve: the error rate among the i most confident samples, for i = 1..N.
 
-    .. math:: \mathrm{risk}_i = \frac{1}{i} \sum_{j \le i} e_{(j)}, \qquad \mathrm{coverage}_i = \frac{i}{N}
+    .. math::
+       \begin{gathered}
+       \mathrm{risk}_i = \frac{1}{i} \sum_{j \le i} e_{(j)}, \\
+       \mathrm{coverage}_i = \frac{i}{N}
+       \end{gathered}
 
     where :math:`e_{(j)}` is 1 if the prediction of the j-th most confident sample is wrong. Samples of the same
     confidence have each the mean error of them all: that gives the mean of the curve over all orders of the ties, and
@@ -77,7 +81,11 @@ def aurc(probs: Array, labels: Array) -> float:
 def excess_aurc(probs: Array, labels: Array) -> float:
     r"""Excess AURC (E-AURC): the AURC less that of the same predictions in the best order, all errors last.
 
-    .. math:: \mathrm{AURC} - \frac{1}{N} \sum_i \frac{\max(0, i - (N - m))}{i}, \qquad m = \text{the number of errors}
+    .. math::
+       \begin{gathered}
+       \mathrm{AURC} - \frac{1}{N} \sum_i \frac{\max(0, i - (N - m))}{i}, \\
+       m = \text{the number of errors}
+       \end{gathered}
 
     Paper: Geifman, Uziel and El-Yaniv 2019.
 

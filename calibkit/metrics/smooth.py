@@ -20,9 +20,12 @@ STEPS = 20
 def smooth_ece(probs: Array, labels: Array) -> float:
     r"""Smooth ECE (smECE) of the top label.
 
-    .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac{1}{N} \sum_i K_\sigma(t, \kappa_i)
-              (\kappa_i - 1[\hat y_i = y_i]) \Big| dt, \qquad \mathrm{smECE} = \mathrm{smECE}_{\sigma^*}
-              \text{ with } \mathrm{smECE}_{\sigma^*} = \sigma^*
+    .. math::
+       \begin{gathered}
+       \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac{1}{N} \sum_i K_\sigma(t, \kappa_i)
+       (\kappa_i - 1[\hat y_i = y_i]) \Big| dt, \\
+       \mathrm{smECE} = \mathrm{smECE}_{\sigma^*} \text{ with } \mathrm{smECE}_{\sigma^*} = \sigma^*
+       \end{gathered}
 
     where kappa is the confidence and K the Gaussian of standard deviation sigma, reflected at 0 and 1.
 

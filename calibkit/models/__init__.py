@@ -34,6 +34,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet32": partial(ResNet, 32),
     "resnet44": partial(ResNet, 44),
     "resnet56": partial(ResNet, 56),
+    "resnet20_b": partial(ResNet, 20, shortcut="B"),
+    "resnet56_b": partial(ResNet, 56, shortcut="B"),
     "resnet110": partial(ResNet, 110),
     "resnet110_sd": partial(ResNet, 110, drop=0.5),
     "resnet152_sd": partial(ResNet, 152, drop=0.5),
@@ -67,7 +69,7 @@ def build(name: str, n_classes: int, **options) -> nn.Module:
 
 
 def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
-    """The networks for inputs of ``shape`` and a class a sequence, a pixel or an image: "text", "dense", "image".
+    """The networks for inputs of ``shape`` by what has a class: a sequence ("text"), a pixel ("dense"), else "image".
 
     Example:
         >>> suited("text", (1000,)), suited("image", (8, 8, 1))

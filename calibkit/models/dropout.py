@@ -1,7 +1,10 @@
 r"""Monte-Carlo dropout: a prediction is the mean over stochastic passes, as an approximate Bayesian average.
 
-.. math:: p_k = \frac{1}{S} \sum_{s=1}^{S} \softmax\!\big(W (m_s \circ h) / (1 - r) + b\big)_k , \qquad
+.. math::
+   \begin{gathered}
+   p_k = \frac{1}{S} \sum_{s=1}^{S} \softmax\!\big(W (m_s \circ h) / (1 - r) + b\big)_k , \\
    m_s \sim \operatorname{Bernoulli}(1 - r)^D
+   \end{gathered}
 
 with the features h (D,) that the last layer (W, b) sees, the rate r, and S passes.
 """

@@ -3,7 +3,7 @@ r"""Residual networks for 32 x 32 images, with and without stochastic depth.
 A network of depth 6n + 2 has a 3 x 3 convolution and three stages of n blocks with 16, 32, 64 channels; each block is
 :math:`h_{l} = \mathrm{ReLU}(s(h_{l-1}) + F_l(h_{l-1}))` with F two 3 x 3 convolutions and batch normalisation. Where a
 stage halves the image, the shortcut s takes every second pixel and pads the missing channels with zeros (option A),
-so it has no parameters.
+so it has no parameters, or is a 1 x 1 convolution with batch normalisation (option B).
 
 With stochastic depth, block l of L is skipped in training with probability :math:`l / L \cdot d` (d = 0.5), and in
 evaluation its branch is multiplied by the probability that it survives.
@@ -18,24 +18,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibkit._checks import check_int, check_real, expected
+from calibkit._checks import check_choice, check_int, check_real, expected
 
 
 class Block(nn.Module):
-    """Two 3 x 3 convolutions and a parameter-free shortcut; ``survival`` is the probability to be kept in training."""
+    """Two 3 x 3 convolutions and a shortcut; ``survival`` is the probability to be kept in training."""
 
-    def __init__(self, c_in: int, c_out: int, stride: int, survival: float) -> None:
+    def __init__(self, c_in: int, c_out: int, stride: int, survival: float, shortcut: str = "A") -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(c_out)
         self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(c_out)
         self.stride, self.pad, self.survival = stride, c_out - c_in, survival
+        self.downsample = None
+        if self.pad and shortcut == "B":
+            self.downsample = nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, c_in, H, W) -> (N, c_out, H / stride, W / stride)."""
         shortcut = x
-        if self.pad:
+        if self.downsample is not None:
+            shortcut = self.downsample(x)
+        elif self.pad:
             shortcut = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.pad // 2, self.pad // 2))
         if self.training and self.survival < 1.0 and torch.rand(()).item() >= self.survival:
             return F.relu(shortcut)
@@ -53,22 +58,24 @@ class ResNet(nn.Module):
         n_classes: number of classes K.
         drop: skip probability of the last block, falling linearly to 0 at the input. 0 is the plain network; the
             stochastic-depth paper takes 0.5.
+        shortcut: "A" or "B" of He et al., Sec. 4.1, where the size changes. Their networks for CIFAR have A.
 
     Raises:
-        ValueError: a depth that is not 6n + 2, fewer than 2 classes, a drop outside [0, 1].
+        ValueError: a depth that is not 6n + 2, fewer than 2 classes, a drop outside [0, 1], another shortcut.
 
     Example:
         >>> sum(p.numel() for p in ResNet(20, 10).parameters())     # 0.27 million, He et al. Table 6
         269722
     """
 
-    def __init__(self, depth: int, n_classes: int, drop: float = 0.0) -> None:
+    def __init__(self, depth: int, n_classes: int, drop: float = 0.0, shortcut: str = "A") -> None:
         super().__init__()
         depth = check_int("depth", depth, 8)
         if depth % 6 != 2:
             raise expected("depth", "6n + 2 for an integer n", depth)
         n_classes = check_int("n_classes", n_classes, 2)
         drop = check_real("drop", drop, 0.0, 1.0)
+        check_choice("shortcut", shortcut, ("A", "B"))
         n = (depth - 2) // 6
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
@@ -77,7 +84,7 @@ class ResNet(nn.Module):
             blocks = []
             for i in range(n):
                 survival = 1.0 - drop * (stage * n + i + 1) / (3 * n)
-                blocks.append(Block(c_in, c_out, 2 if stage and not i else 1, survival))
+                blocks.append(Block(c_in, c_out, 2 if stage and not i else 1, survival, shortcut))
                 c_in = c_out
             stages.append(nn.Sequential(*blocks))
         self.layer1, self.layer2, self.layer3 = stages

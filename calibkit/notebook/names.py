@@ -12,6 +12,7 @@ DATASETS = {
 MODELS = {
     **{f"resnet{depth}": f"ResNet-{depth}" for depth in (18, 20, 32, 34, 50, 56, 101, 110, 152)},
     **{f"resnet{depth}_sd": f"ResNet-{depth} SD" for depth in (110, 152)},
+    **{f"resnet{depth}_b": f"ResNet-{depth} (B)" for depth in (20, 56)},
     **{f"densenet{depth}": f"DenseNet-{depth}" for depth in (40, 121, 161)},
     **{f"wide_resnet_{depth}": f"WRN-{depth}" for depth in (28, 32)},
     **{"wide_resnet_26_10": "WRN-26-10", "wide_resnet_40_10": "WRN-40-10", "regnet_y_400mf": "RegNetY-400MF"},
@@ -22,11 +23,13 @@ LOSSES = {
     **{"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD", "brier": "Brier", "mmce": "MMCE"},
     **{"ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL", "mbls": "MbLS", "acls": "ACLS", "patra": "PATRA"},
     **{"cape_bin": "CaPE (bin)", "cutmix": "CutMix", "mc_dropout": "MC dropout"},
+    "mbls margin=0 weight=0.05": "MbLS, m = 0",
 }
 METHODS = {
     **{"identity": "uncalibrated", "temperature_scaling": "TS", "class_temperature_scaling": "CTS", "ets": "ETS"},
     **{"pts": "PTS", "neural_clamping": "NC", "vector_scaling": "VS", "matrix_scaling": "MS", "ms_odir": "MS-ODIR"},
     **{"dir_odir": "Dir-ODIR", "histogram_binning": "histogram binning", "isotonic": "isotonic", "spline": "spline"},
+    **{"structured_vector_scaling": "structured VS", "structured_matrix_scaling": "structured MS"},
     **{"class_loss_scaling": "CLS", "class_balanced": "class-balanced", "nll": "NLL"},
 }
 METRICS = {
@@ -43,8 +46,8 @@ def shown(text: str) -> str:
     """What stands on a page for ``text``, a key or the name of a column; what has no name there stays as it is.
 
     Example:
-        >>> shown("tiny_imagenet"), shown("temperature_scaling:ece"), shown("mbls margin=0 weight=0.05")
-        ('Tiny-ImageNet', 'TS by ECE', 'MbLS, m = 0, weight = 0.05')
+        >>> shown("tiny_imagenet"), shown("temperature_scaling:ece"), shown("mbls margin=0")
+        ('Tiny-ImageNet', 'TS by ECE', 'MbLS, m = 0')
         >>> shown("class_temperature_scaling accuracy_constraint=False"), shown("seen on 20 images")
         ('CTS, no accuracy constraint', 'seen on 20 images')
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,22 @@ from torch import Tensor, nn
 
 from calibkit._checks import Array, check_choice
 from calibkit._files import read_npz, write_npz
+from calibkit._folders import cache, runs
 from calibkit.calibrators import NeuralClamping
 from calibkit.calibrators.neural_clamping.network import forward, place
-from calibkit.data import DATASETS, load_split
+from calibkit.data import DATASETS, Dataset, Split, load_split
 from calibkit.models import build, load_weights, options_for
 from calibkit.networks import Network
 from calibkit.training.batches import Feed
+
+#: Networks that others trained on all training images: what they are, and how they take their inputs.
+PUBLIC = {
+    f"weights/cifar100_resnet{depth}": (
+        Network("cifar100", f"resnet{depth}_b"),
+        {"mean": (0.5070, 0.4865, 0.4409), "std": (0.2673, 0.2564, 0.2761)},
+    )
+    for depth in (20, 56)
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,8 @@ class Trained:
     """A network with its weights and images.
 
     Attributes:
+        network: what it is.
+        source: "ours", or "public" where others trained it.
         model: in evaluation mode and in the precision of its weights.
         val: held-out images (N, C, H, W), normalised as the model takes them, and labels (N,).
         test: the same of the test split.
@@ -33,6 +45,8 @@ class Trained:
         digest: of the weights.
     """
 
+    network: Network
+    source: str
     model: nn.Module
     val: tuple[Tensor, np.ndarray]
     test: tuple[Tensor, np.ndarray]
@@ -57,19 +71,23 @@ class Trained:
         return clamping.load_state_dict(read_npz(path))
 
 
-def trained(network: Network, budget: str = "smoke", device: str = "auto") -> Trained:
+def trained(network: Network | str, budget: str = "smoke", device: str = "auto") -> Trained:
     """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
+
+    Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen all training images, so
+    the first half of the test images is held out, and the second half tests.
 
     Above "smoke" its fits are kept beside its training, so that a killed notebook goes on where it was.
 
     Args:
-        network: which. Weights from elsewhere are found as ``weights.npz`` in :meth:`calibkit.networks.Network.folder`.
+        network: which, or its name, or a key of ``PUBLIC``. Weights of one's own are found as ``weights.npz`` in
+            :meth:`calibkit.networks.Network.folder`.
         budget: one of ``BUDGETS``; see :meth:`calibkit.networks.Network.find`.
         device: where it runs: "cpu", "cuda", or "auto", a GPU where there is one, but at the budget "smoke".
 
     Raises:
-        ValueError: no recipe trains it at that budget.
-        FileNotFoundError: its images are not in the cache.
+        ValueError: no such name; no recipe trains it at that budget.
+        FileNotFoundError: its images, or its published weights, are not in the cache.
 
     Example:
         >>> digits = trained(Network("digits", "small_cnn"))
@@ -77,21 +95,59 @@ def trained(network: Network, budget: str = "smoke", device: str = "auto") -> Tr
         >>> f"{(digits.logits(images).argmax(1) == labels).mean():.2%}"
         '96.98%'
     """
-    check_choice("device", device, ("auto", "cpu", "cuda"))
-    if device == "auto":
+    if check_choice("device", device, ("auto", "cpu", "cuda")) == "auto":
         device = "cuda" if torch.cuda.is_available() and budget != "smoke" else "cpu"
+    if network in PUBLIC:
+        return _public(network, budget, device)
+    network = Network.parse(str(network))
     own = network.folder(budget) / "weights.npz"
     weights = network.weights(budget) or own
     if not weights.exists():
         network.train(budget, device=device)
-    spec, splits = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
+    spec, (val, test) = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
     floats = next(array for array in read_npz(weights).values() if array.dtype.kind == "f")
-    dtype = torch.from_numpy(floats).dtype
-    model = build(network.model, spec.n_classes, **options_for(network.model, spec.shape)).to(dtype)
-    model = load_weights(model, weights).to(device, memory_format=torch.channels_last)
-    feeds = [Feed(split.inputs, spec, torch.device("cpu"), dtype) for split in splits]
+    model = build(network.model, spec.n_classes, **options_for(network.model, spec.shape))
+    model = load_weights(model.to(torch.from_numpy(floats).dtype), weights)
+    folder = None if budget == "smoke" else network.folder(budget)
+    return _with_images(network, "ours", model.to(device), weights, spec, val, test, folder)
+
+
+def _public(name: str, budget: str, device: str) -> Trained:
+    """One of ``PUBLIC``, its fits kept under a budget."""
+    network, normalisation = PUBLIC[name]
+    weights = cache() / f"{name}.npz"
+    arrays = {key.replace("fc.", "linear."): torch.from_numpy(value) for key, value in read_npz(weights).items()}
+    spec = replace(DATASETS[network.dataset], **normalisation)
+    model = build(network.model, spec.n_classes)
+    model.load_state_dict(arrays)
+    images, labels = load_split(network.dataset, "test")
+    half = len(labels) // 2
+    val, test = Split(images[:half], labels[:half]), Split(images[half:], labels[half:])
+    return _with_images(network, "public", model.eval().to(device), weights, spec, val, test, runs(budget) / name)
+
+
+def _with_images(
+    network: Network,
+    source: str,
+    model: nn.Module,
+    weights: Path,
+    spec: Dataset,
+    val: Split,
+    test: Split,
+    folder: Path | None,
+) -> Trained:
+    """A model with the images as it takes them."""
+    model, dtype = model.to(memory_format=torch.channels_last), next(model.parameters()).dtype
+    feeds = [Feed(split.inputs, spec, torch.device("cpu"), dtype) for split in (val, test)]
     images = [torch.cat([feed(rows) for rows in feed.batches()]) for feed in feeds]
-    val, test = ((x, split.labels) for x, split in zip(images, splits, strict=True))
     low, high = ([(end - m) / s for m, s in zip(spec.mean, spec.std, strict=True)] for end in (0.0, 1.0))
-    folder = None if budget == "smoke" else network.folder(budget) / "neural_clamping"
-    return Trained(model, val, test, (low, high), folder, hashlib.sha1(weights.read_bytes()).hexdigest())
+    return Trained(
+        network,
+        source,
+        model,
+        (images[0], val.labels),
+        (images[1], test.labels),
+        (low, high),
+        folder and folder / "neural_clamping",
+        hashlib.sha1(weights.read_bytes()).hexdigest(),
+    )

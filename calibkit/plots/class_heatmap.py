@@ -10,11 +10,11 @@ from calibkit._checks import Array, check_bins, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics._sample import Sample
 from calibkit.plots.classes import chance, class_bins, class_names, worst_classes
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, on_paper, paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, on_paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 #: Points at both ends of the scale.
 MOST = 50.0
@@ -82,6 +82,7 @@ def class_gaps(
 
 
 def _diverging() -> LinearSegmentedColormap:
-    """Blue, the paper, red; what is no number is paper too."""
-    colors = LinearSegmentedColormap.from_list("gaps", [on_paper(BLUE), paper(), RED])
-    return colors.with_extremes(bad=paper())
+    """Blue, clear, red; what is no number is clear too. A page that turns dark shows through."""
+    blue, red = to_rgb(on_paper(BLUE)), to_rgb(RED)
+    ends = [(0.0, (*blue, 1.0)), (0.5, (*blue, 0.0)), (0.5, (*red, 0.0)), (1.0, (*red, 1.0))]
+    return LinearSegmentedColormap.from_list("gaps", ends).with_extremes(bad=(0, 0, 0, 0))

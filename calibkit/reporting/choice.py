@@ -21,7 +21,7 @@ class Choice(NamedTuple):
 
     Attributes:
         key: of the calibrator to take.
-        sure: see ``Sure``.
+        sure: "high", "some" or "low".
         reasons: sentences, the most important first.
     """
 

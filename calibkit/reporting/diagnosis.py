@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     """One thing that was found.
 
     Attributes:
-        weight: see ``Weight``.
+        weight: "cured", "doubt" or "note".
         kind: a word to find it by, such as "label shift".
         text: a sentence or two for the person whose data these are.
     """

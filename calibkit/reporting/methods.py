@@ -79,7 +79,7 @@ class Trial:
         return [tried for tried in self.methods.values() if not tried.values]
 
     def probs(self, key: str) -> np.ndarray:
-        """The probabilities (M, K) that a method was judged by, computed anew: kept, those of all would fill memory."""
+        """The probabilities (M, K) that a method was judged by, computed anew, as those of all would fill memory."""
         if self.folds is None:
             return self.methods[key].fitted(self.judged.logits)
         return _cross_fitted(key, self.val, self.folds)

@@ -60,7 +60,7 @@ def load_claims(folder: Path | None = None) -> pd.DataFrame:
 
 
 def pooled(rows: pd.DataFrame) -> Pooled | None:
-    """The mean of differences in one metric, one a network; None of none.
+    """The mean over networks of their differences in one metric; None where there is no network.
 
     Example:
         >>> effects = load_effects()
@@ -120,9 +120,9 @@ def _row(claim, effects: pd.DataFrame) -> dict:
 
 def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:
     """The differences that a claim is about; without a loss, those of any loss to the same one."""
-    source, *datasets = claim.networks.split(" ")
+    sources, *datasets = claim.networks.split(" ")
     rows = effects[(effects["method"] == claim.method) & (effects["base_method"] == claim.base_method)]
-    rows = rows[rows["source"] == source]
+    rows = rows[rows["source"].isin(sources.split(","))]
     if claim.loss:
         rows = rows[(rows["loss"] == claim.loss) & (rows["base_loss"] == claim.base_loss)]
     else:

@@ -50,7 +50,7 @@ FILE = "effects.csv"
 
 
 def load_effects(folder: Path | None = None) -> pd.DataFrame:
-    """All of them; text columns, except the numbers.
+    """The rows of ``effects.csv``: numbers where there are numbers, else text.
 
     Raises:
         ValueError: a file with other columns, a number that is none, or the same key twice.
@@ -103,6 +103,18 @@ def with_seeds(row) -> tuple[float, float, float]:
     arm = seed_arm(row)
     low, high = math.hypot(row.value - row.low, arm), math.hypot(row.high - row.value, arm)
     return row.value, row.value - low, row.value + high
+
+
+def chance_with_seeds(row) -> float:
+    """The p-value of a difference, over test sets and seeds; Welch's degrees of freedom, of the test set infinite."""
+    if math.isnan(row.seed_error):
+        return row.chance
+    over_tests = max(row.value - row.low, row.high - row.value) / 1.96
+    error = math.hypot(over_tests, row.seed_error)
+    if error == 0:
+        return row.chance
+    df = row.seed_df * (error / row.seed_error) ** 4 if row.seed_error > 0 else math.inf
+    return max(row.chance, float(2 * student.sf(abs(row.value) / error, df)))
 
 
 def images_of(datasets: pd.Series) -> pd.Series:

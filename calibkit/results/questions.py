@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import pandas as pd
-from scipy.stats import t as student
 
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
@@ -14,14 +13,14 @@ from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
-from calibkit.results.effects import BINNED, with_seeds
+from calibkit.results.effects import BINNED, chance_with_seeds, with_seeds
 from calibkit.results.judging import Effect
 from calibkit.results.rows import CELL
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
 #: How the names of the networks begin that a paper's authors published.
 PUBLISHED_BY = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
-_BEST_FIRST = {"author-logits": 0, "ours": 1, "paper": 0, "reduced": 1}
+_BEST_FIRST = {"author-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
 
 
 def cell_of(row) -> tuple:
@@ -99,7 +98,7 @@ class Measured:
                 for metric in (question.metric, "nll") if question.row.metric in BINNED else (question.metric,):
                     key = question.key(metric, stand_in)
                     if key in self.effects:
-                        families.setdefault((claim, stand_in), {})[key] = _chance(self.effects[key])
+                        families.setdefault((claim, stand_in), {})[key] = chance_with_seeds(self.effects[key])
         for family in families.values():
             for key, chance in holm(family).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
@@ -136,15 +135,3 @@ def _of_its_authors(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _rank(row) -> tuple:
     return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]
-
-
-def _chance(row) -> float:
-    """The p-value of a difference, over test sets and seeds; Welch's degrees of freedom, of the test set infinite."""
-    if math.isnan(row.seed_error):
-        return row.chance
-    over_tests = max(row.value - row.low, row.high - row.value) / 1.96
-    error = math.hypot(over_tests, row.seed_error)
-    if error == 0:
-        return row.chance
-    df = row.seed_df * (error / row.seed_error) ** 4 if row.seed_error > 0 else math.inf
-    return max(row.chance, float(2 * student.sf(abs(row.value) / error, df)))

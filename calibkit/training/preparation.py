@@ -50,7 +50,7 @@ def assemble(
 
     Raises:
         ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe; a
-            paper at another budget; a number of training samples, which the data set has.
+            paper at another budget; an option that the data set fixes, such as the number of training samples.
 
     Example:
         >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")

@@ -26,6 +26,19 @@ def test_shortcut_pads_with_zero_channels():
     assert not got[:, 0].any() and not got[:, 3].any()
 
 
+def test_shortcut_b_is_a_convolution_and_its_normalisation():
+    """He et al. 2016, Sec. 4.1, option B: two more layers, where a stage begins, of 16 x 32 and 32 x 64 weights."""
+    block = Block(2, 4, 2, 1.0, "B").eval()
+    torch.nn.init.zeros_(block.bn2.weight)
+    x = torch.randn(1, 2, 4, 4)
+    weight = block.downsample[0].weight[:, :, 0, 0]
+    wanted = torch.einsum("oc,bchw->bohw", weight, x[:, :, ::2, ::2]) / (1 + block.bn1.eps) ** 0.5
+    torch.testing.assert_close(block(x), wanted.relu())
+    assert size(ResNet(20, 10, shortcut="B")) - size(ResNet(20, 10)) == 16 * 32 + 32 * 64 + 2 * (32 + 64)
+    with pytest.raises(ValueError, match="Expected `shortcut` to be"):
+        ResNet(20, 10, shortcut="C")
+
+
 @pytest.mark.parametrize(("name", "blocks"), [("resnet110_sd", 54), ("resnet152_sd", 75)])
 def test_stochastic_depth_survival_is_linear(name, blocks):
     """Huang et al. 2016, Eq. 4, with p_L = 0.5; 54 blocks are ResNet-110, 75 ResNet-152."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from calibkit import Network, NeuralClamping, data
+from calibkit._folders import cache
 from calibkit.logits import Logits
 from calibkit.networks import zoo
 from calibkit.notebook.trained import trained
@@ -104,3 +105,22 @@ def test_networks_of_the_smoke_budget_are_not_recorded(monkeypatch):
     assert str(DIGITS) in zoo() and str(DIGITS) not in asked
     assert {name for name in zoo()} - set(asked) == {str(DIGITS)}
     assert "cifar10" in pairs and "digits" not in pairs and len(set(pairs)) < len(asked)
+
+
+def test_published_weights_have_the_accuracy_of_their_publisher():
+    """68.8 % on the CIFAR-100 test images, of which one half is held out and the other half tests."""
+    name = "weights/cifar100_resnet20"
+    if not (cache() / f"{name}.npz").exists() or not data.available("cifar100"):
+        pytest.skip(f"needs {name}.npz and CIFAR-100 in $CALIBKIT_DATA")
+    public = trained(name, "reduced", "cpu")
+    assert (str(public.network), public.source) == ("cifar100/resnet20_b-cross_entropy-s0", "public")
+    halves = [public.val, public.test]
+    right = [(public.logits(images).argmax(1) == labels).sum() for images, labels in halves]
+    assert [len(labels) for _, labels in halves] == [5000, 5000] and sum(right) == pytest.approx(6880, abs=10)
+    _, labels = data.load_split("cifar100", "test")
+    assert (np.concatenate([labels for _, labels in halves]) == labels).all()
+
+
+def test_other_names_are_refused():
+    with pytest.raises(ValueError, match="Expected `network` to be"):
+        trained("weights/cifar100_resnet18")

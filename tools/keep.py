@@ -1,0 +1,58 @@
+"""Keep trained networks: ``python tools/keep.py runs/reduced/cifar10/resnet20-mbls-s3/logits.npz ...``.
+
+Each file of logits goes to ``book/results/logits`` under the name that its network has, rounded to ``BITS`` significant
+bits. A float32 has 24, and the last of them are noise that no compression shortens: the file becomes a fifth smaller,
+the ECE of the networks tried moves by 0.01 points at most, the NLL by a millionth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from calibkit import Logits, Network
+from calibkit._checks import expected
+
+STORED = Path(__file__).resolve().parents[1] / "book" / "results" / "logits"
+#: Significant bits that are kept, the leading one among them: a relative error of at most 2 ** -15, four digits.
+BITS = 15
+
+
+def rounded(z: np.ndarray, bits: int = BITS) -> np.ndarray:
+    """Each number with its first ``bits`` significant bits, as the nearest such number; other dtypes as they are.
+
+    Example:
+        >>> rounded(np.float32([1, 1.0003, -7.00049, 0]), bits=13)
+        array([ 1.       ,  1.0002441, -7.0009766,  0.       ], dtype=float32)
+    """
+    if z.dtype != np.float32:
+        return z
+    fraction, exponent = np.frexp(z)
+    with np.errstate(over="ignore"):  # of a class masked by the lowest float32
+        result = np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
+    return np.where(np.isfinite(result), result, z)
+
+
+def keep(path: str | Path, folder: Path = STORED) -> Path:
+    """Store a network's logits in ``folder``; returns the file.
+
+    Raises:
+        ValueError: a file of logits that does not say which network they are of.
+    """
+    logits = Logits.load(path)
+    try:
+        network = Network(*(logits.meta[name] for name in ("dataset", "model", "loss", "seed")))
+    except KeyError as error:
+        raise expected("path", "the logits of a training", f"{str(path)!r}, whose meta has no {error}") from error
+    shorter = {name: rounded(getattr(logits, name)) for name in ("val_logits", "test_logits")}
+    target = folder / f"{network}.npz"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return dataclasses.replace(logits, **shorter).save(target)
+
+
+if __name__ == "__main__":
+    for source in sys.argv[1:]:
+        print(keep(source))
