@@ -34,8 +34,8 @@
 # expected calibration error (ECE) after temperature scaling is 6.16 % with CE and 3.22 % with CLS.
 #
 # The claim would be refuted by an ECE that does not fall, or by a simpler cause for the fall. This chapter finds such a
-# cause for the larger part of it. The authors' code and logs are public, and so are some of the logits. So it is possible
-# to say which part of a printed number is due to the loss, which to the class balance that comes with it, and which to an
+# cause for the larger part of it. The authors' code and logs are public, and so are some of the logits. So one can
+# say which part of a printed number is due to the loss, which to the class balance that comes with it, and which to an
 # optimiser that stopped early.
 
 # %% tags=["parameters"]
@@ -100,8 +100,8 @@ notebook.facts(data, "tbl-cls-network")
 # %% [markdown]
 # ## Idea: the classes do not fit equally well
 #
-# A held-out sample $i$ with label $y_i$ has the loss $\ell_i = -\log p_{y_i}$. Collect the samples of each class,
-# $D_k = \{i : y_i = k\}$, and let $N_k$ be their number. Equation (3) of the paper (its numbers are plain, ours are
+# A held-out sample $i$ with label $y_i$ has the loss $\ell_i = -\log p_{y_i}$. The samples of a class are
+# $D_k = \{i : y_i = k\}$, and $N_k$ is their number. Equation (3) of the paper (its numbers are plain, ours are
 # links) is the *class loss*,
 #
 # $$

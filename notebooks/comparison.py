@@ -830,9 +830,8 @@ table(
 )
 
 # %% [markdown]
-# On CamVid most losses do, as trained and after a temperature. Its test drives are unlike its validation drives, and the
-# temperature of cross-entropy takes off little ({doc}`mbls` has the numbers). What was trained to be less sure is less
-# over-confident there, too. One training each is no proof of it.
+# On CamVid most do, with one training each. Its test drives are unlike its validation drives, and the temperature of
+# cross-entropy takes off little ({doc}`mbls`).
 #
 # The central claim of {doc}`mbls` is narrower: a margin is better than none. Both losses were trained on CIFAR-10
 # ({numref}`tbl-comparison-margin`).

@@ -15,6 +15,7 @@ import importlib
 import inspect
 from collections.abc import Container
 
+from counted import answers, claims, measured
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -60,7 +61,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for every answer. Columns without a number are left out.
     """
     names = ["paper"] if by == "paper" else ["paper", "table"]
-    counts = results.summary(by=tuple(names))
+    counts = answers(*names).copy()
     if by == "paper":
         for name, columns in GROUPS.items():
             counts.insert(len(counts.columns) - 1, name, counts[list(columns)].sum(axis=1))
@@ -77,7 +78,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
 
 def unanswered() -> list[str]:
     """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
-    counts = results.summary(by=("dataset",)).query("`not run` > 0").sort_values("not run", ascending=False)
+    counts = answers("dataset").query("`not run` > 0").sort_values("not run", ascending=False)
     lines = ["| data | printed | not run | an answer needs |", "|---|--:|--:|---|"]
     for name, row in counts.iterrows():
         lines.append(f"| {DATASETS[name]} | {row['printed']} | {row['not run']} | {NEEDS[name]} |")
@@ -89,7 +90,7 @@ def ledger(pages: Container[str], paper: str) -> list[str]:
     differences = ("difference, or what was found", "difference of the NLL, nats")
     heads = ("claim", "verdict", *differences, "lower in", "seeds", "rests on")
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    rows = results.ledger()
+    rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
         found = minus(row.effect), minus(row.nll), row.lower, row.seeds, row.strength
@@ -123,7 +124,7 @@ def number(text: str) -> str:
     loss, _, method = rest.rpartition(" | ")
     keys = {"method": str(Key.parse(method)), "loss": str(Key.parse(loss or "cross_entropy"))}
     wanted = {"metric": metric, "dataset": dataset, "model": model, **keys}
-    rows = results.load("ours")
+    rows = measured()
     for column, value in wanted.items():
         rows = rows[rows[column] == value]
     if len(rows) != 1:

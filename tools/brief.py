@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from citations import NUMBERS
+from counted import answers, claims
 from docutils import nodes
 from docutils.statemachine import StringList
 from frontpage import bar
@@ -18,7 +19,6 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from thumbnails import PICTURES, thumbnail
 
-from calibkit import results
 from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[1] / "book" / "references.bib"
@@ -28,7 +28,7 @@ WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "r
 
 def outcome(paper: str) -> list[str]:
     """Two lines of Markdown: the verdicts of a paper's claims, and what they rest on."""
-    rows = results.ledger()
+    rows = claims()
     rows = rows[rows["paper"] == paper]
     return [
         f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
@@ -69,7 +69,7 @@ class Brief(SphinxDirective):
         computed = links("\n".join(self.content)), *outcome(paper)
         lines = [*self.content, *(part for line in computed for part in ("", line))]
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
-        box += nodes.raw("", bar(results.summary(by=("paper",)).loc[paper]), format="html")
+        box += nodes.raw("", bar(answers("paper").loc[paper]), format="html")
         return [box]
 
 

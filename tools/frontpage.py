@@ -8,11 +8,11 @@ As a program it draws the opening figure into two files for the README.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from counted import answers
 from docutils import nodes
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
@@ -107,12 +107,6 @@ def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], 
     return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
 
 
-@cache
-def by_paper() -> pd.DataFrame:
-    """The answers to each paper's printed numbers, counted once a build."""
-    return results.summary(by=("paper",))
-
-
 def bar(counts: pd.Series) -> str:
     """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
     total, parts = int(counts["printed"]), []
@@ -123,7 +117,9 @@ def bar(counts: pd.Series) -> str:
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
     answered = total - int(answers["not run"])
     replayed = int(answers["reproduced"])
-    words = f"{answered} of {total} printed numbers answered" + (f", {replayed} reproduced" * bool(replayed))
+    undecided = sum(int(value) for answer, value in answers.items() if str(answer).startswith("not decided"))
+    words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
+    words += f", {undecided} not decided" * bool(undecided)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
     )
@@ -154,7 +150,8 @@ class Opening(Raw):
 
     def html(self) -> str:
         """The figure, light and dark."""
-        return f'<div class="opening">{light_and_dark(opening, SIZE, seen())}</div>'
+        figure = light_and_dark(opening, SIZE, seen())
+        return f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{figure}</div>'
 
 
 class Thumbnail(Raw):
@@ -170,15 +167,15 @@ class VerdictBar(Raw):
 
     def html(self) -> str:
         """The bar."""
-        return bar(by_paper().loc[self.arguments[0]])
+        return bar(answers("paper").loc[self.arguments[0]])
 
 
 class VerdictLegend(Raw):
     """``{verdictlegend}``."""
 
     def html(self) -> str:
-        """The parts."""
-        return legend(by_paper().sum())
+        """All papers together, and what the parts of a bar mean."""
+        return bar(answers("paper").sum()) + legend(answers("paper").sum())
 
 
 def setup(app: Sphinx) -> dict:

@@ -105,7 +105,7 @@ class Speed(SphinxDirective):
         if file == "bounds":
             alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
             picture = light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)
-            html.insert(0, f'<div class="opening">{picture}</div>')
+            html.insert(0, f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{picture}</div>')
         return [nodes.raw("", text, format="html") for text in html]
 
 

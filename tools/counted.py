@@ -1,0 +1,38 @@
+"""What many places of a build read: of each folder of results it is computed once."""
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from calibkit import _folders, results
+
+
+def answers(*by: str) -> pd.DataFrame:
+    """How many printed numbers have which answer: :func:`calibkit.results.summary`."""
+    return _answers(_folders.stored(), by)
+
+
+def claims() -> pd.DataFrame:
+    """The ledger: :func:`calibkit.results.ledger`."""
+    return _claims(_folders.stored())
+
+
+def measured() -> pd.DataFrame:
+    """The rows of ``ours.csv``."""
+    return _measured(_folders.stored())
+
+
+@cache
+def _answers(folder: Path, by: tuple[str, ...]) -> pd.DataFrame:  # results.summary reads there
+    return results.summary(by=by)
+
+
+@cache
+def _claims(folder: Path) -> pd.DataFrame:
+    return results.ledger()
+
+
+@cache
+def _measured(folder: Path) -> pd.DataFrame:
+    return results.load("ours", folder)
