@@ -836,7 +836,8 @@ start and by {by_ece["Theorem 1"]:+.2f} from that of Theorem 1. The paper prints
 # trained for longer and published, a ResNet-20 and a ResNet-56 whose shortcuts are convolutions (option B), are nearer
 # to the paper's 10.74 %. They have seen all training images, so one half of the test images calibrates and the other
 # half tests. The command is the one above with `-p network weights/cifar100_resnet56`, after
-# `calibkit data prepare published`. {numref}`tbl-nc-networks` has all three.
+# `calibkit data prepare published`. {numref}`tbl-nc-networks` has all three: means of five fits, of three for the
+# ResNet-56, with $\gamma$ and $\lambda$ chosen on each network.
 
 # %% tags=["hide-input", "nbval-check-output"]
 THREE = {
@@ -894,9 +895,9 @@ rendered.table(
 #
 # ### Against the printed numbers
 #
-# On the network trained here, the $\gamma$ that the calibration ECE chooses is 0, so the rows *Neural Clamping (CE)* and *(FL)* of Table 1 are the same
-# fits, and a temperature of its own is temperature scaling by NLL. Over $\gamma$ the test ECE only rises
-# ({numref}`fig-nc-gamma-cifar`): the gain from an intermediate $\gamma$ does not appear here.
+# On the network trained here, the $\gamma$ that the calibration ECE chooses is 0, so the rows *Neural Clamping (CE)* and
+# *(FL)* of Table 1 are the same fits, and a temperature of its own is temperature scaling by NLL. Over $\gamma$ its test
+# ECE only rises ({numref}`fig-nc-gamma-cifar`).
 #
 # {numref}`tbl-nc-1` and {numref}`tbl-nc-3` have every printed number of Tables 1 and 3 beside ours where there is one. The
 # paper prints errors as fractions; here they are in percent.
