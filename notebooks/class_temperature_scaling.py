@@ -804,9 +804,7 @@ of_authors = {
     ),
 }
 own = {
-    f"ResNet-20 {names.shown(loss.replace(',', ' '))}".removesuffix(
-        ", weight = 0.05"
-    ): name
+    f"ResNet-20 {names.shown(loss.replace(',', ' '))}": name
     for name in zoo()
     if name.startswith("cifar10/resnet20") and name.endswith("-s0")
     for loss in [name.removeprefix("cifar10/resnet20-").removesuffix("-s0")]

@@ -678,7 +678,7 @@ alike: at no weight do their mean errors differ by more than
 # the direction of an effect can be compared.
 
 # %%
-SHORT = names.LOSSES | dict.fromkeys((MARGIN_0, "mbls margin=0"), "MbLS, m = 0")
+SHORT = names.LOSSES | {"mbls margin=0": names.LOSSES[MARGIN_0]}
 keys = [*losses, *([MARGIN_0] if "mbls" in losses else [])]
 stored = notebook.by_loss(
     f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device

@@ -18,6 +18,11 @@ def claims() -> pd.DataFrame:
     return _claims(_folders.stored())
 
 
+def differences() -> pd.DataFrame:
+    """The rows of ``effects.csv``."""
+    return _differences(_folders.stored())
+
+
 def measured() -> pd.DataFrame:
     """The rows of ``ours.csv``."""
     return _measured(_folders.stored())
@@ -31,6 +36,11 @@ def _answers(folder: Path, by: tuple[str, ...]) -> pd.DataFrame:  # results.summ
 @cache
 def _claims(folder: Path) -> pd.DataFrame:
     return results.ledger()
+
+
+@cache
+def _differences(folder: Path) -> pd.DataFrame:
+    return results.load_effects(folder)
 
 
 @cache

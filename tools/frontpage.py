@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from counted import answers
+from counted import answers, differences
 from docutils import nodes
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from thumbnails import PICTURES, thumbnail
 
-from calibkit import Estimate, TemperatureScaling, calibrator, plots, results
+from calibkit import Estimate, TemperatureScaling, calibrator, plots
 from calibkit._checks import check_choice
 from calibkit._files import write_atomic
 from calibkit.networks import load_logits
@@ -68,7 +68,7 @@ def beside_one_temperature(metric: str) -> dict[str, Estimate]:
 
     Its interval is over test images and, where a network was trained several times, seeds.
     """
-    effects, found = results.load_effects(), {}
+    effects, found = differences(), {}
     for name, (loss, method) in PROPOSED.items():
         of_loss = {} if loss is None else {"loss": loss}
         rows = select(effects, BASE, loss and CE, metric=metric, method=method, **of_loss)
@@ -110,14 +110,14 @@ def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], 
 def bar(counts: pd.Series) -> str:
     """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
     total, parts = int(counts["printed"]), []
-    answers = counts.drop("printed")
+    numbers = counts.drop("printed")
     for share in SHARES:
-        if number := share.number(answers):
+        if number := share.number(numbers):
             text = f"{number} {share.name}"
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
-    answered = total - int(answers["not run"])
-    replayed = int(answers["reproduced"])
-    undecided = sum(int(value) for answer, value in answers.items() if str(answer).startswith("not decided"))
+    answered = total - int(numbers["not run"])
+    replayed = int(numbers["reproduced"])
+    undecided = sum(int(value) for answer, value in numbers.items() if str(answer).startswith("not decided"))
     words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
     words += f", {undecided} not decided" * bool(undecided)
     return (
@@ -188,8 +188,7 @@ def setup(app: Sphinx) -> dict:
 
 
 if __name__ == "__main__":
+    words, folder = seen(), Path(__file__).parents[1] / "book" / "_static"
     for dark, name in README.items():
-        text = plots.svg(opening, SIZE, seen(), dark=dark)
-        write_atomic(
-            Path(__file__).parents[1] / "book" / "_static" / name, lambda stream, t=text: stream.write(t.encode())
-        )
+        text = plots.svg(opening, SIZE, words, dark=dark).encode()
+        write_atomic(folder / name, lambda stream, text=text: stream.write(text))

@@ -48,9 +48,7 @@ def keep(path: str | Path, folder: Path = STORED) -> Path:
     except KeyError as error:
         raise expected("path", "the logits of a training", f"{str(path)!r}, whose meta has no {error}") from error
     shorter = {name: rounded(getattr(logits, name)) for name in ("val_logits", "test_logits")}
-    target = folder / f"{network}.npz"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return dataclasses.replace(logits, **shorter).save(target)
+    return dataclasses.replace(logits, **shorter).save(folder / f"{network}.npz")
 
 
 if __name__ == "__main__":

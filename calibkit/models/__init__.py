@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -110,8 +111,12 @@ def load_weights(model: nn.Module, path: str | os.PathLike) -> nn.Module:
     Raises:
         ValueError: an array is missing, superfluous, or of another shape.
     """
-    arrays = read_npz(path)
-    wanted = model.state_dict()
+    return fill(model, read_npz(path))
+
+
+def fill(model: nn.Module, arrays: dict[str, np.ndarray]) -> nn.Module:
+    """:func:`load_weights` with the arrays themselves."""
+    wanted, arrays = model.state_dict(), dict(arrays)
     for name in wanted:
         if name.endswith("num_batches_tracked"):
             arrays.setdefault(name, wanted[name].cpu().numpy())

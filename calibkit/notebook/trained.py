@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from calibkit._folders import cache, runs
 from calibkit.calibrators import NeuralClamping
 from calibkit.calibrators.neural_clamping.network import forward, place
 from calibkit.data import DATASETS, Dataset, Split, load_split
-from calibkit.models import build, load_weights, options_for
+from calibkit.models import build, fill, load_weights, options_for
 from calibkit.networks import Network
 from calibkit.training.batches import Feed
 
@@ -104,26 +105,25 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
     weights = network.weights(budget) or own
     if not weights.exists():
         network.train(budget, device=device)
-    spec, (val, test) = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
+    spec, splits = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
     floats = next(array for array in read_npz(weights).values() if array.dtype.kind == "f")
     model = build(network.model, spec.n_classes, **options_for(network.model, spec.shape))
     model = load_weights(model.to(torch.from_numpy(floats).dtype), weights)
     folder = None if budget == "smoke" else network.folder(budget)
-    return _with_images(network, "ours", model.to(device), weights, spec, val, test, folder)
+    return _with_images(network, "ours", model.to(device), weights, spec, splits, folder)
 
 
 def _public(name: str, budget: str, device: str) -> Trained:
     """One of ``PUBLIC``, its fits kept under a budget."""
     network, normalisation = PUBLIC[name]
     weights = cache() / f"{name}.npz"
-    arrays = {key.replace("fc.", "linear."): torch.from_numpy(value) for key, value in read_npz(weights).items()}
+    arrays = {key.replace("fc.", "linear."): value for key, value in read_npz(weights).items()}
     spec = replace(DATASETS[network.dataset], **normalisation)
-    model = build(network.model, spec.n_classes)
-    model.load_state_dict(arrays)
+    model = fill(build(network.model, spec.n_classes), arrays)
     images, labels = load_split(network.dataset, "test")
     half = len(labels) // 2
-    val, test = Split(images[:half], labels[:half]), Split(images[half:], labels[half:])
-    return _with_images(network, "public", model.eval().to(device), weights, spec, val, test, runs(budget) / name)
+    splits = [Split(images[:half], labels[:half]), Split(images[half:], labels[half:])]
+    return _with_images(network, "public", model.to(device), weights, spec, splits, runs(budget) / name)
 
 
 def _with_images(
@@ -132,22 +132,15 @@ def _with_images(
     model: nn.Module,
     weights: Path,
     spec: Dataset,
-    val: Split,
-    test: Split,
+    splits: Sequence[Split],
     folder: Path | None,
 ) -> Trained:
     """A model with the images as it takes them."""
     model, dtype = model.to(memory_format=torch.channels_last), next(model.parameters()).dtype
-    feeds = [Feed(split.inputs, spec, torch.device("cpu"), dtype) for split in (val, test)]
+    feeds = [Feed(split.inputs, spec, torch.device("cpu"), dtype) for split in splits]
     images = [torch.cat([feed(rows) for rows in feed.batches()]) for feed in feeds]
+    val, test = ((x, split.labels) for x, split in zip(images, splits, strict=True))
     low, high = ([(end - m) / s for m, s in zip(spec.mean, spec.std, strict=True)] for end in (0.0, 1.0))
-    return Trained(
-        network,
-        source,
-        model,
-        (images[0], val.labels),
-        (images[1], test.labels),
-        (low, high),
-        folder and folder / "neural_clamping",
-        hashlib.sha1(weights.read_bytes()).hexdigest(),
-    )
+    folder = folder and folder / "neural_clamping"
+    digest = hashlib.sha1(weights.read_bytes()).hexdigest()
+    return Trained(network, source, model, val, test, (low, high), folder, digest)
