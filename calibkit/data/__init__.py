@@ -60,6 +60,7 @@ class Dataset:
         augment: whether crop and flip keep the meaning of an image.
         kind: "image" (a class an image), "dense" (a class a pixel) or "text" (a class a sequence of tokens).
         stratified: whether ``val`` takes n_val / K samples of every class.
+        n_test: samples drawn for ``test``, before ``val``, from all official files together; None: the official split.
         test: the official files that are the test split: "val" where the labels of the official test set are secret.
         void: dense: the label on disk of pixels without a class.
         n_tokens: text: V, the size of the vocabulary.
@@ -75,6 +76,7 @@ class Dataset:
     augment: bool = True
     kind: Kind = "image"
     stratified: bool = False
+    n_test: int | None = None
     test: SplitName = "test"
     void: int | None = None
     n_tokens: int | None = None
@@ -84,6 +86,7 @@ _C10 = {"shape": (32, 32, 3), "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 
 _C100 = {"shape": (32, 32, 3), "mean": (0.5071, 0.4865, 0.4409), "std": (0.2673, 0.2564, 0.2762)}
 _TINY = {"shape": (64, 64, 3), "stratified": True, "test": "val"}
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+_NEWS = {"n_val": 900, "augment": False, "kind": "text", "n_tokens": 20000}
 _CAMVID = {"mean": (0.4136, 0.4273, 0.4339), "std": (0.3019, 0.3057, 0.3018)}
 
 DATASETS: dict[str, Dataset] = {
@@ -99,7 +102,8 @@ DATASETS: dict[str, Dataset] = {
     "cub200": Dataset(200, (224, 224, 3), **_IMAGENET, n_val=600, stratified=True),
     "voc2012": Dataset(21, (512, 512, 3), **_IMAGENET, n_val=146, kind="dense", test="val", void=255),
     "camvid": Dataset(11, (180, 240, 3), **_CAMVID, n_val=None, kind="dense", void=11),
-    "20newsgroups": Dataset(20, (1000,), (), (), n_val=900, augment=False, kind="text", n_tokens=20000),
+    "20newsgroups": Dataset(20, (1000,), (), (), **_NEWS),
+    "20newsgroups_random": Dataset(20, (1000,), (), (), **_NEWS, base="20newsgroups", n_test=3769),
 }
 
 _SUFFIXES = {"image": ("_images.npy", "_labels.npy"), "dense": ("_images.npy", "_masks.npy"), "text": (".jsonl",)}
@@ -133,7 +137,8 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     gives its first ``n_val`` samples (``stratified``: the first n_val / K of every class) to ``val`` and the rest to
     ``train``, so the two never overlap. A long-tailed data set first keeps the first
     ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order, and permutes them again; its test split stays
-    balanced.
+    balanced. Where ``n_test`` is set, all official files are permuted together, and the last ``n_test`` samples are
+    ``test``.
 
     Args:
         name: a key of ``DATASETS``.
@@ -158,7 +163,7 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     if name == "digits":
         return _digits(split, seed)
     inputs, labels = _read(name, spec.test if split == "test" else "train" if spec.n_val else split)
-    if split != "test" and spec.n_val:
+    if spec.n_val and (split != "test" or spec.n_test):
         chosen = _carve(spec, labels, split, seed)
         inputs = [inputs[i] for i in chosen] if spec.kind == "text" else inputs[chosen]
         labels = labels[chosen]
@@ -191,9 +196,13 @@ def _vocabulary(name: str, seed: int, folder: Path) -> tuple[str, ...]:
 
 
 def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarray:
-    """The rows of the training files that are ``split``, in their order there."""
+    """The rows of what ``_read`` gives that are ``split``, in their order there."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
+    if spec.n_test is not None:
+        order, test = np.split(order, [-spec.n_test])
+        if split == "test":
+            return np.sort(test)
     k = spec.n_classes
     if spec.rho is not None:  # drawn anew: the first images of that order hold the tail's only ones
         n_0 = np.bincount(labels).max()
@@ -212,14 +221,15 @@ def _first(labels: np.ndarray, order: np.ndarray, counts: list[int]) -> np.ndarr
 
 
 def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
-    """What the files of an official split hold."""
-    paths = files(name)[split]
+    """What the files of an official split hold; those of all, where ``test`` is drawn from them."""
+    spec, every = DATASETS[name], files(name)
+    paths = [path for paths in every.values() for path in paths] if spec.n_test else every[split]
     for path in paths:
         if not path.exists():
-            base = DATASETS[name].base or name
-            raise FileNotFoundError(f"{path} is missing: run `calibkit data prepare {base}`")
-    if DATASETS[name].kind == "text":
-        return newsgroups.messages(paths[0])
+            raise FileNotFoundError(f"{path} is missing: run `calibkit data prepare {spec.base or name}`")
+    if spec.kind == "text":
+        texts, labels = zip(*map(newsgroups.messages, paths), strict=True)
+        return [text for part in texts for text in part], np.concatenate(labels)
     return np.load(paths[0], mmap_mode="r"), np.load(paths[1])
 
 

@@ -2,6 +2,7 @@
 
 import json
 import string
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from calibkit import data
 from calibkit.data import DATASETS, newsgroups, word_vectors
 
-NAME = "20newsgroups"
+NAME, RANDOM = "20newsgroups", "20newsgroups_random"
 
 
 def by_translation(text):
@@ -55,6 +56,30 @@ def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
         train = data.load_split(NAME, "train", seed=seed).inputs
         assert (train[:, :-1] == 0).all() and sorted(train[:, -1]) == list(range(2, 12))
     assert data.load_split(NAME, "test").inputs[0, -2] == 1
+
+
+def test_a_random_split_parts_all_messages_by_the_seed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    monkeypatch.setitem(DATASETS, RANDOM, replace(DATASETS[RANDOM], n_val=20, n_test=40))
+    folder = data.files(RANDOM)["train"][0].parent
+    folder.mkdir()
+    for split, numbers in (("train", range(120)), ("test", range(120, 200))):
+        rows = [json.dumps({"group": "ab"[i % 2], "id": str(i), "text": f"word{i}"}) for i in numbers]
+        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+    drawn = {}
+    for seed in (0, 1):
+        parts = [data._carve(DATASETS[RANDOM], np.zeros(200), split, seed) for split in ("train", "val", "test")]
+        assert [len(part) for part in parts] == [140, 20, 40]
+        assert sorted(np.concatenate(parts)) == list(range(200))
+        assert [20 < len(part[part >= 120]) / len(part) * 100 < 60 for part in parts] == [True] * 3
+        drawn[seed] = parts
+        train, val, test = (data.load_split(RANDOM, split, seed=seed) for split in ("train", "val", "test"))
+        vocabulary = data.vocabulary(RANDOM, seed=seed)
+        assert sorted(vocabulary[2:]) == sorted(f"word{i}" for i in parts[0])
+        assert [vocabulary[token] for token in train.inputs[:, -1]] == [f"word{i}" for i in parts[0]]
+        assert (val.inputs[:, -1] == 1).all() and (test.inputs[:, -1] == 1).all()
+        np.testing.assert_array_equal(test.labels, parts[2] % 2)
+    assert len(np.intersect1d(drawn[0][2], drawn[1][2])) < 40
 
 
 @pytest.fixture
@@ -137,3 +162,14 @@ def test_real_splits_do_not_overlap_and_carry_the_class(real):
     model = MultinomialNB(alpha=0.01).fit(counts(splits["train"].inputs), splits["train"].labels)
     assert model.score(counts(splits["val"].inputs), splits["val"].labels) > 0.75
     assert model.score(counts(splits["test"].inputs), splits["test"].labels) > 0.65
+
+
+def test_real_random_split_has_the_same_messages(real):
+    """All 18,846, a fifth for the test; of both dates on either side."""
+    splits, _ = real
+    drawn = {split: data.load_split(RANDOM, split) for split in splits}
+    assert [len(split.labels) for split in drawn.values()] == [14177, 900, 3769]
+    by_date, at_random = (
+        np.bincount(np.concatenate([split.labels for split in found.values()])) for found in (splits, drawn)
+    )
+    np.testing.assert_array_equal(by_date, at_random)

@@ -20,6 +20,7 @@ PRINTED = {
     ("mbls", "cub200"): (200, 16, 0.1, (80, 160), 5e-4, 2.0, "sgd", "best"),
     ("mbls", "voc2012"): (100, 8, 0.01, (40, 80), 5e-4, 2.0, "sgd", "best"),
     ("mbls", "20newsgroups"): (100, 128, 0.001, (50,), 0.0, None, "adam", "best"),
+    ("mbls", "20newsgroups_random"): (100, 128, 0.001, (50,), 0.0, None, "adam", "best"),
     ("acls", "cifar10"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "best"),
     ("acls", "tiny_imagenet"): (100, 64, 0.1, (40, 60), 5e-4, 2.0, "sgd", "best"),
     ("acls", "imagenet"): (200, 256, 5e-4, "cosine", 0.05, None, "adamw", "best"),
@@ -34,7 +35,7 @@ def test_the_numbers_of_the_papers(paper):
     assert (recipe.epochs, recipe.batch_size, recipe.lr) == (epochs, batch_size, lr)
     assert (recipe.weight_decay, recipe.clip_norm, recipe.optimizer) == (weight_decay, clip_norm, optimizer)
     assert (recipe.keep, recipe.momentum, recipe.warmup) == (keep, 0.9, 0.0)
-    assert recipe.augment == ("none" if paper[1] == "20newsgroups" else "crop+flip")
+    assert recipe.augment == ("none" if paper[1].startswith("20news") else "crop+flip")
     assert recipe.cutmix == recipe.dropout == 0 and recipe.n_tokens is None
     if drops == "cosine":
         rates = [recipe.lr_at(epoch) for epoch in (0, epochs / 2, epochs)]
@@ -51,7 +52,7 @@ def test_every_recipe_of_a_paper_is_pinned():
 
 def test_margins_and_variants_of_the_papers():
     """Margin 6 on CIFAR-10 (MbLS Sec. 4.3, ACLS Sec. 4.1) and 20 Newsgroups; CutMix's code mixes half the batches."""
-    pairs = [("mbls", "cifar10"), ("mbls", "20newsgroups"), ("acls", "cifar10")]
+    pairs = [("mbls", "cifar10"), ("mbls", "20newsgroups"), ("mbls", "20newsgroups_random"), ("acls", "cifar10")]
     assert LOSS_OPTIONS == {pair: {"margin": 6.0} for pair in pairs}
     assert VARIANTS == {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
 
