@@ -21,7 +21,7 @@ from calibkit.logits import Logits, read_meta
 #: What a training may cost, in rising order: see the protocol page of the book.
 BUDGETS = ("smoke", "reduced", "paper")
 
-#: Logits that the papers' authors published, by name: data set, model and loss of the network.
+#: Published logits of networks that the papers used, by name: data set, model and loss of the network.
 PUBLISHED: dict[str, tuple[str, str, str]] = {
     "cts-cifar10-resnet50-cross_entropy": ("cifar10", "resnet50", "cross_entropy"),
     "cts-cifar10-resnet50-brier": ("cifar10", "resnet50", "brier"),

@@ -399,7 +399,7 @@ table(
 # | a probability that a person or a next step reads | calibration |
 # | "the label is among these, nine times in ten", for a mean over all inputs | `ConformalSets`, calibrated or not |
 # | the smallest such sets | `score="lac"` |
-# | sets that are large where the input is hard, and fairer to hard classes | `score="aps"`, after calibration |
+# | sets that are large where the input is hard, and fairer to hard classes | `score="randomized_aps"`, after calibration |
 # | the promise from few samples | at least $1 / \alpha - 1$ of them; the coverage of one held-out set of $n$ varies by about $\sqrt{\alpha (1 - \alpha) / n}$ |
 # | to abstain on the hardest inputs | the confidence as it is; compare classifiers by `aurc` |
 #

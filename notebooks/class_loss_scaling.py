@@ -443,7 +443,7 @@ to there, equation (6) falls by {fall:.2f} %; over all of the box it lies betwee
 #
 # the *class-balanced* NLL, in which a rare class counts as much as a frequent one. The paper's long-tailed data has
 # frequent and rare classes in the validation set, on which calibrators are fitted, and all classes equally often in the
-# test set. Then {eq}`eq-cls-balanced` is an unbiased estimate of the *test* loss, and the plain NLL is not. The label
+# test set. Then {eq}`eq-cls-balanced`, divided by $K$, is an unbiased estimate of the *test* loss, and the plain NLL is not. The label
 # distribution shifts, and class means correct for it. No $w_k$ is needed for that.
 #
 # So every comparison on long-tailed data needs a control that the paper does not have: class means with $w = 0$. It is
@@ -664,6 +664,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-steps")
 # %% [markdown]
 # Nothing diverges. Each temperature moves towards the optimum of its own loss. LS and FL have theirs at a much larger
 # temperature, because both losses ask for softer predictions than the labels do, and the run ends before it gets there.
+# (FL is here the public code's form, whose factor is held fixed in the gradient.)
 # So the ECE in the printed tables is that of a step budget: a shorter run would have given about the ECE of CE, a
 # longer one that of the optimum. On one data set the early stop helps them, on another it harms them, as the next
 # section shows.
@@ -693,8 +694,7 @@ plt.show()
 # %% [markdown]
 # ## Printed, replayed, exact
 #
-# Take three of the networks whose logits are public, one of them trained by other authors. The authors' logs of the runs on
-# them are public too, but those of ETS only with MM and CM. So each number exists three times: *printed* in the paper,
+# The logits of three networks and the authors' logs of the runs on them are public. So each number exists three times: *printed* in the paper,
 # *replayed* with the authors' optimiser and step budget (`solver="sctl"`), and *exact*, at the optimum or fixed point
 # of the loss. Printed and replayed share the procedure, replayed and exact the method. FL is here the authors' form,
 # whose factor $(1 - p)^\gamma$ is held fixed in the gradient, except in the exact PTS, which is fitted to the true
@@ -811,7 +811,7 @@ table(stopped, caption, "tbl-cls-guo", names=heads)
 
 # %% [markdown]
 # On the long-tailed sets label smoothing *at its optimum* has the lowest ECE of all losses with TS, lower than CLS. In
-# print it looks harmful, because the run was stopped on its way. That does not make label smoothing a good choice: its
+# print it looks harmful on these two networks with TS, because the run was stopped on its way. That does not make label smoothing a good choice: its
 # optimum is a large temperature on any data, and these sets happen to need one. On the balanced set the same property
 # does harm. The paper's claim that LS and FL harm post-hoc calibration holds at the optimum on the balanced set, though
 # not in its own row for TS with LS, 0.44 %; on the long-tailed sets the opposite is true of LS.
@@ -843,13 +843,13 @@ def errors_of(cal, **where):
 rows = {}
 for (network, name), cal in product(NETWORKS.items(), CALIBRATORS):
     where = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
-    rows[network, cal] = errors_of(cal, **where, source="author-logits")
+    rows[network, cal] = errors_of(cal, **where, source="published-logits")
     long_tailed = network != first_network
     part = f"{share[network, cal]:.0f} %" if long_tailed else ""
     rows[network, cal]["ECE", "by balance alone"] = part
 control = pd.DataFrame.from_dict(rows, orient="index")
 caption = (
-    "How much of the gain is class balance? Exact fits on the authors' logits, "
+    "How much of the gain is class balance? Exact fits on published logits, "
     "test ECE and accuracy in percent"
 )
 table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
@@ -858,7 +858,7 @@ table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
 # On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of the
 # gain in ECE, and all or nearly all of the gain in accuracy. The weights add the difference between *balanced* and *CLS*.
 # Both are measured on the same test images, so the interval of their difference is narrower than the intervals above
-# suggest. {numref}`tbl-cls-paired` has these differences: on the authors' logits, where it shows what was measured and
+# suggest. {numref}`tbl-cls-paired` has these differences: on published logits, where it shows what was measured and
 # measures it again if they lie in `$CALIBKIT_DATA/logits`; on the network of this chapter, whose classes are balanced, so
 # that the control hardly differs from the NLL; and on the two long-tailed networks of this book, ResNet-20s trained on one
 # half of CIFAR-10-LT and of CIFAR-100-LT and calibrated on the other half, as in the paper.
@@ -872,7 +872,7 @@ def steps(network, cal, **options):
 
 
 def published_steps():
-    """Those of TS and CTS on each of the authors' networks."""
+    """Those of TS and CTS on each of the published networks."""
     rows = {}
     for (network, name), cal in product(NETWORKS.items(), ("TS", "CTS")):
         for text, change in steps(load_logits(name), cal).items():
@@ -946,7 +946,7 @@ of {right_10:.2f} %, that of CIFAR-100-LT {tail_100:.2f} % and {right_100:.2f} %
 # the same networks {cite:p}`calarena2026`. The rule is in the {ref}`protocol <sec-verdicts>`. A direction also counts
 # the NLL.
 #
-# Ours are the exact fits, on the authors' logits where they are public; FL is the true focal loss, which the public
+# Ours are the exact fits, on the paper's logits where they are public; FL is the true focal loss, which the public
 # code does not minimise. Where only the authors' optimiser, which may stop before the optimum, gives the printed
 # number, the badge says so. Each loss is compared with the same calibrator fitted by likelihood.
 #
@@ -1011,8 +1011,7 @@ shown_table("3", "are CM and MM as good as ND, in Table 1? Test ECE in percent")
 shown_table("3", "test ECE in percent", imagenet=True)
 
 # %% [markdown]
-# Its other rows repeat Table 1, with other values of ETS by CE in all four cells of CIFAR-100: 0.97, 1.49, 2.47 and 1.28
-# against 0.99, 1.50, 2.50 and 1.25.
+# Its other rows repeat Table 1, but for ETS by CE on CIFAR-100 ({doc}`../book/errata`).
 #
 # ### Table 4: the long-tailed networks
 
@@ -1050,7 +1049,7 @@ tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
 # | weights | of the current iteration | at every evaluation, also inside L-BFGS | fixed point |
 # | $\alpha, \beta$ | optimised | SLSQP in undisclosed bounds, which it returns | the bounds, $\tfrac12 \ln K$ and $1.5$ |
 # | a class without a sample | – | NaN | left out |
-# | focal loss | {cite:t}`lin2017focal` | factor $(1-p)^\gamma$ detached | `Focal(detach=True)` is theirs |
+# | focal loss | {cite:t}`mukhoti2020calibrating` | factor $(1-p)^\gamma$ detached | `Focal(detach=True)` is theirs |
 # | PTS | weight decay 0.002 | none is passed to Adam; ReLU units die | tanh units, decay $10 / N$ |
 # | ETS | logits, equation (13) | logits | probabilities; `solver="sctl"` is theirs |
 # | validation set, CIFAR | 25,000 | the 5,000 of the logits it loads | 5,000 |
@@ -1086,10 +1085,10 @@ Markdown(f"""
 """)
 
 # %% [markdown]
-# Class-wise loss scaling lowers the ECE on the authors' logits, and does so without schedules, as claimed. The larger part
+# Class-wise loss scaling lowers the ECE on the published logits, and does so without schedules, as claimed. The larger part
 # of its long-tailed gain comes from the class mean inside it, a correction for the shift of the label distribution that
-# needs no weights. The weights add some tenths of a point to it there. On balanced data they lower the ECE by about two
-# tenths, which may be chance; on the CIFAR-100-LT network of this book they raise it. All that they do to a single
+# needs no weights. The weights add some tenths of a point to it there. On CIFAR-10 they lower the ECE by one to three
+# tenths, mostly within chance; on this book's networks for CIFAR-100 and CIFAR-100-LT they raise it. All that they do to a single
 # temperature is make it larger. The comparison with label smoothing and the focal loss compares step budgets rather than
 # losses. And the four calibrators were in effect two: one temperature, and one for each class.
 #

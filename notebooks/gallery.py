@@ -14,7 +14,7 @@
 # %% [markdown]
 # # A gallery of pictures
 #
-# Each picture of `calibkit.plots` answers one question and takes one line. This page shows all of them, with the line
+# Each picture of `calibkit.plots` answers one question and takes one line. This page shows nearly all of them, with the line
 # beside each, on networks that come with the book. To draw your own, put your probabilities (N, K) and labels (N,) in
 # place of `probs` and `labels`; arrays of numpy and tensors of torch will both do.
 #
@@ -233,7 +233,7 @@ plt.show()
 # A method has the same colour in every figure, and a dash and a marker that tell it from its kin; `plots.look_of` gives
 # all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are needed:
 
-# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: thirteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: fifteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
 

@@ -291,7 +291,7 @@ for name in TRUTH:
     z, truth, _ = draw(name, 100_000, rng)
     curves[name] = true_curve(softmax(z, axis=1), truth)
 
-# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too, but they lie inside the grey bars. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (the other dashed line).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
+# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too. All but one lie inside the grey bars, which one in twenty may miss by chance. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (the other dashed line).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
 pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 
@@ -470,7 +470,8 @@ table(
 #   the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$ are near zero
 #   and right. Class-wise values of data sets with different $K$ cannot be compared.
 # - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
-#   those of the first column. {doc}`Class-based temperatures <class_temperature_scaling>` were made for this case.
+#   those of the first column. {doc}`Class-based temperatures <class_temperature_scaling>` were proposed for
+#   errors that differ by class, but their search by the top-label ECE cannot see this one; a fit by NLL can.
 # - **Swapped rest.** The top-label errors see nothing, the class-wise errors are large, and the NLL is a disaster: the
 #   true label is often the class that was ranked last.
 # - **B.** No calibration error sees it.
@@ -556,8 +557,8 @@ table(
 )
 
 # %% [markdown]
-# The spread, a standard deviation, is two to nine times smaller than the mean. So this is not bad luck: with 15 bins, *every* test
-# set of 500 samples shows an ECE of about 4 %.
+# The spread, a standard deviation, is two to ten times smaller than the mean. So this is not bad luck: with 15 bins,
+# *every* test set of 500 samples shows an ECE of some per cent, 4 on average.
 #
 # ### Too few bins, too many bins
 #
@@ -565,7 +566,7 @@ table(
 # under-confidence averages them away, and with one bin for all, ECE is $|\text{accuracy} - \text{mean confidence}|$. By
 # the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds the true one.
 
-# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, above the dashed line of the true error."}}
+# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples; with few bins those of the wavy classifier lie below the dashed true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
@@ -770,7 +771,7 @@ table(
 # Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets, however the interval is
 # made. For the calibrated classifier no percentile interval of the ECE ever holds the truth: no resample has an ECE of
 # zero. The reflected interval is better there, but not right. The interval in use is near 95 % in every row. Where the
-# truth is zero it is above, since only one of its ends can be wrong there. The debiased ECE is not compared with a
+# truth is zero it may be above, since only one of its ends can be wrong there. The debiased ECE is not compared with a
 # calibrated classifier; its interval begins at zero where the reflected one reaches it.
 #
 # ### Does it hold at 10,000 images?
@@ -1103,8 +1104,9 @@ table(
 #
 # - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
 # - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
-# - An edge that is computed as 0.7000000000000001 puts the confidence 0.7 into a different bin than an edge at 0.7
-#   does. So four packages change their answer between float64 and float32.
+# - Rounding decides on an edge. netcal's is computed as 0.7000000000000001, so 0.7 falls below it. In float32 the
+#   confidence 0.8 is 0.80000001, above an edge that is kept in float64. And relplot divides: 0.7 / 0.1 is 6.999… in
+#   float64 only. So four packages change their answer between float64 and float32.
 # - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
 #
 # The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
@@ -1258,8 +1260,10 @@ On {n_few} images, the same network with the same *T* has an ECE of {few_before.
 before and {few_after.value:.2f} % after, and the paired interval of the difference holds
 zero: the gain lies between {few_gain.low:.1f} and {few_gain.high:.1f} points. The second
 number is below the average of a calibrated network, {few_perfect["after"][0]:.2f} %. The
-debiased ECE has an interval wider than its value, and the class-wise ECE even points the
-other way. The NLL, which has no bins, is surer of the gain.
+debiased ECE has an interval wider than its value, and the class-wise ECE points the other
+way, with an interval that does not hold zero: on few images it is mostly bias, which softer
+probabilities enlarge. The rule was tested for the ECE, not for this. The NLL, which has no
+bins, is surer of the gain.
 """
 Markdown(minus(text))
 

@@ -366,7 +366,7 @@ print("focal loss >= NLL - gamma * entropy:", *(of.min() >= 0 for of in slack.va
 # It does, down to $\gamma = 0.25$: the second inequality has enough room to make up for the first. The paper's
 # argument does not show this.
 #
-# The fit minimises (9),
+# The fit minimises (9), here with a mean over the samples,
 #
 # $$
 # \boldsymbol\delta^*, T^* = \operatorname*{arg\,min}_{\boldsymbol\delta, T} \;
@@ -385,8 +385,8 @@ Markdown(f"```python\n{algorithm}```")
 # The package adds one step. After a fixed number of small steps, SGD leaves $T$ short of its minimum. But for a fixed
 # $\boldsymbol\delta$ the best $T$ is a minimum in one variable, which can be found exactly. So $T$ is replaced by it at
 # the end (`exact_temperature=True`). Then Neural Clamping with $\boldsymbol\delta = 0$ *is* TS with the focal loss, and a
-# comparison of the two is about $\boldsymbol\delta$ alone. A very large $\lambda$ ends there too, since it keeps
-# $\boldsymbol\delta$ at 0; with $\gamma = 0$ as well, what is left is TS by NLL.
+# comparison of the two is about $\boldsymbol\delta$ alone. The minimum of {eq}`eq-nc-objective` comes to it too as
+# $\lambda$ grows, since $\boldsymbol\delta$ is then kept at 0; with $\gamma = 0$ as well, what is left is TS by NLL.
 
 # %% tags=["nbval-check-output"]
 alone = NeuralClamping(init="zero", epochs=0).fit(model, val_x, val_y)
@@ -479,7 +479,7 @@ images, it could move {told}.
 """)
 
 # %% [markdown]
-# On digits the corner pixels are never inked, so there is room. On thousands of photographs there is almost none, and the
+# On digits the pixels at the edges are never fully inked, so there is room. On thousands of photographs there is almost none, and the
 # initialisation of Theorem 1 is $\tilde{\boldsymbol\delta} \approx 0$. The authors' code does something else under the
 # same name: it starts from the mean gradient of the *sum of the logits*, with neither sign nor bounds.
 #
@@ -559,8 +559,8 @@ rendered.table(
 # Vector and matrix scaling put a diagonal or a full matrix $\mathbf W$ in place of $1/T$, and add a bias
 # {cite:p}`guo2017calibration`. The two ODIR methods {cite:p}`kull2019beyond` penalise what is off the diagonal of
 # $\mathbf W$, and the bias: MS-ODIR acts on the logits, Dir-ODIR on the log-probabilities. Ours fall back to temperature
-# scaling where cross-validation finds nothing better. They do so here and on CIFAR-100 below, so their rows repeat TS
-# and say nothing about the printed ones.
+# scaling where cross-validation finds nothing better. They do so here and on CIFAR-100 below, so their rows repeat TS,
+# and a badge beside a printed one is that of TS.
 
 # %%
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
@@ -703,7 +703,7 @@ five(both, "Which start is better? In percent; entropy in nats", "tbl-nc-init")
 # %%
 if record and budget != "smoke":
 
-    def note(gamma, n=n_runs):
+    def note(gamma, n=n_runs, weight=weight):
         settings = f"gamma={gamma} weight={weight} epochs={first.epochs} lr={first.lr}"
         return f"{n} fit{'s' * (n > 1)} of one network; {settings}"
 
@@ -716,7 +716,7 @@ if record and budget != "smoke":
     own = f"temperature_scaling:focal gamma={gamma}"
     fits[own] = ([focal_ts(test_z)], "")
     fits |= {
-        f"neural_clamping:focal gamma={k}": ([p], note(k, 1))
+        f"neural_clamping:focal gamma={k}": ([p], note(k, 1, sweep[k].weight))
         for k, p in test_probs.items()
     }
     of = net.network
@@ -847,7 +847,7 @@ THREE = {
 }
 on_cifar = {"dataset": "cifar100", "loss": "cross_entropy"}
 numbers, differences = (
-    tables.select(every, **on_cifar).query("source != 'author-logits'")
+    tables.select(every, **on_cifar).query("source != 'published-logits'")
     for every in (results.load("ours"), results.load_effects())
 )
 AGAINST = {
@@ -889,7 +889,7 @@ rendered.table(
 # none of the three, from neither start; its NLL is higher beyond chance on all, and accuracy is lost. The ResNet-56 comes
 # nearest to the paper's claim, with the lowest ECE of NC beside one temperature, and pays with the most accuracy.
 #
-# With the published networks the test ECE is lowest at an inner $\gamma$, as in the paper's Figure 2; but within
+# With the published networks, at $\lambda = 0.01$, the test ECE is lowest at an inner $\gamma$, as in the paper's Figure 2; but within
 # the intervals of its neighbours. The entropy rises with $\gamma$ on all three. The two starts are not told apart by
 # ECE on any of them.
 

@@ -42,15 +42,15 @@ GROUPS = {
 }
 #: What the numbers without an answer wait for, by their data.
 NEEDS = {
-    "cifar10": "logits that nobody published, or a training of hours on a GPU for each network",
-    "cifar100": "logits that nobody published, or a training of hours on a GPU for each network",
-    "cifar100_lt": "trainings on a GPU, by the class-loss paper's recipe",
-    "imagenet": "the images, which one has to ask for; pretrained networks are public",
+    "cifar10": "for some, a download, as for CIFAR-100-LT; for the others hours on a GPU a network",
+    "cifar100": "for some, a download, as for CIFAR-100-LT; for the others hours on a GPU a network",
+    "cifar100_lt": "a download: `calibkit data prepare published` knows where these logits are",
+    "imagenet": "for two networks published logits; for the others the images, which one has to ask for",
     "tiny_imagenet": "all 200 classes, and trainings on a GPU",
-    "svhn": "logits that nobody published",
+    "svhn": "logits that others published, without a checksum that is known",
     "cub200": "the images, and a pretrained network to train further",
     "voc2012": "the images, and trainings on a GPU",
-    "20newsgroups": "nothing: the uncalibrated accuracy of a shorter training is no answer",
+    "20newsgroups_random": "nothing: the uncalibrated accuracy of a shorter training is no answer",
 }
 
 

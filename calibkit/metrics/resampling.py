@@ -110,7 +110,7 @@ def bootstrap_difference(
 
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
-    interval: between two methods that are equally well calibrated the first alone sees a difference in 10 to 20 % of
+    interval: between two methods that are equally well calibrated the first alone sees a difference in 15 to 20 % of
     test sets, and both together in at most about 5 %. Near 0 a difference looks smaller than it is, for there an error
     is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
 

@@ -186,7 +186,7 @@ def errors_of(rows: pd.DataFrame, methods: Mapping[str, str], **where: object) -
 
     Example:
         >>> from calibkit import results
-        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "author-logits"}
+        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "published-logits"}
         >>> errors_of(results.load("ours"), {"before": "identity", "after": "ets"}, **network)["accuracy"].split()
         ['92.42', '92.42']
     """
@@ -214,7 +214,7 @@ def number(rows: pd.DataFrame, **where: object) -> Estimate:
     Example:
         >>> from calibkit import results
         >>> cell = {"dataset": "cifar10", "model": "densenet40", "metric": "ece", "method": "temperature_scaling"}
-        >>> f"{number(results.load('ours'), source='author-logits', **cell):.2f}"
+        >>> f"{number(results.load('ours'), source='published-logits', **cell):.2f}"
         '0.95 [0.37, 1.34]'
         >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
         0.96

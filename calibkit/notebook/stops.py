@@ -147,7 +147,7 @@ def printed_replayed_exact(
     ):
         cell = dict(zip(("dataset", "model", "loss"), PUBLISHED[logits], strict=True))
         theirs = cell | {"metric": "ece", "method": method_key(name, objective)}
-        own = cell | {"source": "author-logits"}
+        own = cell | {"source": "published-logits"}
         detached = objective == "focal" and name != "pts"
         exact = own | {"method": method_key(name, "focal detach=True" if detached else objective)}
         replayed = own | {"method": method_key(name, objective, solver="sctl")}

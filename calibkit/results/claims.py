@@ -22,7 +22,7 @@ COLUMNS = (
     *("wants", "found", "verdict", "chapter"),
 )
 WANTS = ("below", "above", "not below", "above -1", "within 1", "")
-STRENGTHS = {"author-logits": "authors' logits", "paper": "paper's budget", "reduced": "reduced"}
+STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", "reduced": "reduced"}
 
 
 class Pooled(NamedTuple):
@@ -73,8 +73,8 @@ def pooled(rows: pd.DataFrame) -> Pooled | None:
         return None
     low, high = zip(*(with_seeds(row)[1:] for row in rows.itertuples()), strict=True)
     estimate = over_networks(rows.assign(low=low, high=high))
-    best_first = ["author-logits", "paper", "reduced"]
-    kinds = {"author-logits" if row.source == "author-logits" else row.budget for row in rows.itertuples()}
+    best_first = ["published-logits", "paper", "reduced"]
+    kinds = {"published-logits" if row.source == "published-logits" else row.budget for row in rows.itertuples()}
     strength = STRENGTHS[max(kinds, key=best_first.index)]
     seeds = int(rows[["n_seeds", "base_seeds"]].min(axis=None))
     return Pooled(estimate, int((rows["value"] < 0).sum()), len(rows), strength, seeds)

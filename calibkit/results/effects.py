@@ -118,13 +118,14 @@ def chance_with_seeds(row) -> float:
 
 
 def images_of(datasets: pd.Series) -> pd.Series:
-    """Which networks share their test images: a long-tailed data set is tested on the images of the whole one.
+    """Which networks share their test images: a long-tailed data set is tested on the images of the whole one, a random
+    split partly on those of the official one.
 
     Example:
-        >>> images_of(pd.Series(["cifar10", "cifar10_lt", "camvid"])).tolist()
-        ['cifar10', 'cifar10', 'camvid']
+        >>> images_of(pd.Series(["cifar10", "cifar10_lt", "20newsgroups_random"])).tolist()
+        ['cifar10', 'cifar10', '20newsgroups']
     """
-    return datasets.str.removesuffix("_lt")
+    return datasets.str.removesuffix("_lt").str.removesuffix("_random")
 
 
 def over_networks(rows: pd.DataFrame) -> Estimate:

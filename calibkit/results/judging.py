@@ -1,6 +1,6 @@
 r"""The rule of the verdicts: three questions to a printed number, each answered by itself.
 
-**Replay.** On the authors' own logits nothing is random. Does the printed number come out, to 0.05 percentage points
+**Replay.** On the paper's own logits nothing is random. Does the printed number come out, to 0.05 percentage points
 (0.0005 in nats) or half a unit of its last digit? By the authors' own optimiser where that is known, which may stop
 before its end; else by the optimum.
 
@@ -14,7 +14,7 @@ the tolerance of the replay swallows, or that is less than a unit of its last di
 
 **Size.** Is the difference as large as printed, within a margin that is fixed beforehand: 0.2 points (0.002 in nats) or
 a quarter of the printed difference, whichever is more? *Equal* if the whole interval of ours lies within the margin,
-*different* if it lies outside, else *not decided*. On the authors' logits the images are the same, and the value alone
+*different* if it lies outside, else *not decided*. On the paper's logits the images are the same, and the value alone
 counts.
 """
 

@@ -18,9 +18,9 @@ from calibkit.results.judging import Effect
 from calibkit.results.rows import CELL
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
-#: How the names of the networks begin that a paper's authors published.
-PUBLISHED_BY = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
-_BEST_FIRST = {"author-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
+#: How the names of the published networks of a paper begin.
+NETWORKS_OF = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
+_BEST_FIRST = {"published-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
 
 
 def cell_of(row) -> tuple:
@@ -76,8 +76,8 @@ class Measured:
     """Our strongest row for each cell, and our strongest difference for each pair."""
 
     def __init__(self, paper: str, ours: pd.DataFrame, effects: pd.DataFrame) -> None:
-        fits = _of_its_authors(paper, ours[ours["paper"].isin(["", paper])])
-        effects = _of_its_authors(paper, effects)
+        fits = _of_the_paper(paper, ours[ours["paper"].isin(["", paper])])
+        effects = _of_the_paper(paper, effects)
         rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
         self.rows = {cell_of(row): row for row in rows}
         names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
@@ -124,13 +124,13 @@ class Measured:
         return int(math.copysign(1, row.value))
 
 
-def _of_its_authors(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Without what was measured on the logits that other authors published: theirs are other networks of one name."""
-    prefix = PUBLISHED_BY.get(paper, "-")
+def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Without what was measured on the published logits of other papers: theirs are other networks of one name."""
+    prefix = NETWORKS_OF.get(paper, "-")
     foreign = {network for name, network in PUBLISHED.items() if not name.startswith(prefix)}
     foreign -= {network for name, network in PUBLISHED.items() if name.startswith(prefix)}
     networks = pd.Series([*zip(rows["dataset"], rows["model"], rows["loss"], strict=True)], rows.index, dtype=object)
-    return rows[(rows["source"] != "author-logits") | ~networks.isin(foreign)]
+    return rows[(rows["source"] != "published-logits") | ~networks.isin(foreign)]
 
 
 def _rank(row) -> tuple:

@@ -48,7 +48,7 @@ def methods(loss: str = "cross_entropy") -> list[str]:
 
 
 def replays(name: str) -> list[str]:
-    """What is told apart on the authors' own logits: of class temperatures the rule of the authors' code, of the
+    """What is told apart on published logits: of class temperatures the rule of the authors' code, of the
     class-loss paper its optimiser, its focal loss and its equation (3).
     """
     if name.startswith("cts-"):
@@ -70,7 +70,7 @@ def cell(name: str, logits: Logits) -> dict[str, str]:
     """The columns that say which network a row is of."""
     if name in PUBLISHED:
         facts = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
-        return facts | {"budget": "paper", "source": "author-logits"}
+        return facts | {"budget": "paper", "source": "published-logits"}
     columns = ("dataset", "model", "loss", "budget")
     if missing := [column for column in columns if column not in logits.meta]:
         raise expected("logits", f"a file whose meta names {', '.join(columns)}", f"{name!r} without {missing[0]}")
@@ -123,7 +123,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
         raise expected("logits", "of the same `test_groups` for every seed", repr(name))
     if keys is None:
-        keys = methods(where["loss"]) + (replays(name) if where["source"] == "author-logits" else [])
+        keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
     done = set() if again else _done(where, len(networks))
     measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
 

@@ -19,7 +19,7 @@ unit         percent, fraction or nats. ours.csv holds fractions and nats only.
 n_bins       of a binned metric, else empty.
 n_seeds      trainings behind the number.
 budget       reduced or paper (smoke never enters).
-source       paper.csv: printed, author-log. ours.csv: author-logits (the paper's own logits), ours (own training),
+source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
              public (weights that others than the paper's authors trained).
 commit       of this project, when the number was measured.
 note         what else there is to know.
@@ -66,7 +66,7 @@ PAPERS = ("neural_clamping", "class_temperature_scaling", "class_loss_scaling", 
 BUDGETS = ("reduced", "paper")
 SOURCES = {
     "paper": ("printed", "author-log"),
-    "ours": ("author-logits", "ours", "public"),
+    "ours": ("published-logits", "ours", "public"),
     "third_party": ("third-party",),
 }
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.

@@ -1,17 +1,17 @@
 """The verdict on a printed number: printed and measured side by side, and what follows by the rule of :mod:`.judging`.
 
 ====================  =================================================================================================
-reproduced            the number comes out on the authors' own logits; or, of a training of ours at the paper's budget,
+reproduced            the number comes out on the paper's own logits; or, of a training of ours at the paper's budget,
                       the direction is the same and the size is equal
 same direction        it does not, or there are no such logits, but the method differs from its comparator as printed
 not decided           chance may have made the difference, or the printed metric and the NLL disagree
 opposite direction    the method differs from its comparator the other way round
-not reproduced        on the authors' own logits the number does not come out, and no claim goes with it
+not reproduced        on the paper's own logits the number does not come out, and no claim goes with it
 not run               none of these: there is no measurement on the network, or only one that says nothing
 ====================  =================================================================================================
 
-The authors' logits come before our own networks. Two more columns have answers of less weight, where there is neither:
-``elsewhere`` is what others measured on the authors' networks, and ``stand_in`` a smaller network of ours, of which the
+The paper's logits come before our own networks. Two more columns have answers of less weight, where there is neither:
+``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` a smaller network of ours, of which the
 direction alone counts.
 """
 
@@ -77,7 +77,7 @@ def compare(
         >>> compared = compare("class_loss_scaling", "1").query("model == 'densenet40' and metric == 'ece'")
         >>> first = compared.iloc[0]
         >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["verdict"]
-        ('identity', '5.50', '5.50', 'author-logits', 'reproduced')
+        ('identity', '5.50', '5.50', 'published-logits', 'reproduced')
     """
     out = [_answer(*asked) for asked in _asked(paper, ours, effects, stand_in)]
     tables = list(dict.fromkeys(row["table"] for row in out))
@@ -103,7 +103,7 @@ def _asked(
     rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]
     stand_in = STAND_INS[paper] if stand_in is None else stand_in
     measured = Measured(paper, load("ours") if ours is None else ours, load_effects() if effects is None else effects)
-    third = {cell_of(row)[:5]: row for row in load("third_party").itertuples()}
+    third = {cell_of(row): row for row in load("third_party").itertuples()}
     printed = {(row.table, *cell_of(row)): row.value for row in rows.itertuples()}
     anywhere = {key[1:]: value for key, value in reversed(printed.items())}
     questions = [Question.of(row, stand_in, printed, anywhere) for row in rows.itertuples()]
@@ -157,7 +157,7 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     own = _own(question, measured)
     if own:
         return shown | own
-    other = third.get(question.cell[:5]) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
+    other = third.get(question.cell) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
     if other is not None:
         same = judging.replays(row.printed, scale, other.value)
         return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
@@ -178,7 +178,7 @@ def _own(question: Question, measured: Measured) -> dict:
         (value, low, high), source = (mine.value, mine.low, mine.high), mine
     facts = (scale * value, scale * low, scale * high, source.n_seeds, source.budget, source.source)
     shown = dict(zip(OURS, facts, strict=True))
-    on_logits = source.source == "author-logits"
+    on_logits = source.source == "published-logits"
     if on_logits:
         shown["replay"] = _replay(question, measured, value)
     if effect is not None and question.effect is not None:

@@ -75,7 +75,7 @@ def test_by_default_every_method_of_the_loss(toy, monkeypatch):
     path = Logits(*logits.val, *logits.test).save(toy.with_name("published.npz"))
     monkeypatch.setattr(record, "trainings", lambda name: [Logits.load(path)])
     record.record("sctl-cifar10lt-resnet110")
-    frame = results.load("ours").query("source == 'author-logits'")
+    frame = results.load("ours").query("source == 'published-logits'")
     assert set(frame["method"]) == {"identity", "ets", "temperature_scaling solver=sctl"}
     for column, value in {"dataset": "cifar10_lt", "model": "resnet110", "budget": "paper"}.items():
         assert set(frame[column]) == {value}
@@ -103,7 +103,7 @@ def test_a_note_names_a_single_temperature_and_no_other(toy, key, single):
 def test_published_logits_are_those_of_their_cell(name):
     """The names say it; and the logits have the classes of the data set and the ECE that the paper prints for them."""
     facts = record.cell(name, None)
-    assert (facts["budget"], facts["source"]) == ("paper", "author-logits")
+    assert (facts["budget"], facts["source"]) == ("paper", "published-logits")
     dataset, rest = name.split("-", 1)[1].split("-", 1)
     model, _, loss = rest.partition("-")
     assert facts["dataset"] == dataset.replace("lt", "_lt")

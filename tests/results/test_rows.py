@@ -48,7 +48,7 @@ def test_cells_are_text_of_six_digits(tmp_path):
 
 @pytest.mark.parametrize("column", KEY)
 def test_rows_of_different_cells_stand_side_by_side(tmp_path, column):
-    other = {"paper": "mbls", "budget": "reduced", "source": "author-logits", "n_bins": 25}.get(column, "other")
+    other = {"paper": "mbls", "budget": "reduced", "source": "published-logits", "n_bins": 25}.get(column, "other")
     assert append(rows(("identity", 0.05)), tmp_path) == append(rows(("identity", 0.05), **{column: other}), tmp_path)
     assert len(load("ours", tmp_path)) == 2
 
@@ -91,7 +91,7 @@ def test_an_infinite_row_leaves_none(tmp_path, change):
         ({"high": None}, "Expected `high` to be a finite number"),
         ({"std": "wide"}, "Expected `std` to be a number or empty, but got 'wide'"),
         ({"budget": "smoke"}, "Expected `budget` to be one of reduced, paper, but got 'smoke'"),
-        ({"source": "printed"}, "Expected `source` to be one of author-logits, ours"),
+        ({"source": "printed"}, "Expected `source` to be one of published-logits, ours"),
         ({"unit": "percent"}, "Expected `unit` to be one of fraction, nats"),
         ({"paper": "guo"}, "Expected `paper` to be one of"),
         ({"n_seeds": 0}, "Expected `n_seeds` to be an integer > 0"),

@@ -43,7 +43,7 @@ def test_its_direction_alone_is_an_answer(falls, effect, verdict):
     assert found(stand_in=IN) == ["", "not run", "resnet20", 0.96, verdict]
 
 
-@pytest.mark.parametrize("own", [{"source": "author-logits", "budget": "paper"}, {"budget": "reduced"}])
+@pytest.mark.parametrize("own", [{"source": "published-logits", "budget": "paper"}, {"budget": "reduced"}])
 def test_an_own_row_comes_first(falls, own):
     """Beside the stand-in's, whatever it was measured on."""
     of_stand_in(falls)
@@ -92,7 +92,7 @@ def test_every_stand_in_was_measured_for_a_printed_network():
 
 
 def test_what_is_measured_on_published_logits_stands_in_the_tables():
-    """Class-wise loss scaling, ResNet-110 on CIFAR10-LT: 34 cells on the authors' logits, none by the ResNet-20."""
+    """Class-wise loss scaling, ResNet-110 on CIFAR10-LT: 34 cells on published logits, none by the ResNet-20."""
     compared = compare("class_loss_scaling", "2").query("dataset == 'cifar10_lt' and model == 'resnet110'")
     assert len(compared) == 34
-    assert set(compared["source"]) == {"author-logits"} and set(compared["stand_in"]) == {""}
+    assert set(compared["source"]) == {"published-logits"} and set(compared["stand_in"]) == {""}

@@ -8,7 +8,7 @@ from constructed_rows import differs, measured, measured_row, printed
 from calibkit.results import compare
 
 TS = "temperature_scaling"
-AUTHORS = {"source": "author-logits", "budget": "paper"}
+AUTHORS = {"source": "published-logits", "budget": "paper"}
 
 
 def falls(book, before="5.50", after="0.96"):

@@ -12,7 +12,7 @@ from calibkit.results.questions import Measured, Question
 from calibkit.results.rows import PAPERS
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
-AUTHORS = {"source": "author-logits", "budget": "paper"}
+AUTHORS = {"source": "published-logits", "budget": "paper"}
 
 
 def verdicts(paper="mbls", **options) -> list[str]:
@@ -38,7 +38,7 @@ def falls(book, before="5.50", after="0.96"):
 )
 def test_on_the_authors_logits_five_hundredths_of_a_point_are_allowed(book, text, value, verdict):
     printed(book, {"value": text})
-    measured(book, measured_row(value, 0.02, source="author-logits"))
+    measured(book, measured_row(value, 0.02, source="published-logits"))
     assert verdicts() == [verdict]
 
 
@@ -54,7 +54,7 @@ def test_on_the_authors_logits_five_hundredths_of_a_point_are_allowed(book, text
 def test_half_a_unit_of_the_last_printed_digit_is_allowed(book, unit, text, good, bad):
     printed(book, {"value": text, "unit": unit})
     for value, verdict in ((good, "reproduced"), (bad, "not reproduced")):
-        measured(book, measured_row(value, source="author-logits", unit="nats" if unit == "nats" else "fraction"))
+        measured(book, measured_row(value, source="published-logits", unit="nats" if unit == "nats" else "fraction"))
         assert verdicts() == [verdict]
 
 
@@ -159,7 +159,7 @@ def test_a_claim_and_what_is_no_claim_are_corrected_apart(book):
 
 
 def test_a_number_that_a_method_cannot_change_has_no_direction(book):
-    """Nor is it "reproduced" but on the authors' logits, and then it says so."""
+    """Nor is it "reproduced" but on the paper's logits, and then it says so."""
     printed(book, {"value": "93.0", "metric": "accuracy"}, {"value": "94.0", "metric": "accuracy", "method": TS})
     measured(book, *[measured_row(0.93, metric="accuracy", method=m, budget="reduced") for m in ("identity", TS)])
     differs(book, 0.05, metric="accuracy")
@@ -201,7 +201,7 @@ def test_comparator_is_that_of_the_table_or_else_the_first_of_another(book):
 
 def test_followed_recipe_then_authors_logits_then_budget(book):
     printed(book, {"value": "5.50"})
-    ladder = [{}, {"source": "author-logits"}, {"paper": "mbls"}, {"paper": "mbls", "source": "author-logits"}]
+    ladder = [{}, {"source": "published-logits"}, {"paper": "mbls"}, {"paper": "mbls", "source": "published-logits"}]
     rows = []
     for i, step in enumerate(ladder):
         measured(book, measured_row(0.01 * (i + 1), **step))
@@ -243,7 +243,7 @@ def test_bad_names_are_refused():
 def test_each_number_is_counted_once(book):
     """One of each answer: by our own measurement, else by others', else by a stand-in."""
     paper = {"paper": "class_loss_scaling", "value": "1.00"}
-    models = ("replay", "same", "open", "other", "public", "public2", "small")
+    models = ("replay", "same", "open", "other", "public", "public2", "bins", "small")
     raised = [paper | {"model": m, "value": "5.00"} for m in models]
     printed(book, *raised, *[paper | {"model": m, "method": TS} for m in models])
     measured(book, measured_row(0.01, model="replay", method=TS, **AUTHORS))
@@ -251,6 +251,7 @@ def test_each_number_is_counted_once(book):
     for model, value in {"same": -0.01, "open": -0.001, "other": 0.01, "resnet20": -0.01}.items():
         differs(book, value, model=model)
     rows = [measured_row(v, model=m, method=TS, source="third-party") for m, v in (("public", 0.01), ("public2", 0.02))]
+    rows.append(measured_row(0.01, model="bins", method=TS, source="third-party", n_bins="25"))
     third = pd.DataFrame([{name: str(row.get(name, "")) for name in COLUMNS} for row in rows])
     third.to_csv(book / "third_party.csv", index=False)
     compared = compare("class_loss_scaling", stand_in={"small": "resnet20"})
@@ -263,12 +264,13 @@ def test_each_number_is_counted_once(book):
         "opposite direction",
         "the same elsewhere",
         "another elsewhere",
+        "not run",  # measured with other bins
         "same direction, by a stand-in",
     ]
     counts = summary(compared)
     assert [*counts.columns] == ["printed", *ANSWERS] and set(VERDICTS) <= set(ANSWERS)
     assert (counts["printed"] == counts[[*ANSWERS]].sum(axis=1)).all()
-    assert counts.loc[("class_loss_scaling", "1"), "not run"] == len(models)
+    assert counts.loc[("class_loss_scaling", "1"), "not run"] == len(models) + 1
 
 
 def test_the_book_counts_each_printed_number_once():
@@ -282,7 +284,7 @@ def test_logits_of_other_authors_are_no_logits_of_the_authors():
     are other networks, and what was measured on one says nothing about another's numbers.
     """
     for paper, own in (("class_temperature_scaling", "cts-"), ("class_loss_scaling", "sctl-"), ("mbls", "-")):
-        found = compare(paper).query("source == 'author-logits'")
+        found = compare(paper).query("source == 'published-logits'")
         networks = {*zip(found["dataset"], found["model"], found["loss"], strict=True)}
         assert networks <= {of for name, of in PUBLISHED.items() if name.startswith(own)}
         assert networks or paper == "mbls"
