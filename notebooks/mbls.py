@@ -764,8 +764,8 @@ plt.show()
 # The differences below are {term}`paired <paired difference>`. That leaves the chance of another seed: some of the
 # losses were trained more than once, and the spread of their networks, pooled, says how far a single training can be off.
 # {numref}`tbl-mbls-seeds` puts it beside the chance of the test images, for ACLS and what the paper compares. Where
-# there are several networks the differences are those of their means. By ECE, MbLS, the same with margin 0, LS and ACLS
-# are told apart neither by the test images nor by the seeds.
+# there are several networks the differences are those of their means. By ECE, and with both
+# chances together, MbLS, the same with margin 0, LS and ACLS are not told apart.
 
 # %% tags=["hide-input"]
 bases = {
