@@ -26,11 +26,11 @@
 # - One temperature, fitted by likelihood, is the safe default. On many networks something else is a little better; what
 #   recommends it is that it is never far behind. On balanced data no calibrator of logits is ahead of it by more than
 #   hundredths of a nat.
-# - The largest gains come where class frequencies differ between validation and use, from weighting classes equally.
-#   With ten classes every calibrator is then far better, and class temperatures gain the most.
+# - The largest gains come where class frequencies differ between validation and use. With ten classes and equal weights
+#   for them every calibrator is far better, and class temperatures gain the most.
 # - What has a parameter for every class needs images for every class. With a hundred classes and fifty images each,
 #   plain matrix scaling is a disaster and vector scaling a risk.
-# - The order of the methods depends on the metric, and the order of training losses on the seed.
+# - The order of the methods depends on the metric, and that of neighbouring training losses on the seed.
 # - A training loss that calibrates by itself does not beat cross-entropy with one temperature on CIFAR-10 and on
 #   Tiny-ImageNet. On CamVid, where the temperature of the validation drives does little, some do; on text it depends on
 #   how the messages are cut.
@@ -374,7 +374,7 @@ beside_ts(
 )
 
 # %% [markdown]
-# The missing means of the NLL are the finding in {numref}`tbl-comparison-bins`: on every network, or on most, some true
+# The NLL is the finding in {numref}`tbl-comparison-bins`: on every network, or on most, some true
 # class gets the probability 0, and the NLL is infinite. The spline and histogram binning lower the ECE on some networks, most of them long-tailed, and raise it on others;
 # isotonic regression lowers it on none.
 #
@@ -1164,7 +1164,7 @@ CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL minus that 
 
 # %% [markdown]
 # On 25,000 images the 1,999 parameters of vector scaling cost more than they gain; on 5,000 they cost five times as much.
-# So: TS, or ETS, and nothing with a parameter a class unless it is regularised towards TS.
+# So: TS, and nothing with a parameter a class unless it is regularised towards TS.
 #
 # **Does CTS beat TS, by how much, and where?**
 
