@@ -576,22 +576,27 @@ Markdown(
 
 
 # %%
-in_paper = {"margin": margin, "weight_pos": 0.05, "variant": "paper"}  # halved: (12)
-ways = {
-    "MbLS": (MbLS(margin=margin), "-"),
-    "ACLS, (12), mean": (ACLS(weight_neg=0.005, **in_paper), "-"),
-    "ACLS, (12), sum": (ACLS(weight_neg=0.005 * 9, **in_paper), "--"),
-    "ACLS, (13), literal": (Equation13(margin), ":"),
-    "ACLS, code": (ACLS(margin=margin, variant="code"), "-."),
+weights = {"mean": 0.005, "sum": 0.005 * 9}  # halved, as the first one: (12)
+in_paper = {
+    f"ACLS, (12), {name}": ACLS(
+        margin=margin, weight_pos=0.05, weight_neg=weight, variant="paper"
+    )
+    for name, weight in weights.items()
 }
-paths = {name: follow(loss) for name, (loss, _) in ways.items()}
+ways = {
+    "MbLS": MbLS(margin=margin),
+    **in_paper,
+    "ACLS, (13), literal": Equation13(margin),
+    "ACLS, code": ACLS(margin=margin, variant="code"),
+}
+paths = {name: follow(loss) for name, loss in ways.items()}
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Where does a loss take the logits of one sample? Distance of the true logit from the nine others (left; dotted: the margin) and mean of all logits (right) along gradient descent. With the sum over nine others the two pushes of equation (12) happen to be nearly equal.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, that of the code's ACLS above it. Right: the mean of all logits sinks in a straight line for ACLS by equation (12) and stays near zero for the others."}}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.7))
-for name, path in paths.items():
+for (name, path), line in zip(paths.items(), ("-", "-", "--", ":", "-."), strict=True):
     steps, color = np.arange(1, len(path) + 1), plots.color_of(name.split(",")[0])
     for ax, values in zip(axes, path.T, strict=True):
-        ax.plot(steps, values, ways[name][1], color=color, label=name)
+        ax.plot(steps, values, line, color=color, label=name)
 axes[0].axhline(margin, color=plots.BLACK, linewidth=0.8, linestyle=":")
 axes[0].set(xlabel="step", ylabel="logit distance", xscale="log")
 axes[1].set(xlabel="step", ylabel="mean of the logits")
@@ -643,8 +648,7 @@ acls, ranked = ACLS(margin=margin), ACLS(indicator="ranking", n_samples=n_digits
 trainings = {
     "CE": CrossEntropy(),
     "ACLS": watch_silence(acls, inactive["ACLS"]),
-    "ACLS, (12), mean": ACLS(weight_neg=0.005, **in_paper),
-    "ACLS, (12), sum": ACLS(weight_neg=0.005 * 9, **in_paper),
+    **in_paper,
     "ACLS, (13), literal": Equation13(margin),
     "ACLS, only conditional": ACLS(margin=margin, part="conditional"),
     "ACLS, only adaptive": ACLS(margin=margin, part="adaptive"),
@@ -654,9 +658,8 @@ trainings = {
 }
 how = {"epochs": toy_epochs, "seed": seed}
 digits = {name: train_on_digits(loss, **how) for name, loss in trainings.items()}
-for reading, w in (("mean", 0.005), ("sum", 0.005 * 9)):
-    name, loss = f"ACLS, (12), {reading}, clipped", ACLS(weight_neg=w, **in_paper)
-    digits[name] = train_on_digits(loss, clip_norm=2.0, **how)
+for name, loss in in_paper.items():
+    digits[f"{name}, clipped"] = train_on_digits(loss, clip_norm=2.0, **how)
 
 # %%
 table(
@@ -771,7 +774,7 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
 Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
 
 # %% [markdown]
-# So 95 % fits the predicted class. By the true class, which the loss uses, the share is four to seven points above the
+# So 95 % fits the predicted class. By the true class, which the loss uses, the share is some points above the
 # accuracy; on training images it may be higher, which is not measured here.
 #
 # ### Can smoothing change the prediction?

@@ -934,7 +934,7 @@ kinds = {
     & (parts["whose"] == "published-logits"),
     "balanced, trained here": parts["dataset"].isin(["cifar10", "cifar100"])
     & (parts["whose"] == "ours"),
-    "others": parts["dataset"].isin(["camvid", "20newsgroups", "tiny_imagenet_20"]),
+    "others": parts["dataset"].isin(ELSEWHERE),
 }
 ENDS = [("with TS", TS), ("with CTS", CTS)]
 

@@ -107,6 +107,11 @@ def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], 
     return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
 
 
+def figure(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
+    """A picture for light and dark pages that scrolls where it is wider than the page, by keyboard too."""
+    return f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{light_and_dark(draw, size, alt)}</div>'
+
+
 def bar(counts: pd.Series) -> str:
     """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
     total, parts = int(counts["printed"]), []
@@ -150,8 +155,7 @@ class Opening(Raw):
 
     def html(self) -> str:
         """The figure, light and dark."""
-        figure = light_and_dark(opening, SIZE, seen())
-        return f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{figure}</div>'
+        return figure(opening, SIZE, seen())
 
 
 class Thumbnail(Raw):

@@ -10,7 +10,7 @@ from functools import partial
 
 import pandas as pd
 from docutils import nodes
-from frontpage import light_and_dark
+from frontpage import figure
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -104,8 +104,7 @@ class Speed(SphinxDirective):
         html = [numbers._repr_html_()]
         if file == "bounds":
             alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
-            picture = light_and_dark(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt)
-            html.insert(0, f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{picture}</div>')
+            html.insert(0, figure(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt))
         return [nodes.raw("", text, format="html") for text in html]
 
 

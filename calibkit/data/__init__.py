@@ -60,7 +60,7 @@ class Dataset:
         augment: whether crop and flip keep the meaning of an image.
         kind: "image" (a class an image), "dense" (a class a pixel) or "text" (a class a sequence of tokens).
         stratified: whether ``val`` takes n_val / K samples of every class.
-        n_test: samples drawn for ``test``, before ``val``, from all official files together; None: the official split.
+        n_test: text: messages drawn for ``test``, before ``val``, from all official files; None: the official split.
         test: the official files that are the test split: "val" where the labels of the official test set are secret.
         void: dense: the label on disk of pixels without a class.
         n_tokens: text: V, the size of the vocabulary.
@@ -137,7 +137,7 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     gives its first ``n_val`` samples (``stratified``: the first n_val / K of every class) to ``val`` and the rest to
     ``train``, so the two never overlap. A long-tailed data set first keeps the first
     ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order, and permutes them again; its test split stays
-    balanced. Where ``n_test`` is set, all official files are permuted together, and the last ``n_test`` samples are
+    balanced. Where ``n_test`` is set, all official files are permuted together, and the last ``n_test`` messages are
     ``test``.
 
     Args:
@@ -199,7 +199,7 @@ def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarr
     """The rows of what ``_read`` gives that are ``split``, in their order there."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
-    if spec.n_test is not None:
+    if spec.n_test:
         order, test = np.split(order, [-spec.n_test])
         if split == "test":
             return np.sort(test)

@@ -32,6 +32,7 @@ from scipy.stats import t as student
 
 from calibkit import _folders
 from calibkit._checks import expected
+from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.results.rows import IN_NATS, locked, merged, replace, text_of
@@ -125,7 +126,8 @@ def images_of(datasets: pd.Series) -> pd.Series:
         >>> images_of(pd.Series(["cifar10", "cifar10_lt", "20newsgroups_random"])).tolist()
         ['cifar10', 'cifar10', '20newsgroups']
     """
-    return datasets.str.removesuffix("_lt").str.removesuffix("_random")
+    bases = {name: spec.base for name, spec in DATASETS.items() if spec.base}
+    return datasets.replace(bases)
 
 
 def over_networks(rows: pd.DataFrame) -> Estimate:
@@ -145,7 +147,7 @@ def over_networks(rows: pd.DataFrame) -> Estimate:
         Estimate: NaN where there is no row.
 
     Example:
-        >>> rows = pd.DataFrame({"dataset": ["a", "a_lt", "b"], "value": [1.0, 2.0, 3.0]})
+        >>> rows = pd.DataFrame({"dataset": ["cifar10", "cifar10_lt", "svhn"], "value": [1.0, 2.0, 3.0]})
         >>> rows = rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)  # arms of the test sets: 3 and 1.5
         >>> f"{over_networks(rows):.2f}"
         '2.00 [0.88, 3.12]'
