@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_bins, check_int, expected
 from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
 from calibkit.fitting.replay import Solver
@@ -113,6 +113,9 @@ class ClassTemperatureScaling(Calibrator):
             )
         self.temperatures = temperatures.cpu().numpy()
         self.history = np.array(history, dtype=np.float64).reshape(-1, 4)
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"temperatures": (n_classes,), "history": ("steps", 4)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / as_vector(self.temperatures, logits)).softmax(1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import lower, no_worse
 from calibkit.fitting.smooth import fit_losses, fit_smooth
@@ -78,6 +78,9 @@ class ETS(Calibrator):
             temperature = fit_temperature(objective, logits, labels)
             weights = fit_weights(objective, logits, labels, temperature)
         self.temperature, self.weights = float(temperature), weights.cpu().numpy()
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"weights": (3,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         w = as_vector(self.weights, logits)

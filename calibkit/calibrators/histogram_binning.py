@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_bins
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.scores import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
 
@@ -67,6 +67,9 @@ class HistogramBinning(Calibrator):
     def _cells(self, probs: Tensor, n_bins: int) -> Tensor:
         """(n, K) index of the cell of each probability in the flattened (K, n_bins) table."""
         return width_bins(probs, n_bins).add_(torch.arange(0, probs.shape[1] * n_bins, n_bins, device=probs.device))
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"frequencies": (n_classes, "bins")}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._extras import needs
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.scores import interpolate, normalize
 
 
@@ -57,6 +57,9 @@ class Isotonic(Calibrator):
         size = max(len(fit.X_thresholds_) for fit in fits)
         self.nodes = np.stack([np.pad(f.X_thresholds_, (0, size - len(f.X_thresholds_)), "edge") for f in fits])
         self.values = np.stack([np.pad(f.y_thresholds_, (0, size - len(f.y_thresholds_)), "edge") for f in fits])
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"nodes": (n_classes, "nodes"), "values": (n_classes, "nodes")}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = (logits - logits.logsumexp(1, keepdim=True)).exp_()

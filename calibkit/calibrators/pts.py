@@ -11,7 +11,7 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.row_losses import RowLosses
 from calibkit.fitting.safeguard import no_worse
@@ -100,24 +100,27 @@ class PTS(Calibrator):
         return self._temperatures(logits.double())
 
     def _temperatures(self, z: Tensor) -> Tensor:
-        exact, sizes = self.solver == "exact", self._sizes(z)
+        exact, sizes = self.solver == "exact", self._sizes(z.shape[1])
         inputs = z.topk(sizes[0], 1).values.T
         g = network(as_vector(self.parameters, z), inputs, sizes, torch.tanh if exact else torch.relu)
         return self.temperature * (g.abs().clamp(min=FLOOR) if exact else g)
 
-    def _sizes(self, logits: Tensor) -> list[int]:
+    def _sizes(self, n_classes: int) -> list[int]:
         """Units of each layer, inputs and output included."""
         top_k, hidden = (self.top_k, self.hidden) if self.solver == "exact" else (SCTL_TOP, SCTL_HIDDEN)
-        return [min(top_k, logits.shape[1]), *hidden, 1]
+        return [min(top_k, n_classes), *hidden, 1]
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        objective, sizes = get(self.objective, smooth=True), self._sizes(logits)
+        objective, sizes = get(self.objective, smooth=True), self._sizes(logits.shape[1])
         if self.solver == "sctl":
             self.temperature, x = 1.0, _replay(objective, logits, labels, sizes)
         else:
             self.temperature = fit_temperature(objective, logits, labels)
             x = self._train(objective, logits, labels, sizes)
         self.parameters = x.cpu().numpy()
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"parameters": (n_parameters(self._sizes(n_classes)),)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self._temperatures(logits).unsqueeze(1)).softmax(1)
@@ -166,6 +169,11 @@ class PTS(Calibrator):
         return best
 
 
+def n_parameters(sizes: Sequence[int]) -> int:
+    """How many weights and biases the network of these layers has."""
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
+
+
 def layers(x: Tensor, sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
     """Weights (out, in) and biases (out,) of each layer, as views of the parameters (P,)."""
     shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
@@ -184,8 +192,7 @@ def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation) -> Tens
 def _start(sizes: Sequence[int], seed: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Parameters (P,) whose output is 1, with random hidden layers, and 1 for each weight, 0 for each bias."""
     generator = torch.Generator().manual_seed(seed)
-    n_parameters = sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
-    x, is_weight = torch.zeros(2, n_parameters, dtype=torch.float64)
+    x, is_weight = torch.zeros(2, n_parameters(sizes), dtype=torch.float64)
     for (weight, _), (mask, _) in zip(layers(x, sizes), layers(is_weight, sizes), strict=True):
         weight.normal_(0.0, weight.shape[1] ** -0.5, generator=generator)
         mask.fill_(1.0)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_count
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.scores import interpolate
 
 MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
@@ -78,6 +78,9 @@ class Spline(Calibrator):
         error = np.cumsum(correct - self.scores) / len(self.scores)
         self.knot_values = np.linalg.lstsq(values, error, rcond=None)[0]
         self.calibrated = self.scores + slopes @ self.knot_values
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"knot_values": (self.n_knots,), "scores": ("rows",), "calibrated": ("rows",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)

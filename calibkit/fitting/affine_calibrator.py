@@ -12,7 +12,7 @@ from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
@@ -49,6 +49,9 @@ class AffineCalibrator(Calibrator):
     def _ridge(self, strengths: Strengths, start: Tensor) -> Ridge | None:
         """The penalty of these strengths; ``start`` are the parameters of temperature scaling."""
         raise NotImplementedError
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"weights": (n_classes,) * (1 if self.diagonal else 2), "bias": (n_classes,)}
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         given = tuple(getattr(self, name) for name in self.penalties)

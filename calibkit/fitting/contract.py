@@ -19,6 +19,9 @@ from calibkit._files import write_npz
 from calibkit._progress import progress
 from calibkit.objectives import OBJECTIVES
 
+#: Of an array in a fitted state: lengths, names of lengths that any array may choose, or ``None`` for any shape.
+Shape = tuple[int | str, ...] | None
+
 SHOWN = 4  # entries of a fitted vector that ``repr`` writes out
 
 
@@ -90,15 +93,19 @@ class Fitted:
         """Take the state that ``state_dict`` gave; returns self.
 
         Raises:
-            ValueError: other entries; arrays that are not finite, temperatures that are not positive.
+            ValueError: other entries; arrays that are not finite or of another shape than ``n_classes`` and the options
+                ask for; temperatures that are not positive. What was fitted before stays.
         """
         wanted = {"n_classes", *self.state}
         if set(arrays) != wanted:
             raise expected("arrays", f"a state with the entries {sorted(wanted)}", sorted(arrays))
         values = {name: np.asarray(arrays[name]) for name in self.state}
+        n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
+        shapes, lengths = self._shapes(n_classes), {}
         for name, value in values.items():
+            _check_shape(name, value, shapes.get(name, ()), lengths)
             _check_state(name, value)
-        self.n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
+        self.n_classes = n_classes
         for name, value in values.items():
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
         return self
@@ -116,6 +123,10 @@ class Fitted:
     def _probs(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities (n, K) of logits (n, K), row by row."""
         raise NotImplementedError
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        """The shapes of the entries of ``state`` that are arrays; all others are single numbers."""
+        return {}
 
 
 class Calibrator(Fitted):
@@ -158,6 +169,17 @@ def _check_state(name: str, value: np.ndarray) -> None:
         raise expected(name, "finite", "NaN or infinity")
     if temperature and not (value > 0).all():
         raise expected(name, "positive", float(value.min()))
+
+
+def _check_shape(name: str, value: np.ndarray, shape: Shape, lengths: dict[str, int]) -> None:
+    """Raise unless an entry has its shape; ``lengths`` takes what names in it stand for, for the entries to come."""
+    if shape is None:
+        return
+    if value.ndim == len(shape):
+        sizes = zip(shape, value.shape, strict=True)
+        shape = tuple(lengths.setdefault(n, size) if isinstance(n, str) else n for n, size in sizes)
+    if value.shape != shape:
+        raise expected(name, f"of shape ({', '.join(map(str, shape))})", f"shape {value.shape}")
 
 
 def _same(value: object, default: object) -> bool:

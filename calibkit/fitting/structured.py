@@ -12,7 +12,7 @@ from calibkit._checks import check_real
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
-from calibkit.fitting.contract import Calibrator, as_vector
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
@@ -28,6 +28,9 @@ class StructuredCalibrator(Calibrator):
         super().__init__()
         self.objective, self.lam = objective, check_real("lam", lam, 0.0)
         get(objective, smooth=True)
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"weights": (n_classes,) * (1 if self.diagonal else 2), "bias": (n_classes,)}
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)

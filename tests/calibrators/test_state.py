@@ -8,6 +8,7 @@ from calibkit._files import write_npz
 from calibkit.calibrators import CALIBRATORS, Calibrator
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
+OF_ANY_LENGTH = ("history", "scores", "calibrated")
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,32 @@ def test_bad_values(name, sample, tmp_path):
         write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
         with pytest.raises(ValueError, match=f"but got '.*bad.npz': Expected `{entry}` to be {want}"):
             load_calibrator(tmp_path / "bad.npz")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes(name, sample, tmp_path):
+    """Each entry with an axis more, an axis less, a row more; two that belong together; one class more in all."""
+    z, y = sample
+    calibrator = CALIBRATORS[name]().fit(z, y)
+    state, want = calibrator.state_dict(), calibrator(z)
+    entries = {entry: value for entry, value in state.items() if entry != "n_classes"}
+    bad = [(entry, value[None]) for entry, value in entries.items()]
+    for entry, value in entries.items():
+        bad += [(entry, value[0])] if value.ndim else []
+        bad += [(entry, np.concatenate([value, value[-1:]]))] if value.ndim and entry not in OF_ANY_LENGTH else []
+    bad += [("history", value[:, 1:]) for entry, value in entries.items() if entry == "history"]
+    bad += [("calibrated", value[1:]) for entry, value in entries.items() if entry == "calibrated"]
+    header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
+    for entry, value in bad:
+        with pytest.raises(ValueError, match=f"Expected `{entry}` to be of shape .*, but got shape "):
+            calibrator.load_state_dict({**state, entry: value})
+        np.testing.assert_array_equal(calibrator(z), want)
+        write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
+        with pytest.raises(ValueError, match=f"but got '.*bad.npz': Expected `{entry}` to be of shape "):
+            load_calibrator(tmp_path / "bad.npz")
+    if any(3 in value.shape for value in entries.values()) and name != "ets":  # whose three weights are of no class
+        with pytest.raises(ValueError, match="to be of shape \\(4"):
+            calibrator.load_state_dict({**state, "n_classes": np.asarray(4)})
 
 
 @pytest.mark.parametrize("name", NAMES)

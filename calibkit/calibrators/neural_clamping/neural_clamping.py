@@ -16,7 +16,7 @@ from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_int, check_labels, check_real, expected, like
 from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
 from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.contract import Fitted, Shape
 from calibkit.fitting.temperature import fit_temperature
 
 #: What the authors' demonstration minimises.
@@ -193,6 +193,9 @@ class NeuralClamping(Fitted):
         if images.shape[1:] != self.delta.shape:
             raise expected("images", f"of shape (N, {', '.join(map(str, self.delta.shape))})", f"{tuple(images.shape)}")
         return torch.as_tensor(self.delta, dtype=dtype, device=device)
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"delta": None, "loss_curve": ("epochs",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).softmax(1)
