@@ -20,6 +20,7 @@ from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
+LARGEST = 1e30  # input of g: a class that is masked by the lowest number of its dtype would overflow
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
 
 
@@ -101,7 +102,7 @@ class PTS(Calibrator):
 
     def _temperatures(self, z: Tensor) -> Tensor:
         exact, sizes = self.solver == "exact", self._sizes(z.shape[1])
-        inputs = z.topk(sizes[0], 1).values.T
+        inputs = largest(z, sizes[0]).T
         g = network(as_vector(self.parameters, z), inputs, sizes, torch.tanh if exact else torch.relu)
         return self.temperature * (g.abs().clamp(min=FLOOR) if exact else g)
 
@@ -127,7 +128,7 @@ class PTS(Calibrator):
 
     def _train(self, objective: Objective, logits: Tensor, labels: Tensor, sizes: list[int]) -> Tensor:
         """Parameters of the network at a minimum of the objective."""
-        top = logits.topk(sizes[0], 1).values.T.double().contiguous()
+        top = largest(logits, sizes[0]).T.double().contiguous()
         mean, std = top.mean(1), top.std(1, correction=0)
         std = torch.where(std > 0, std, 1.0)
         inputs = top.sub_(mean[:, None]).div_(std[:, None])
@@ -157,7 +158,7 @@ class PTS(Calibrator):
             return float((decay * x) @ x), 2 * decay * x
 
         def forward(x: Tensor, z: Tensor) -> Tensor:
-            top = (z.topk(sizes[0], 1).values - mean) / std
+            top = (largest(z, sizes[0]) - mean) / std
             return z / temperatures(x, top.T)[:, None]
 
         options = {"penalty": penalty, "tolerance": 1e-10, "max_iter": 3000}
@@ -167,6 +168,11 @@ class PTS(Calibrator):
         weight /= std
         bias -= weight @ mean
         return best
+
+
+def largest(logits: Tensor, n: int) -> Tensor:
+    """(N, n) largest logits of each row, in falling order, within the bounds of what g takes."""
+    return logits.topk(n, 1).values.clamp(-LARGEST, LARGEST)
 
 
 def n_parameters(sizes: Sequence[int]) -> int:

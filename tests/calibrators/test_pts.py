@@ -92,6 +92,21 @@ def test_same_seed_same_network(tmp_path):
     assert torch.equal(load_calibrator(one.save(tmp_path / "pts.npz"))(z), one(z))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_masked_classes(dtype):
+    """A class masked by the lowest number of its dtype: as one masked by a lower logit than any, in fit and in use."""
+    z, y, _ = varying(3000, 0, k=6)
+    z, y = z.to(dtype), y % 5
+    z[:, 5] = z[:, :5].argmin(1).to(dtype)  # some number
+    fitted, masked = PTS().fit(z, y), z.clone()
+    masked[:, 5] = torch.finfo(dtype).min
+    probs = fitted(masked)
+    assert probs.isfinite().all() and (probs[:, 5] == 0).all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(3000, dtype=torch.float64))
+    probs = PTS().fit(masked, y)(masked)
+    assert probs.isfinite().all() and nll(probs, y) <= nll(TemperatureScaling().fit(masked, y)(masked), y) + 1e-9
+
+
 def test_rows_that_do_not_differ():
     """Constant inputs: the network can give one temperature only."""
     z, y = np.tile([4.0, 0.0], (4, 1)), np.array([0, 0, 0, 1])
