@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
     calibrate.add_argument("logits", nargs="?", help=_LOGITS)
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
-    calibrate.add_argument("--record", action="store_true", help="the methods that papers print; numbers into ours.csv")
+    calibrate.add_argument("--record", action="store_true", help="what papers print: numbers and differences")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     calibrate.add_argument("--calibrator", default="temperature_scaling", help='a key: ets, or "ets:focal gamma=2"')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
@@ -112,12 +112,14 @@ def _calibrate(args: argparse.Namespace) -> None:
         raise expected("logits", "one network, or --all", "both" if args.all else "neither")
     if args.record or args.all:
         _in_checkout("--record")
-        from calibkit.results.record import record, record_all
+        from calibkit.results.record import record
+        from calibkit.results.record_losses import record_all, record_beside
 
         if args.all:
             record_all(again=args.again)
         else:
             print(f"{args.logits}: {record(args.logits, again=args.again)} rows are new")
+            print(f"{args.logits}: {record_beside(args.logits)} differences of losses are new")
         return
     from calibkit.calibrators import CALIBRATORS, Identity, calibrator
     from calibkit.keys import Key

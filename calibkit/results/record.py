@@ -16,12 +16,12 @@ from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Calibrator
 from calibkit.keys import Key
-from calibkit.logits import Logits, read_meta
+from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
 from calibkit.metrics.intervals import Resampled
-from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
+from calibkit.networks import PUBLISHED, Network, load_logits, zoo
 from calibkit.results import effects
-from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE, comparator
+from calibkit.results.comparators import TS, comparator
 from calibkit.results.effects import append_effects, load_effects
 from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
 
@@ -129,7 +129,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
     def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
         if key not in measured:
-            measured[key] = _measured(key, networks, where)
+            measured[key] = measure(key, networks, where)
         return measured[key]
 
     changed = 0
@@ -139,7 +139,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         rows, runs = of(key)
         changed += append(rows)
         pair = {**where, "method": key, "base_loss": where["loss"]}
-        pairs = (_paired(runs, of(base)[1], pair | {"base_method": base}) for base in bases(where["loss"], key))
+        pairs = (paired(runs, of(base)[1], pair | {"base_method": base}) for base in bases(where["loss"], key))
         append_effects(row for rows in pairs for row in rows)
     return changed
 
@@ -181,8 +181,10 @@ def _done(where: dict[str, str], n_seeds: int) -> set[str]:
     return {key for key in in_ours if key in compared or not bases(where["loss"], key) or key == "identity"}
 
 
-def _measured(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:
-    """The rows of a method, and its metrics with their resamples, one a seed."""
+def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:
+    """The rows of ``ours.csv`` of a method fitted to each seed's network, and its metrics with their resamples, one a
+    seed.
+    """
     fits = [calibrator(key).fit(*logits.val) for logits in networks]
     runs = [
         resample(
@@ -196,51 +198,12 @@ def _measured(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[
     return rows, runs
 
 
-def _paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
-    """Rows of ``effects.csv``, from the metrics of each seed."""
+def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
+    """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` are the
+    standard deviations of a training by metric and their degrees of freedom, where they are known from more networks.
+    """
     of_metric = [{metric: [run[metric] for run in side] for metric in effects.COMPARED} for side in (runs, base)]
     return effects.rows_of(*of_metric, spreads, **pair)
-
-
-#: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
-LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
-AFTER = ("identity", TS, TS_ECE)
-
-
-def record_losses(dataset: str, model: str) -> int:
-    """Differences between the training losses of the zoo's networks of one data set and model; returns how many rows of
-    ``effects.csv`` are new or different.
-
-    Each loss as trained against ``LOSS_BASES`` as trained, and against cross-entropy after one temperature; after a
-    temperature against cross-entropy after the same. The spread over seeds is pooled over the losses that have several.
-    """
-    names = [name for name in zoo() if name.startswith(f"{dataset}/{model}-")]
-    runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
-    for name in names:
-        networks = trainings(name)
-        where = cell(name, networks[0])
-        if where["budget"] == "smoke":
-            continue
-        for method in AFTER:
-            if (where["loss"], method) not in runs:
-                runs[where["loss"], method] = _measured(method, networks, where)[1]
-    spreads = {
-        method: {
-            metric: effects.pooled_spread([r[metric].value for r in of] for (_, m), of in runs.items() if m == method)
-            for metric in effects.COMPARED
-        }
-        for method in AFTER
-    }
-    rows = []
-    for (loss, method), of_loss in runs.items():
-        bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
-        bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
-        for base in bases:
-            if base[0] != loss and base in runs:
-                pair = {"dataset": dataset, "model": model, "loss": loss, "method": method, "base_loss": base[0]}
-                pair |= {"base_method": base[1], "budget": where["budget"], "source": where["source"]}
-                rows += _paired(of_loss, runs[base], pair, spreads[method])
-    return append_effects(rows)
 
 
 def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
@@ -268,15 +231,3 @@ def _fitted(calibrator: Calibrator, logits: Logits) -> str:
     seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
     single = temperature is not None and not hasattr(calibrator, "temperatures")
     return f"T = {temperature:.4f}; {seen}" if single else seen
-
-
-def record_all(*, again: bool = False) -> None:
-    """:func:`record` every network of the zoo and every external one, then :func:`record_losses`; says what it did.
-
-    Networks of the budget "smoke" show how things work, and are not recorded.
-    """
-    stored = [name for name, path in zoo().items() if read_meta(path)["budget"] != "smoke"]
-    for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
-        print(f"{name}: {record(name, again=again)} rows are new", flush=True)
-    for dataset, model in dict.fromkeys((Network.parse(name).dataset, Network.parse(name).model) for name in stored):
-        print(f"{dataset}/{model}: {record_losses(dataset, model)} differences of losses are new", flush=True)

@@ -11,6 +11,7 @@ from calibkit._folders import cache
 from calibkit.logits import Logits
 from calibkit.networks import zoo
 from calibkit.notebook.trained import trained
+from calibkit.results import record_losses
 
 DIGITS = Network("digits", "small_cnn")
 
@@ -97,11 +98,9 @@ def test_a_device_that_is_none_is_refused():
 
 def test_networks_of_the_smoke_budget_are_not_recorded(monkeypatch):
     asked, pairs = [], []
-    monkeypatch.setattr("calibkit.results.record.record", lambda name, **_: asked.append(name) or 0)
-    monkeypatch.setattr("calibkit.results.record.record_losses", lambda dataset, model: pairs.append(dataset) or 0)
-    import calibkit.results.record as recording
-
-    recording.record_all()
+    monkeypatch.setattr(record_losses, "record", lambda name, **_: asked.append(name) or 0)
+    monkeypatch.setattr(record_losses, "record_losses", lambda dataset, *_: pairs.append(dataset) or 0)
+    record_losses.record_all()
     assert str(DIGITS) in zoo() and str(DIGITS) not in asked
     assert {name for name in zoo()} - set(asked) == {str(DIGITS)}
     assert "cifar10" in pairs and "digits" not in pairs and len(set(pairs)) < len(asked)
