@@ -78,12 +78,21 @@ rule calibrate:
         "{PYTHON:q} -m calibkit calibrate $(dirname {input:q})/logits.npz --record > {log:q} 2>&1"
 
 
-rule recorded:
+rule recorded:  # each network is by now; here those that differ in their loss are held against each other
     input:
         [f"{network.folder(BUDGET)}/recorded" for network in MISSING],
     output:
         touch(f"{RUNS}/recorded"),
-    localrule: True
+    log:
+        f"{RUNS}/recorded.txt",
+    params:
+        logits=lambda _: [str(network.find(BUDGET) or network.folder(BUDGET) / "logits.npz") for network in NETWORKS],
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 120 * attempt,
+    shell:
+        "{PYTHON:q} -m calibkit calibrate {params.logits:q} --record > {log:q} 2>&1"
 
 
 rule notebook:

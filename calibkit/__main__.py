@@ -58,9 +58,9 @@ def parser() -> argparse.ArgumentParser:
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", nargs="?", help=_LOGITS)
+    calibrate.add_argument("logits", nargs="*", metavar="logits", help=f"{_LOGITS}; several with --record")
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
-    calibrate.add_argument("--record", action="store_true", help="what papers print: numbers and differences")
+    calibrate.add_argument("--record", action="store_true", help="put what papers print into ours.csv and effects.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     calibrate.add_argument("--calibrator", default="temperature_scaling", help='a key: ets, or "ets:focal gamma=2"')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
@@ -108,19 +108,24 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _calibrate(args: argparse.Namespace) -> None:
-    if args.all != (args.logits is None):
+    if args.all == bool(args.logits):
         raise expected("logits", "one network, or --all", "both" if args.all else "neither")
     if args.record or args.all:
         _in_checkout("--record")
         from calibkit.results.record import record
-        from calibkit.results.record_losses import record_all, record_beside
+        from calibkit.results.record_losses import record_all, record_losses
 
         if args.all:
             record_all(again=args.again)
-        else:
-            print(f"{args.logits}: {record(args.logits, again=args.again)} rows are new")
-            print(f"{args.logits}: {record_beside(args.logits)} differences of losses are new")
+            return
+        for name in args.logits:
+            print(f"{name}: {record(name, again=args.again)} rows are new", flush=True)
+        if len(args.logits) > 1:
+            print(f"{record_losses(args.logits)} differences of losses are new")
         return
+    if len(args.logits) > 1:
+        raise expected("logits", "one network, or several with --record", f"{len(args.logits)} networks")
+    args.logits = args.logits[0]
     from calibkit.calibrators import CALIBRATORS, Identity, calibrator
     from calibkit.keys import Key
     from calibkit.metrics import REPORTED

@@ -17,7 +17,7 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.calibrators.neural_clamping.network import frozen
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.contract import Fitted, check_shape
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)
@@ -184,8 +184,15 @@ class Calibration(nn.Module):
         if n_classes != self.n_classes:
             errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", n_classes)))
             return
+        shapes, lengths = self._calibrator()._shapes(n_classes), {}
         for name, value in self.named_buffers():
             if prefix + name in state_dict:
+                if (entry := name.removeprefix(PREFIX)) in shapes:
+                    try:
+                        check_shape(prefix + name, state_dict[prefix + name], shapes[entry], lengths)
+                    except ValueError as error:
+                        errors.append(str(error))
+                        return
                 self.register_buffer(name, value.new_empty(state_dict[prefix + name].shape))
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 

@@ -58,7 +58,7 @@ def die_in_step(folder, n: int, recipe: Recipe) -> None:
                 die()
             return super().forward(logits, labels)
 
-    train_digits(folder, Deadly(), recipe, meta={"loss": "CrossEntropyLoss"})
+    train_digits(folder, Deadly(), recipe, meta={"loss": "CrossEntropyLoss()"})
 
 
 def die_before_rename(folder, n: int, recipe: Recipe) -> None:

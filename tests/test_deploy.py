@@ -76,6 +76,14 @@ def test_a_state_of_other_classes_is_refused():
         CalibratedModel(NET, other).load_state_dict(CalibratedModel(NET, fitted("temperature_scaling")[0]).state_dict())
 
 
+def test_a_state_of_another_shape_is_refused():
+    model = CalibratedModel(NET, fitted("temperature_scaling")[0])
+    state = {name: x.repeat(K) if name.endswith("temperature") else x for name, x in model.state_dict().items()}
+    with pytest.raises(RuntimeError, match=r"Expected `.*temperature` to be of shape \(\), but got shape \(5,\)"):
+        model.load_state_dict(state)
+    close(model(Z), fitted("temperature_scaling")[1])
+
+
 @pytest.mark.parametrize("name", CALIBRATORS)
 @pytest.mark.parametrize("device", DEVICES)
 def test_moves(name, device):

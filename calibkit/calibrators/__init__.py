@@ -82,8 +82,9 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
         header = read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
         cls = CALIBRATORS[ALIASES.get(header["calibrator"], header["calibrator"])]
         result = cls(**header["options"])
+        result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
         result.classes = tuple(header.get("classes", ()))
-        return result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
+        return result
     except (KeyError, TypeError, ValueError) as error:
         raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {error}") from error
 

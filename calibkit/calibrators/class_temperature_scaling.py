@@ -115,7 +115,7 @@ class ClassTemperatureScaling(Calibrator):
         self.history = np.array(history, dtype=np.float64).reshape(-1, 4)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperatures": (n_classes,), "history": ("steps", 4)}
+        return {"temperatures": (n_classes,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / as_vector(self.temperatures, logits)).softmax(1)

@@ -80,7 +80,7 @@ class ETS(Calibrator):
         self.temperature, self.weights = float(temperature), weights.cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"weights": (3,)}
+        return {"temperature": (), "weights": (3,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         w = as_vector(self.weights, logits)

@@ -20,7 +20,7 @@ from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
-LARGEST = 1e30  # input of g: a class that is masked by the lowest number of its dtype would overflow
+LARGEST = 2.0**100  # input of g: a class masked by the lowest number of its dtype would overflow; exact in float32
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
 
 
@@ -121,7 +121,7 @@ class PTS(Calibrator):
         self.parameters = x.cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"parameters": (n_parameters(self._sizes(n_classes)),)}
+        return {"temperature": (), "parameters": (n_parameters(self._sizes(n_classes)),)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self._temperatures(logits).unsqueeze(1)).softmax(1)
@@ -130,7 +130,7 @@ class PTS(Calibrator):
         """Parameters of the network at a minimum of the objective."""
         top = largest(logits, sizes[0]).T.double().contiguous()
         mean, std = top.mean(1), top.std(1, correction=0)
-        std = torch.where(std > 0, std, 1.0)
+        std = torch.where(top.amin(1) < top.amax(1), std, torch.inf)  # an input that never varies is 0, and not used
         inputs = top.sub_(mean[:, None]).div_(std[:, None])
         x, decay = _start(sizes, self.seed, top)
         decay *= self.weight_decay / len(logits)

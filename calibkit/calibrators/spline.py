@@ -80,7 +80,7 @@ class Spline(Calibrator):
         self.calibrated = self.scores + slopes @ self.knot_values
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"knot_values": (self.n_knots,), "scores": ("rows",), "calibrated": ("rows",)}
+        return {"scores": ("rows",), "calibrated": ("rows",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._checks import check_bins
 from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator
+from calibkit.fitting.contract import Calibrator, Shape
 from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.temperature import fit_temperature
@@ -81,6 +81,9 @@ class TemperatureScaling(Calibrator):
             self.temperature = fit_temperature(objective, logits, labels)
         else:
             self.temperature = lowest_ece(logits, labels, self.grid or TEMPERATURES, objective.n_bins)
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).softmax(1)

@@ -19,8 +19,8 @@ from calibkit._files import write_npz
 from calibkit._progress import progress
 from calibkit.objectives import OBJECTIVES
 
-#: Of an array in a fitted state: lengths, names of lengths that any array may choose, or ``None`` for any shape.
-Shape = tuple[int | str, ...] | None
+#: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
+Shape = tuple[int | str, ...]
 
 SHOWN = 4  # entries of a fitted vector that ``repr`` writes out
 
@@ -37,6 +37,7 @@ class Fitted:
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
     what is deployed also runs them in float32, with fitted attributes that are tensors; ``as_vector`` reads either.
+    It may declare ``_shapes(n_classes)``, so that a state of other shapes is not loaded.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
@@ -103,9 +104,10 @@ class Fitted:
         n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
         shapes, lengths = self._shapes(n_classes), {}
         for name, value in values.items():
-            _check_shape(name, value, shapes.get(name, ()), lengths)
-            _check_state(name, value)
-        self.n_classes = n_classes
+            if name in shapes:
+                check_shape(name, value, shapes[name], lengths)
+            _check_state(name, value, signed=getattr(self, "solver", "exact") == "sctl")
+        self.n_classes, self.classes = n_classes, ()
         for name, value in values.items():
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
         return self
@@ -125,7 +127,7 @@ class Fitted:
         raise NotImplementedError
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        """The shapes of the entries of ``state`` that are arrays; all others are single numbers."""
+        """The shapes that entries of a loaded state must have; an entry without one is taken as it is."""
         return {}
 
 
@@ -160,26 +162,27 @@ class Calibrator(Fitted):
         raise NotImplementedError
 
 
-def _check_state(name: str, value: np.ndarray) -> None:
-    """Raise unless an entry is numbers to compute with; other single numbers than temperatures only report."""
+def _check_state(name: str, value: np.ndarray, *, signed: bool = False) -> None:
+    """Raise unless an entry is numbers to compute with; other single numbers than temperatures only report.
+
+    Temperatures are positive but of the ``signed`` fits, those that replay what public code does.
+    """
     if value.dtype.kind not in "biuf":
         raise expected(name, "numbers", f"dtype {value.dtype}")
     temperature = name in ("temperature", "temperatures")
     if (temperature or value.ndim > 0) and not np.isfinite(value).all():
         raise expected(name, "finite", "NaN or infinity")
-    if temperature and not (value > 0).all():
+    if temperature and not signed and not (value > 0).all():
         raise expected(name, "positive", float(value.min()))
 
 
-def _check_shape(name: str, value: np.ndarray, shape: Shape, lengths: dict[str, int]) -> None:
+def check_shape(name: str, value: np.ndarray | Tensor, shape: Shape, lengths: dict[str, int]) -> None:
     """Raise unless an entry has its shape; ``lengths`` takes what names in it stand for, for the entries to come."""
-    if shape is None:
-        return
     if value.ndim == len(shape):
         sizes = zip(shape, value.shape, strict=True)
-        shape = tuple(lengths.setdefault(n, size) if isinstance(n, str) else n for n, size in sizes)
-    if value.shape != shape:
-        raise expected(name, f"of shape ({', '.join(map(str, shape))})", f"shape {value.shape}")
+        shape = tuple(lengths.setdefault(n, max(size, 1)) if isinstance(n, str) else n for n, size in sizes)
+    if tuple(value.shape) != shape:
+        raise expected(name, f"of shape ({', '.join(map(str, shape))})", f"shape {tuple(value.shape)}")
 
 
 def _same(value: object, default: object) -> bool:

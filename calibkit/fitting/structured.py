@@ -30,7 +30,12 @@ class StructuredCalibrator(Calibrator):
         get(objective, smooth=True)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"weights": (n_classes,) * (1 if self.diagonal else 2), "bias": (n_classes,)}
+        return {
+            "temperature": (),
+            "smoothing": (),
+            "weights": (n_classes,) * (1 if self.diagonal else 2),
+            "bias": (n_classes,),
+        }
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)

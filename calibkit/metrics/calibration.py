@@ -119,9 +119,10 @@ def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     .. math:: \sqrt{\max\Big(0, \sum_{b: n_b > 1} \frac{n_b}{N} \Big[(\mathrm{acc}_b - \mathrm{conf}_b)^2
               - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1}\Big]\Big)}
 
-    The plug-in (binned) error is too large because accuracies are noisy; this subtracts the unbiased estimate of
-    their variance. Its square, before the max, is unbiased given the confidences, so on a calibrated model about half
-    of all samples give 0.
+    The plug-in (binned) error is too large because accuracies are noisy; this subtracts an estimate of their variance.
+    Where the confidences of a bin are equal, its square, before the max, is unbiased, so on a calibrated model about
+    half of all samples give 0. Where they spread, the spread counts as noise of the labels: a little too much is
+    subtracted, the more the wider the bins, and more than half give 0.
 
     Paper: Kumar, Liang & Ma 2019, "Verified uncertainty calibration", Sec. 5 (their l2 estimator, also in the package
     uncertainty-calibration); the same correction is Broecker 2012 and Ferro & Fricker 2012 for the reliability term

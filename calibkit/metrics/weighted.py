@@ -14,6 +14,7 @@ from torch import Tensor
 from calibkit.metrics import calibration, proper, smooth
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
+from calibkit.metrics.classwise import THRESHOLD
 
 Statistic = Callable[[Tensor], Tensor]
 #: Weights that are sorted and summed at a time: 1 MB.
@@ -140,7 +141,7 @@ STATISTICS: dict[str, Callable[[Sample, int], Statistic]] = {
     "adaptive_ece": _adaptive_ece,
     "classwise_ece": _classwise_ece,
     "ace": _mean_mass(0.0),
-    "tace": _mean_mass(0.01),
+    "tace": _mean_mass(THRESHOLD),
     "smooth_ece": _smooth_ece,
     "ks_error": _ks_error,
     "debiased_ece": _top_label(calibration.debiased_of),

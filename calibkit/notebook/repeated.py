@@ -167,6 +167,7 @@ def differences(
         >>> [(row["method"], round(row["value"], 2)) for row in rows if row["metric"] == "ece"]
         [('ets', -0.19)]
     """
+    pairs = list(pairs)
     used = {key for pair in pairs for key in pair}
     drawn = {
         key: [results.rows.resample(probs, labels, effects.COMPARED, n_bins=n_bins) for probs in fits[key]]

@@ -131,7 +131,7 @@ def true_curve(
     if np.ndim(probs) != 2 or np.shape(probs) != np.shape(truth):
         raise expected("truth", f"of shape {np.shape(probs)} like `probs`", f"shape {np.shape(truth)}")
     check_bins(n_bins)
-    bins = (n_bins * probs.max(1)).astype(int)
+    bins = (n_bins * probs.max(1)).astype(int).clip(max=n_bins - 1)
     counts = np.bincount(bins)
     curve = np.bincount(bins, truth[np.arange(len(probs)), probs.argmax(1)]) / np.maximum(counts, 1)
     seen = np.flatnonzero(counts > least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -10,16 +10,13 @@ from torch import Tensor
 
 from calibkit import results
 from calibkit._checks import expected
-from calibkit.data import DATASETS
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
-from calibkit.models import MODELS
 from calibkit.networks import Network
 from calibkit.notebook.printed import beside
 from calibkit.notebook.rendered import Table
 from calibkit.results.effects import seed_arm
 from calibkit.results.rows import IN_NATS
-from calibkit.training import RECIPES
 
 
 def paper_table(
@@ -192,35 +189,6 @@ def not_run(cell: str, losses: Iterable[str], seed: int = 0) -> str:
     command = train_command(Network(*cell.split("/"), "LOSS", seed))
     missing = ", ".join(losses)
     return f"not run here: {missing}\neach by\n  {command}" if missing else ""
-
-
-def absent_networks(
-    compared: pd.DataFrame, loss: str, *, ours: pd.DataFrame | None = None, pretrained: Container[str] = ()
-) -> str:
-    """The networks of a table that have no number of ours under their own name, each with what trains it.
-
-    Args:
-        compared: rows of :func:`calibkit.results.compare`, of one paper.
-        loss: the one to name in the commands.
-        ours: rows of ours. Default: ``results.load("ours")``.
-        pretrained: data sets and models for which the paper starts from ImageNet weights.
-
-    Returns:
-        Text; empty where all are there.
-    """
-    ours = results.load("ours") if ours is None else ours
-    own = set(zip(ours["dataset"], ours["model"], strict=True))
-    lines = []
-    for paper, dataset, model in dict.fromkeys(compared[["paper", "dataset", "model"]].itertuples(index=False)):
-        if (dataset, model) in own:
-            continue
-        if dataset in DATASETS and model in MODELS and (paper, dataset) in RECIPES:
-            start = ["--pretrained"] if dataset in pretrained or model in pretrained else []
-            how = train_command(Network(dataset, model, loss), f"--budget paper --paper {paper}", *start)
-        else:
-            how = f"no command: {dataset} with {model} is not in this package"
-        lines.append(f"not run here: {dataset}, {model}\n  {how}")
-    return "\n".join(lines)
 
 
 def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:

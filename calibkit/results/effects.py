@@ -35,7 +35,7 @@ from calibkit._checks import expected
 from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.results.rows import IN_NATS, locked, merged, replace, text_of
+from calibkit.results.rows import IN_NATS, infinite, locked, merged, replace, text_of
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
@@ -76,22 +76,25 @@ def load_effects(folder: Path | None = None) -> pd.DataFrame:
 def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
     """Put rows into ``effects.csv``; returns how many rows of it are new or different.
 
-    A row takes the place of the one with the same key, unless that is of more seeds on either side. The file is locked,
-    sorted and replaced in one step, as :func:`calibkit.results.append` does it.
+    A row takes the place of the one with the same key, unless that is of more seeds on either side; an infinite one
+    does so too and is not written. The file is locked, sorted and replaced in one step, as
+    :func:`calibkit.results.append` does it.
 
     Raises:
-        ValueError: a row without all the columns, or with a value or interval that is not finite.
+        KeyError: a row without all the columns.
+        ValueError: a value or interval that is not a number.
     """
     new = pd.DataFrame([{name: text_of(row[name]) for name in COLUMNS} for row in rows], columns=list(COLUMNS))
     if new.empty:
         return 0
-    if not np.isfinite(new[["value", "low", "high", "chance"]].astype(float)).all(axis=None):
-        raise expected("rows", "finite differences", "an infinite one")
+    if (new[["value", "low", "high", "chance"]] == "").any(axis=None):
+        raise expected("rows", "differences that are numbers", "NaN")
     folder = folder or _folders.stored()
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f".{FILE}.lock"):
         old = load_effects(folder).map(text_of)
-        return replace(folder / FILE, old, merged(old, new, KEY, COUNTS).sort_values(list(KEY)))
+        both = merged(old, new, KEY, COUNTS)
+        return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
 
 
 def seed_arm(row) -> float:
@@ -174,19 +177,19 @@ def difference(
     base: Sequence[Resampled],
     *,
     same_networks: bool,
-    spread: tuple[float, int] | None = None,
+    spreads: tuple[tuple[float, int], tuple[float, int]] | None = None,
 ) -> dict:
     r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
 
     Of two methods on the same networks the seeds are paired: the error is that of the mean difference,
-    ``std / sqrt(n)``. Of two losses it is :math:`\sigma \sqrt{1/n + 1/n_b}`.
+    ``std / sqrt(n)``. Of two losses it is :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}`.
 
     Args:
         runs: the metric of each training.
         base: that of the base.
         same_networks: whether both are of the same trainings, in the same order.
-        spread: of two losses, the standard deviation sigma of a single training and its degrees of freedom, pooled
-            over losses; None where no loss has two seeds.
+        spreads: of two losses, the standard deviation of a single training and its degrees of freedom, of the method
+            and of the base, pooled over losses; None where no loss has two seeds.
     """
     value, low, high = mean_of(runs).difference(mean_of(base))
     found = {"value": value, "low": low, "high": high, "chance": mean_of(runs).chance(mean_of(base))}
@@ -194,8 +197,9 @@ def difference(
     if same_networks and len(runs) > 1:
         changes = [a.value - b.value for a, b in zip(runs, base, strict=True)]
         error, df = float(np.std(changes, ddof=1)) / math.sqrt(len(runs)), len(runs) - 1
-    elif not same_networks and spread is not None:
-        error, df = spread[0] * math.sqrt(1 / len(runs) + 1 / len(base)), spread[1]
+    elif not same_networks and spreads is not None:
+        (sigma, df_runs), (sigma_base, df_base) = spreads
+        error, df = math.sqrt(sigma**2 / len(runs) + sigma_base**2 / len(base)), min(df_runs, df_base)
     return found | {"seed_error": error, "seed_df": df, "n_seeds": len(runs), "base_seeds": len(base)}
 
 
@@ -217,12 +221,12 @@ def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None
 def rows_of(
     runs: Mapping[str, Sequence[Resampled]],
     base: Mapping[str, Sequence[Resampled]],
-    spreads: Mapping[str, tuple[float, int] | None] | None = None,
+    spreads: Mapping[str, tuple[tuple[float, int], tuple[float, int]] | None] | None = None,
     *,
     n_bins: int = 15,
     **cell: str,
 ) -> list[dict]:
-    """Rows for :func:`append_effects`, one for each metric of ``COMPARED``; those that are infinite are left out.
+    """Rows for :func:`append_effects`, one for each metric of ``COMPARED``; where a value is infinite, so is the row.
 
     Args:
         runs: metric -> its value and draws, one a training.
@@ -234,11 +238,12 @@ def rows_of(
     made = []
     for metric in COMPARED:
         every = [run.draws for run in (*runs[metric], *base[metric])]
-        if not np.isfinite(every).all():
-            continue
-        found = difference(
-            runs[metric], base[metric], same_networks=spreads is None, spread=(spreads or {}).get(metric)
-        )
+        if np.isfinite(every).all():
+            found = difference(
+                runs[metric], base[metric], same_networks=spreads is None, spreads=(spreads or {}).get(metric)
+            )
+        else:
+            found = dict.fromkeys(NUMBERS, math.inf) | {"n_seeds": len(runs[metric]), "base_seeds": len(base[metric])}
         of_metric = {"metric": metric, "n_bins": n_bins if metric in BINNED else ""}
         unit = "nats" if metric in IN_NATS else "fraction"
         made.append(found | of_metric | {"unit": unit, "commit": _folders.commit(), **cell})

@@ -171,8 +171,8 @@ def bases(loss: str, method: str) -> list[str]:
 
 def _done(where: dict[str, str], n_seeds: int) -> set[str]:
     """The methods that both files have of so many seeds; the network as it is needs no difference."""
-    found = []
-    for rows in (load("ours"), load_effects()):
+    found, same_loss = [], load_effects().query("loss == base_loss")
+    for rows in (load("ours"), same_loss):
         rows = rows[rows["n_seeds"] >= n_seeds]
         for column, value in where.items():
             rows = rows[rows[column] == value]
@@ -199,8 +199,8 @@ def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[li
 
 
 def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
-    """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` are the
-    standard deviations of a training by metric and their degrees of freedom, where they are known from more networks.
+    """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` as in
+    :func:`calibkit.results.effects.rows_of`.
     """
     of_metric = [{metric: [run[metric] for run in side] for metric in effects.COMPARED} for side in (runs, base)]
     return effects.rows_of(*of_metric, spreads, **pair)

@@ -6,12 +6,14 @@ their loss: the paired differences go into ``effects.csv``.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
 
-from calibkit import _folders
+import numpy as np
+
+from calibkit._checks import expected
 from calibkit.logits import Logits, read_meta
 from calibkit.metrics.intervals import Resampled
-from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
+from calibkit.networks import PUBLISHED, published, zoo
 from calibkit.results import effects
 from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE
 from calibkit.results.effects import append_effects
@@ -22,55 +24,64 @@ LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
 AFTER = ("identity", TS, TS_ECE)
 
 
-def record_losses(dataset: str, model: str, budget: str) -> int:
-    """Differences between the training losses of one data set, model and budget; returns how many rows of
-    ``effects.csv`` are new or different.
+def record_losses(names: Iterable[str]) -> int:
+    """Differences between training losses; returns how many rows of ``effects.csv`` are new or different.
 
-    The networks are those of the zoo and those in the folders of trainings, whichever are of more seeds. Each loss as
-    trained against ``LOSS_BASES`` as trained, and against cross-entropy after one temperature; after a temperature
-    against cross-entropy after the same. The spread over seeds is pooled over the losses that have several.
+    Of networks of one data set, model and budget, each loss as trained is held against ``LOSS_BASES`` as trained and
+    against cross-entropy after one temperature; after a temperature, against cross-entropy after the same. A name
+    stands for all its seeds (:func:`calibkit.results.record.trainings`). The spread over seeds is pooled over the
+    losses that have several. What others published is left out.
+
+    Args:
+        names: of the zoo, of the external logits, or paths; where two are of one loss, the one of more seeds counts.
+
+    Raises:
+        ValueError: unknown logits, or networks of one cell with different test samples.
     """
-    of_loss: dict[str, list[Logits]] = {}
-    for file in _files(dataset, model, budget):
-        networks = trainings(str(file))
-        loss = cell(str(file), networks[0])["loss"]
-        if len(networks) >= len(of_loss.get(loss, [])):
-            of_loss[loss] = networks
+    cells: dict[tuple[str, str, str], dict[str, list[Logits]]] = {}
+    for name in names:
+        networks = trainings(name)
+        where = cell(name, networks[0])
+        if where["source"] != "ours":
+            continue
+        of_loss = cells.setdefault((where["dataset"], where["model"], where["budget"]), {})
+        if len(networks) > len(of_loss.get(where["loss"], ())):
+            of_loss[where["loss"]] = networks
+    return append_effects([row for of_loss in cells.values() if len(of_loss) > 1 for row in _differences(of_loss)])
+
+
+def _differences(of_loss: dict[str, list[Logits]]) -> list[dict]:
+    """The rows of the networks of a cell, by loss."""
+    every = [network for networks in of_loss.values() for network in networks]
+    test = every[0].test
+    if any(
+        not (np.array_equal(network.test_labels, test.labels) and np.array_equal(network.test_groups, test.groups))
+        for network in every
+    ):
+        raise expected("logits", "of the same test samples for every loss", sorted(of_loss))
     runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
     for loss, networks in of_loss.items():
-        where = cell(f"{dataset}/{model}", networks[0])
+        where = cell(loss, networks[0])
         for method in AFTER:
             runs[loss, method] = measure(method, networks, where)[1]
-    spreads = {
-        method: {
-            metric: effects.pooled_spread([r[metric].value for r in of] for (_, m), of in runs.items() if m == method)
-            for metric in effects.COMPARED
-        }
+    spread = {
+        (method, metric): effects.pooled_spread(
+            [run[metric].value for run in of] for (_, key), of in runs.items() if key == method
+        )
         for method in AFTER
+        for metric in effects.COMPARED
     }
     rows = []
-    for (loss, method), runs_of_loss in runs.items():
+    for (loss, method), of in runs.items():
         bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
         bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
         for base in bases:
             if base[0] != loss and base in runs:
-                pair = {"dataset": dataset, "model": model, "loss": loss, "method": method, "base_loss": base[0]}
-                pair |= {"base_method": base[1], "budget": budget, "source": "ours"}
-                rows += paired(runs_of_loss, runs[base], pair, spreads[method])
-    return append_effects(rows)
-
-
-def record_beside(name: str) -> int:
-    """:func:`record_losses` of the cell that a network is in; 0 for one that others published."""
-    where = cell(name, load_logits(name))
-    return 0 if where["source"] != "ours" else record_losses(where["dataset"], where["model"], where["budget"])
-
-
-def _files(dataset: str, model: str, budget: str) -> list[Path]:
-    """The Logits of a data set, model and budget: of the zoo, then of the folders of trainings."""
-    files = [*(_folders.stored() / "logits" / dataset).glob(f"{model}-*.npz")]
-    files += (_folders.runs(budget) / dataset).glob(f"{model}-*/logits.npz")
-    return [file for file in sorted(files) if read_meta(file)["budget"] == budget]
+                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in effects.COMPARED}
+                both = {metric: None if None in pair else pair for metric, pair in both.items()}
+                pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
+                rows += paired(of, runs[base], pair, both)
+    return rows
 
 
 def record_all(*, again: bool = False) -> None:
@@ -82,6 +93,4 @@ def record_all(*, again: bool = False) -> None:
     stored = [name for name, budget in budgets.items() if budget != "smoke"]
     for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
         print(f"{name}: {record(name, again=again)} rows are new", flush=True)
-    networks = {name: Network.parse(name) for name in stored}
-    for cell_of in dict.fromkeys((network.dataset, network.model, budgets[name]) for name, network in networks.items()):
-        print(f"{', '.join(cell_of)}: {record_losses(*cell_of)} differences of losses are new", flush=True)
+    print(f"{record_losses(stored)} differences of losses are new")

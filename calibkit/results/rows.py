@@ -163,13 +163,13 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
     )
     if new.empty:
         return 0
-    finite = ~_infinite(new)
+    finite = ~infinite(new)
     _typed(new.assign(**{name: new[name].where(finite, "0") for name in NUMBERS}), "ours")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".ours.csv.lock"):
         old = load("ours", folder)[list(COLUMNS)].map(text_of)
         both = merged(old, new, KEY, ("n_seeds",))
-        return replace(folder / "ours.csv", old, both[~_infinite(both)].sort_values(list(KEY)))
+        return replace(folder / "ours.csv", old, both[~infinite(both)].sort_values(list(KEY)))
 
 
 def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
@@ -188,7 +188,8 @@ def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Seq
     return pd.concat([old, new[enough]]).drop_duplicates(list(key), keep="last")
 
 
-def _infinite(frame: pd.DataFrame) -> pd.Series:
+def infinite(frame: pd.DataFrame) -> pd.Series:
+    """Which rows, of text, have no finite value or interval."""
     return frame[["value", "low", "high"]].isin(["inf", "-inf"]).any(axis=1)
 
 

@@ -69,7 +69,7 @@ def fit(
             network without a last linear layer.
     """
     check_run(data, loss, recipe, seed, device, devices, nodes)
-    facts = {"loss": type(loss).__name__, **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
+    facts = {"loss": repr(loss), **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
     run = Run(Path(folder), facts)
     if recipe.dropout:
         mc_dropout(model, recipe.dropout, recipe.passes, seed=seed)

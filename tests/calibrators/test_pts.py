@@ -94,17 +94,22 @@ def test_same_seed_same_network(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_masked_classes(dtype):
-    """A class masked by the lowest number of its dtype: as one masked by a lower logit than any, in fit and in use."""
-    z, y, _ = varying(3000, 0, k=6)
-    z, y = z.to(dtype), y % 5
-    z[:, 5] = z[:, :5].argmin(1).to(dtype)  # some number
-    fitted, masked = PTS().fit(z, y), z.clone()
-    masked[:, 5] = torch.finfo(dtype).min
-    probs = fitted(masked)
-    assert probs.isfinite().all() and (probs[:, 5] == 0).all()
-    torch.testing.assert_close(probs.sum(1), torch.ones(3000, dtype=torch.float64))
-    probs = PTS().fit(masked, y)(masked)
-    assert probs.isfinite().all() and nll(probs, y) <= nll(TemperatureScaling().fit(masked, y)(masked), y) + 1e-9
+    """A class masked by whatever low number, the lowest of its dtype too, is as one masked by -100."""
+    z, y, _ = varying(3000, 0, k=5)
+    probs = {}
+    for mask in (-100.0, -1e9, -1e20, -1e30, torch.finfo(dtype).min):
+        masked = torch.cat([z, torch.full_like(z[:, :1], mask)], 1).to(dtype)
+        fitted = PTS().fit(masked, y)
+        probs[mask] = fitted(masked)
+        assert (probs[mask][:, 5] < 1e-9).all() and fitted.temperatures(masked).std() > 0.1
+        torch.testing.assert_close(probs[mask], probs[-100.0], rtol=0, atol=1e-3)
+
+
+def test_a_mask_in_use_that_the_fit_has_not_seen(fitted):
+    z, _, _ = varying(100, 1)
+    z[:, 7:] = torch.finfo(torch.float64).min
+    probs = fitted(z)
+    assert probs.isfinite().all() and (probs[:, 7:] == 0).all()
 
 
 def test_rows_that_do_not_differ():

@@ -79,6 +79,8 @@ def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
     np.testing.assert_allclose(y, [wanted[k] for k in sorted(wanted)])
     with pytest.raises(ValueError, match="Expected `truth`"):
         true_curve(probs, truth[:-1])
+    x, y = true_curve(np.tile([1.0, 0.0], (30, 1)), np.tile([0.9, 0.1], (30, 1)), n_bins=10)
+    assert (x.tolist(), y.round(9).tolist()) == ([0.95], [0.9])  # the last bin has its upper end
 
 
 def test_show_prints_fixed_digits_and_no_negative_zero(capsys):

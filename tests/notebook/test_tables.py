@@ -3,7 +3,6 @@
 import shlex
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from constructed_rows import differs
@@ -75,27 +74,6 @@ def test_the_command_trains_that_network(loss):
     read = arguments(tables.train_command(network, "--budget paper", "--paper mbls"))
     assert Network(read.dataset, read.model, read.loss, read.seed) == network
     assert (read.budget, read.paper) == ("paper", "mbls")
-
-
-def test_absent_networks_come_once_each_with_what_trains_them():
-    compared = results.compare("mbls", "3")
-    text = tables.absent_networks(compared, "mbls", pretrained=("cub200",))
-    head, command = text.split("\n", 1)
-    assert head == "not run here: cub200, resnet101"
-    read = arguments(command.strip())
-    assert read.pretrained and (read.dataset, read.model, read.paper) == ("cub200", "resnet101", "mbls")
-    assert "--pretrained" not in tables.absent_networks(compared, "mbls")
-
-
-def test_a_network_with_a_number_is_not_absent():
-    compared = results.compare("mbls", "3")
-    ours = pd.DataFrame({"dataset": ["cub200"], "model": ["resnet101"]})
-    assert tables.absent_networks(compared, "mbls", ours=ours) == ""
-
-
-def test_what_the_package_cannot_train_has_no_command():
-    compared = results.compare("mbls", "3").assign(model="abacus")
-    assert "no command: cub200 with abacus" in tables.absent_networks(compared, "mbls")
 
 
 def test_the_summary_of_logits_by_hand():

@@ -21,12 +21,14 @@ def test_errors_over_seeds_by_hand():
     assert paired["value"] == 1.75
     assert paired["seed_error"] == pytest.approx(np.std([1.0, 2.5], ddof=1) / math.sqrt(2)) and paired["seed_df"] == 1
     spread = pooled_spread([[1.0, 3.0], [0.0, 0.5]])
-    of_losses = difference(runs, base, same_networks=False, spread=spread)
+    of_losses = difference(runs, base, same_networks=False, spreads=(spread, spread))
     t = stats.ttest_ind([1.0, 3.0], [0.0, 0.5])  # the pooled two-sample test
     assert of_losses["value"] / of_losses["seed_error"] == pytest.approx(t.statistic)
     assert of_losses["seed_df"] == t.df
     assert math.isnan(difference(runs[:1], base[:1], same_networks=True)["seed_error"])
-    assert math.isnan(difference(runs, base, same_networks=False, spread=None)["seed_error"])
+    assert math.isnan(difference(runs, base, same_networks=False)["seed_error"])
+    other = difference(runs, base[:1], same_networks=False, spreads=((1.0, 4), (0.5, 3)))  # as trained, and after TS
+    assert (other["seed_error"], other["seed_df"]) == (pytest.approx(math.sqrt(1 / 2 + 0.25)), 3)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,13 @@ def test_more_seeds_are_kept(book):
     assert list(load_effects()["value"]) == [-0.05]
 
 
+def test_one_that_is_infinite_now_does_not_stay(book):
+    differs(book, -0.03)
+    differs(book, -0.01, method="ets")
+    differs(book, math.inf, chance=math.inf)
+    assert list(load_effects()["method"]) == ["ets"]
+
+
 def test_no_file_is_no_rows(book):
     assert len(load_effects()) == 0
 
@@ -79,8 +88,8 @@ def test_no_file_is_no_rows(book):
 def test_bad_rows_leave_the_file_as_it_was(book):
     differs(book, -0.03)
     before = (book / "effects.csv").read_bytes()
-    with pytest.raises(ValueError, match="Expected `rows` to be finite differences, but got an infinite one"):
-        differs(book, math.inf, chance=0.5)
+    with pytest.raises(ValueError, match="Expected `rows` to be differences that are numbers, but got NaN"):
+        differs(book, math.nan, chance=0.5)
     with pytest.raises(KeyError):
         append_effects([{"dataset": "cifar10"}])
     assert (book / "effects.csv").read_bytes() == before

@@ -9,7 +9,7 @@ from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
 from calibkit.networks import PUBLISHED, load_logits, published
-from calibkit.results import record
+from calibkit.results import load_effects, record
 
 
 def test_recorded_rows_are_those_of_the_methods(toy):
@@ -64,6 +64,16 @@ def test_what_is_done_for_one_network_is_not_done_for_another(toy):
         assert record.record(str(path), ["identity"]) == len(REPORTED)
         assert record.record(str(path), ["identity"]) == 0
         assert len(results.load("ours")) == i * len(REPORTED)
+
+
+def test_a_difference_to_another_loss_is_none_to_another_method(toy):
+    """Rows that hold the loss against another do not stand for those that hold its calibrators against each other."""
+    record.record(str(toy), ["identity", "temperature_scaling"])
+    rows = load_effects()
+    other = rows.assign(base_loss="mbls")
+    (toy.parent / "results" / "effects.csv").write_text(other.to_csv(index=False))
+    record.record(str(toy), ["temperature_scaling"])
+    assert set(load_effects()["base_loss"]) == {"mbls", "cross_entropy"}
 
 
 def test_by_default_every_method_of_the_loss(toy, monkeypatch):

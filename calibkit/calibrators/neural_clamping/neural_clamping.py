@@ -135,7 +135,7 @@ class NeuralClamping(Fitted):
         if self.exact_temperature:
             temperature = fit_temperature(self.objective, forward(model, x, delta, self.batch_size), y)
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)
-        self.loss_curve, self.n_classes = np.asarray(curve), n_classes
+        self.loss_curve, self.n_classes, self.classes = np.asarray(curve), n_classes, ()
         return self
 
     def _start(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
@@ -195,7 +195,7 @@ class NeuralClamping(Fitted):
         return torch.as_tensor(self.delta, dtype=dtype, device=device)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"delta": None, "loss_curve": ("epochs",)}
+        return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).softmax(1)
