@@ -157,8 +157,7 @@ def _calibrate(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    import torch
-
+    from calibkit._checks import to_tensor
     from calibkit.metrics import REPORTED
     from calibkit.metrics.comparison import Comparison
     from calibkit.networks import load_logits
@@ -166,7 +165,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     test = load_logits(args.logits).test
     _shell.tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
-    methods.add("test", torch.from_numpy(test.logits).double().softmax(1))
+    methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
     noise = False
     for name in REPORTED:

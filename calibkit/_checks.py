@@ -124,7 +124,8 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     total = float(z.sum())
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
-        raise expected(name, "finite", "NaN or infinity")
+        cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
+        raise expected(name, "finite", f"NaN or infinity{cure}")
     if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
         raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
@@ -136,7 +137,12 @@ def are_probs(z: Tensor) -> bool:
 
     Logits that do so by chance are told apart by a constant added to each row, which changes nothing else.
     """
-    inside = len(z) > 1 and bool(((z >= 0) & (z <= 1)).all()) and not bool(((z == 0) | (z == 1)).all())
+    return len(z) > 1 and could_be_probs(z) and not bool(((z == 0) | (z == 1)).all())
+
+
+def could_be_probs(z: Tensor) -> bool:
+    """Whether rows lie in [0, 1] and sum to 1, as a row of logits may by chance."""
+    inside = bool(((z >= 0) & (z <= 1)).all())
     return inside and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
 
 

@@ -26,9 +26,15 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], *, sync: bool = True) -> Path:
     """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new.
 
-    With ``sync`` so does a loss of power, at the price of waiting for the disk. A file that was there keeps its mode.
+    With ``sync`` so does a loss of power, at the price of waiting for the disk. A file that was there keeps its mode;
+    of a link the file that it names is written.
+
+    Raises:
+        ValueError: a folder, a device or a pipe, which no file is to take the place of.
     """
-    path = Path(path)
+    given, path = Path(path), Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, stream = _temporary(path)
     with stream:
@@ -44,14 +50,17 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
             temporary.unlink(missing_ok=True)
     if sync:
         _sync_folder(path.parent)
-    return path
+    return given
 
 
 def _temporary(path: Path) -> tuple[Path, IO[bytes]]:
     """A new file beside ``path`` under a name that nobody can guess, locked as long as it is open."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        stream = open(temporary, "xb")
+        try:
+            stream = open(temporary, "xb")
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, str(path)) from error
         locked = _lock(stream)
         if locked is None or (locked and os.fstat(stream.fileno()).st_nlink):
             return temporary, stream

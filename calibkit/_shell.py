@@ -85,8 +85,12 @@ def _apply(args: argparse.Namespace) -> None:
     calibrate, given = load_calibrator(args.calibrator), _read(args, None, labelled=False)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
-    findings = []
-    logits = logits_of(given.test or given.val, given.kind, "", findings)
+    findings: list = []
+    if given.test is not None:
+        print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
+    logits, floor = logits_of(given.test or given.val, given.kind, "", findings, calibrate.floor)
+    if floor is not None and calibrate.floor is None:
+        raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in findings:
         print(finding.text, file=sys.stderr)
     order = _columns(calibrate.classes, given.classes)

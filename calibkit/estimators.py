@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from copy import deepcopy
 from typing import Self
@@ -56,8 +57,9 @@ class LogitCalibrator(_Classifier):
     Args:
         method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
             Options stand in the key, so that a grid search over them is one over keys.
-        classes: (K,) the class of each column. None (default): the sorted labels where all K occur; else, as some do
-            not, the labels are taken to be column numbers in [0, K).
+        classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
+            labels are among them; else the sorted labels where all K occur; else, as some do not, the labels are taken
+            to be column numbers in [0, K), with a warning where none is 0.
 
     Attributes:
         calibrator_: the fitted calibrator.
@@ -87,7 +89,13 @@ class LogitCalibrator(_Classifier):
             raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_features=2)
         check_classification_targets(y)
-        classes = _classes_of(y, X.shape[1]) if self.classes is None else np.asarray(self.classes)
+        names = getattr(self, "feature_names_in_", None)
+        if self.classes is not None:
+            classes = np.asarray(self.classes)
+        elif names is not None and np.isin(np.unique(y).astype(object), names).all():
+            classes = names  # a table whose columns are called as the classes
+        else:
+            classes = _classes_of(y, X.shape[1])
         if classes.shape != (X.shape[1],):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
         if len(np.unique(classes)) < len(classes):
@@ -249,6 +257,11 @@ def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
     if len(seen) == n_columns:
         return seen
     if len(seen) < n_columns and seen.dtype.kind in "iu" and 0 <= seen[0] and seen[-1] < n_columns:
+        if seen[0] > 0:
+            text = (
+                "no label is 0: they are taken for numbers of columns from 0; if they begin with 1, say so in `classes`"
+            )
+            warnings.warn(text, UserWarning, stacklevel=3)
         return np.arange(n_columns)
     cure = "; name the class of each column in `classes`" if len(seen) < n_columns else ""
     raise expected("y", f"of {n_columns} classes, one a column of X", f"{len(seen)}{cure}")

@@ -105,7 +105,7 @@ class Logits:
         arrays = {name: getattr(self, name) for name in ARRAYS}
         if self.test_groups is not None:
             arrays["test_groups"] = self.test_groups
-        return write_npz(path, {**arrays, "meta": np.asarray(json.dumps(self.meta, sort_keys=True))})
+        return write_npz(path, {**arrays, "meta": np.asarray(json.dumps(self.meta, sort_keys=True, default=_plain))})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -123,6 +123,13 @@ class Logits:
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
         meta = read_json(path, arrays.get("meta", "{}"))
         return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))
+
+
+def _plain(value: object) -> object:
+    """A number of numpy as JSON has it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise expected("meta", "numbers, text, lists and dicts of them", type(value).__name__)
 
 
 def read_meta(path: str | os.PathLike) -> dict:

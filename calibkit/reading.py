@@ -91,7 +91,7 @@ def read(
         label: the column of labels; a label is the name of a column, or a number.
         split: a column that says "val" or "test", if the table has one of this name.
         group: a column of integers, of samples that belong together, if there is one of this name.
-        labelled: whether labels must be there.
+        labelled: whether labels must be there. Without, all rows of a table are one part, in their order.
 
     Raises:
         ValueError: no such format, arrays or columns missing or named twice, ``kind`` unknown or against the names.
@@ -179,11 +179,13 @@ def _csv(path: Path, label: str) -> DataFrame:
     """A csv, exact to the last digit. Its labels are text as it stands: a class may be called "None", "NA" or "01"."""
     with needs("report"):
         import pandas as pd
-    others = [name for name in pd.read_csv(path, nrows=0).columns if name != label]
+    header = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
+    others = [name for name in header if name != label]
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
     old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
-    return pd.read_csv(path, **text, **({"float_precision": "round_trip"} if old else {}))
+    table = pd.read_csv(path, **text, **({"float_precision": "round_trip"} if old else {}))
+    return table if header.is_unique else table.set_axis(list(header), axis=1)  # pandas numbers the second of a name
 
 
 def _test_of(logits: Logits) -> dict[str, np.ndarray]:
@@ -241,7 +243,7 @@ def _of_table(table: DataFrame, kind: Kind | None, source: str, columns: Mapping
         labels = rows[label].to_numpy() if label in rows else None
         return Part(rows[classes].to_numpy(dtype=float), labels, groups)
 
-    if split not in table:
+    if split not in table or not labelled:
         return Given(part(table), None, kind, names, source)
     found = set(table[split].unique())
     if found != {"val", "test"}:

@@ -154,6 +154,27 @@ def test_logits_of_strings_and_of_rare_classes():
     assert from_one.classes_.tolist() == [1, 2, 3, 4] and from_one.score(z, y + 1) == named.score(z, names[y])
 
 
+def test_columns_called_as_the_classes_are_those_classes():
+    """A table in another order than the alphabet's, and labels that name only some."""
+    pd = pytest.importorskip("pandas")
+    z, y = logits()
+    names = np.array(["dog", "cat", "fox", "ape"])
+    some = y != 3
+    fitted = LogitCalibrator().fit(pd.DataFrame(z[some], columns=names), names[y[some]])
+    assert fitted.classes_.tolist() == names.tolist()
+    assert fitted.calibrator_.temperature == TemperatureScaling().fit(z[some], y[some]).temperature
+    plain = LogitCalibrator().fit(pd.DataFrame(z, columns=["w", "x", "y", "z"]), y)  # names that are no classes
+    assert plain.classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_numbers_of_which_none_is_0_are_doubted():
+    z, y = logits()
+    some = y != 0
+    with pytest.warns(UserWarning, match="no label is 0: they are taken for numbers of columns from 0"):
+        fitted = LogitCalibrator().fit(z[some], y[some])
+    assert fitted.classes_.tolist() == [0, 1, 2, 3]
+
+
 def test_a_method_is_a_key_or_a_calibrator_that_stays_unfitted():
     z, y = logits()
     given = ETS(Focal(gamma=2.0))

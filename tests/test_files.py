@@ -161,3 +161,24 @@ def test_a_damaged_file_says_so_and_never_gives_other_numbers(tmp_path, save):
         else:
             np.testing.assert_equal(found, {name: ARRAYS[name] for name in found})
     assert refused > 1.2 * len(whole)
+
+
+def test_what_is_no_file_stays_and_a_link_stays_a_link(tmp_path):
+    target, link, pipe, folder = (tmp_path / name for name in ("target", "link", "pipe", "folder"))
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    folder.mkdir()
+    assert write_atomic(link, lambda stream: stream.write(b"new")) == link
+    assert link.is_symlink() and target.read_bytes() == b"new"
+    for path in (pipe, folder):
+        with pytest.raises(ValueError, match=f"Expected `path` to be that of a file, but got '{path}', which is none"):
+            write_atomic(path, lambda stream: stream.write(b"new"))
+    assert pipe.is_fifo() and folder.is_dir()
+
+
+def test_a_name_that_cannot_be_used_is_the_one_that_was_given(tmp_path):
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(OSError, match="x" * 300) as error:
+        write_atomic(path, lambda stream: None)
+    assert error.value.filename == str(path)

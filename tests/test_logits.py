@@ -22,6 +22,19 @@ def test_round_trip(tmp_path):
     assert second.test_groups is None
 
 
+def test_meta_takes_numbers_of_numpy(tmp_path):
+    meta = {"accuracy": np.float32(0.5), "seed": np.int64(3), "curve": np.array([1.0, 2.0])}
+    assert Logits.load(Logits(Z, Y, Z, Y, meta).save(tmp_path / "z.npz")).meta == {
+        "accuracy": 0.5,
+        "seed": 3,
+        "curve": [1.0, 2.0],
+    }
+    with pytest.raises(
+        ValueError, match="Expected `meta` to be numbers, text, lists and dicts of them, but got object"
+    ):
+        Logits(Z, Y, Z, Y, {"seed": object()}).save(tmp_path / "z.npz")
+
+
 def test_groups_are_kept_and_checked(tmp_path):
     path = Logits(Z, Y, Z, Y, test_groups=np.array([3, 3])).save(tmp_path / "toy.npz")
     np.testing.assert_array_equal(Logits.load(path).test_groups, [3, 3])

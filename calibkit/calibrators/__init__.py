@@ -83,7 +83,7 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
         cls = CALIBRATORS[ALIASES.get(header["calibrator"], header["calibrator"])]
         result = cls(**header["options"])
         result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
-        result.classes = tuple(header.get("classes", ()))
+        result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
         return result
     except (KeyError, TypeError, ValueError) as error:
         raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {error}") from error

@@ -15,6 +15,8 @@ from calibkit.fitting.smooth import fit_losses, fit_smooth
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get, losses
 
+LEAST = 1e-3  # weight of the two softmaxes together: beside 1 / K, the order of less would be rounded away
+
 
 class ETS(Calibrator):
     r"""Ensemble temperature scaling, a temperature and three weights.
@@ -27,7 +29,8 @@ class ETS(Calibrator):
 
     Every term ranks the classes alike (the last one does not rank them), so the argmax and with it the accuracy stay.
     Fitted in two stages: T alone, then the weights at that T. In the weights the NLL is convex, and its optimum, often
-    on the boundary of the simplex, is found to rounding. It is never above that of temperature scaling.
+    on the boundary of the simplex, is found to rounding. It is never above that of temperature scaling. Where labels
+    are noise, w_3 stops at 0.999, since beside 1 / K the order of the rest would be rounded away.
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object, for both stages; ``"ece"`` is
@@ -76,7 +79,7 @@ class ETS(Calibrator):
             temperature, weights = _replay(objective, logits, labels)
         else:
             temperature = fit_temperature(objective, logits, labels)
-            weights = fit_weights(objective, logits, labels, temperature)
+            weights = _keeping_order(fit_weights(objective, logits, labels, temperature))
         self.temperature, self.weights = float(temperature), weights.cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
@@ -112,6 +115,15 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
 
     x = fit_losses(objective, labels, logits.shape[1], start, ce, gradient)
     return _simplex(lower(objective, labels, logits.shape[1], x, scaled, ce))
+
+
+def _keeping_order(weights: Tensor) -> Tensor:
+    """The weights with ``LEAST`` or more on the two softmaxes: where labels are noise the fit wants none."""
+    share = weights[:2].sum()
+    if share >= LEAST:
+        return weights
+    first = weights[:2] / share if share > 0 else weights.new_tensor([1.0, 0.0])
+    return torch.cat([LEAST * first, weights.new_tensor([1 - LEAST])])
 
 
 def _fit_all_classes(

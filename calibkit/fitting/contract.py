@@ -30,9 +30,10 @@ class Fitted:
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
     Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
-    ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them, and go into
-    its file. ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest
-    logit, whatever is fitted.
+    ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them; ``floor``
+    is what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
+    ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest logit,
+    whatever is fitted.
 
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
@@ -49,6 +50,7 @@ class Fitted:
     def __init__(self) -> None:
         self.n_classes: int | None = None
         self.classes: tuple[str, ...] = ()
+        self.floor: float | None = None
         for name in self.state:
             setattr(self, name, None)
 
@@ -107,7 +109,7 @@ class Fitted:
             if name in shapes:
                 check_shape(name, value, shapes[name], lengths)
             _check_state(name, value, signed=getattr(self, "solver", "exact") == "sctl")
-        self.n_classes, self.classes = n_classes, ()
+        self.n_classes, self.classes, self.floor = n_classes, (), None
         for name, value in values.items():
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
         return self
@@ -117,8 +119,8 @@ class Fitted:
 
         :func:`calibkit.load_calibrator` reads it.
         """
-        named = {"classes": self.classes} if self.classes else {}
-        header = {"calibrator": self.key(), "options": self.options()} | named
+        known = {name: value for name in ("classes", "floor") if (value := getattr(self, name))}
+        header = {"calibrator": self.key(), "options": self.options()} | known
         text = json.dumps(header, default=_objective_to_json)
         return write_npz(path, {"header": np.asarray(text), **self.state_dict()})
 
@@ -143,7 +145,7 @@ class Calibrator(Fitted):
         with torch.inference_mode(False), progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
             z, y = (x.clone() if x.is_inference() else x for x in (z, y))
             self._fit(z, y)
-        self.n_classes, self.classes = z.shape[1], ()
+        self.n_classes, self.classes, self.floor = z.shape[1], (), None
         return self
 
     def __call__(self, logits: Array) -> Array:

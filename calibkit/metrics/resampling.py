@@ -254,7 +254,9 @@ def _by_weights(
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:
     """How often each of ``n`` rows is in a resample: (n,) integers, for each of the resamples."""
-    if groups is None:
-        return (np.bincount(rng.integers(0, n, size=n), minlength=n) for _ in range(n_resamples))
-    distinct, group = np.unique(check_integers("groups", groups, n).cpu().numpy(), return_inverse=True)
-    return (times[group] for times in draws(len(distinct), n_resamples, rng))
+    if groups is not None:
+        distinct, group = np.unique(check_integers("groups", groups, n).cpu().numpy(), return_inverse=True)
+        if len(distinct) < 2:
+            raise expected("groups", "of two or more numbers, to be drawn from", "one number")
+        return (times[group] for times in draws(len(distinct), n_resamples, rng))
+    return (np.bincount(rng.integers(0, n, size=n), minlength=n) for _ in range(n_resamples))

@@ -40,9 +40,9 @@ def chance(bins: ReliabilityBins, level: float) -> np.ndarray:
 
 
 def class_names(names: Sequence[str] | None, n_classes: int) -> list[str]:
-    """``names``, one a class, or their numbers."""
+    """``names``, one a class, or their numbers, as matplotlib draws them: a dollar sign begins no formula."""
     if names is None:
         return [str(k) for k in range(n_classes)]
     if len(names) != n_classes:
         raise expected("names", f"{n_classes} names, one a class", len(names))
-    return [str(name) for name in names]
+    return [str(name).replace("$", r"\$") for name in names]

@@ -123,7 +123,8 @@ def report(
         for name, p in probs.items():
             compared.add(name, p)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
-    trial.methods[choice.key].fitted.classes = given.classes
+    chosen = trial.methods[choice.key].fitted
+    chosen.classes, chosen.floor = given.classes, diagnosed.floor
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 
 

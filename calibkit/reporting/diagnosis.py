@@ -7,14 +7,23 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from calibkit._checks import are_probs, check_held_out, check_integers, check_logits, expected, scan_probs, to_tensor
+from calibkit._checks import (
+    are_probs,
+    check_held_out,
+    check_integers,
+    check_logits,
+    could_be_probs,
+    expected,
+    scan_probs,
+    to_tensor,
+)
 from calibkit.logits import HeldOut
 from calibkit.reading import Given, Kind, Part
 from calibkit.reporting import suspicions
 
 #: "cured": taken for what it must have been; "doubt": results may mislead; "note": good to know.
 Weight = Literal["cured", "doubt", "note"]
-FEWEST = 50  # samples for one temperature
+FEWEST = 50  # samples for one temperature, and to judge by
 
 
 class Finding(NamedTuple):
@@ -41,6 +50,7 @@ class Diagnosed:
         classes: K names.
         findings: the heaviest first.
         source: what to call the data.
+        floor: what a probability of 0 is taken for; None where the outputs are logits.
     """
 
     val: HeldOut
@@ -48,6 +58,7 @@ class Diagnosed:
     classes: tuple[str, ...]
     findings: tuple[Finding, ...]
     source: str
+    floor: float | None = None
 
     @property
     def first_paragraph(self) -> str:
@@ -59,8 +70,8 @@ class Diagnosed:
 def diagnose(given: Given) -> Diagnosed:
     """Check what was read, cure what has one cure, and say what looks wrong.
 
-    Probabilities become logits by the logarithm, which their softmax undoes: a zero is taken for half the smallest
-    number above it. Labels become integers from 0.
+    Probabilities become logits by the logarithm, which their softmax undoes: a zero of either part is taken for half
+    the smallest number above it in the validation part. Labels become integers from 0.
 
     Raises:
         ValueError: numbers that cannot be used: NaN, shapes that do not fit, labels that are no classes.
@@ -71,7 +82,10 @@ def diagnose(given: Given) -> Diagnosed:
     widths = [np.shape(part.outputs)[-1] if np.ndim(part.outputs) == 2 else 0 for part in parts]
     if len(set(widths)) > 1:
         raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
-    outputs = [logits_of(part, given.kind, name, found) for part, name in zip(parts, names, strict=True)]
+    outputs, floor = [], None
+    for part, name in zip(parts, names, strict=True):
+        z, floor = logits_of(part, given.kind, name, found, floor)
+        outputs.append(z)
     labels = _labels(parts, outputs[0].shape[1], given.classes, names, found)
     held = []
     for part, name, z, y in zip(parts, names, outputs, labels, strict=True):
@@ -88,16 +102,35 @@ def diagnose(given: Given) -> Diagnosed:
     if len(held[0].labels) < FEWEST:
         text = f"There are {len(held[0].labels)} samples to fit on; even one temperature wants {FEWEST}. Collect more."
         found.append(Finding("doubt", "too few samples", text))
+    groups = held[-1].groups
+    units, what = (len(held[-1].labels), "samples") if groups is None else (len(np.unique(groups)), "groups")
+    if len(held) == 2 and units < FEWEST:
+        text = f"There are {units} test {what}; intervals from fewer than {FEWEST} are too short. Collect more."
+        found.append(Finding("doubt", "too few test samples", text))
     order = {"cured": 0, "doubt": 1, "note": 2}
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: order[finding.weight])))
-    return Diagnosed(held[0], held[1] if len(held) == 2 else None, classes, unique, given.source)
+    return Diagnosed(held[0], held[1] if len(held) == 2 else None, classes, unique, given.source, floor)
 
 
-def logits_of(part: Part, kind: Kind, name: str, found: list[Finding]) -> np.ndarray:
-    """Logits of a part, through the logarithm where it holds probabilities."""
+def logits_of(
+    part: Part, kind: Kind, name: str, found: list[Finding], floor: float | None = None
+) -> tuple[np.ndarray, float | None]:
+    """Logits of a part, through the logarithm where it holds probabilities, and the floor of these, None of logits.
+
+    Args:
+        part: of which the outputs count.
+        kind: what they are said to be.
+        name: of the part, in messages.
+        found: takes what was found.
+        floor: of the probabilities that go with these, as those that a calibrator was fitted to: a zero counts as that
+            much, or as half the smallest above 0 of its row, and logits become the logarithms of their probabilities.
+            None: there are none; the floor of probabilities is half the smallest above 0.
+    """
     z = to_tensor(f"{name}outputs", part.outputs)
+    if z.is_complex():
+        raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
     z = z if z.is_floating_point() else z.double()
-    if kind == "logits" and z.ndim == 2 and len(z) and are_probs(z):
+    if kind == "logits" and z.ndim == 2 and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
         text = (
             "These are probabilities, not logits: every row lies in [0, 1] and sums to 1. All numbers here take them "
             'for probabilities; say so with kind="probabilities", or give the outputs from before the softmax.'
@@ -105,24 +138,29 @@ def logits_of(part: Part, kind: Kind, name: str, found: list[Finding]) -> np.nda
         found.append(Finding("cured", "probabilities for logits", text))
         kind = "probabilities"
     if kind == "logits":
-        return check_logits(z, f"{name}logits").numpy()
+        z = check_logits(z, f"{name}logits")
+        return (z if floor is None else z.log_softmax(1)).numpy(), floor
     total = z.sum(1, keepdim=True) if z.ndim == 2 else z
     off = float((total - 1).abs().max()) if z.ndim == 2 and z.numel() else 0.0
     if 1e-4 < off <= 0.05:
         text = f"Rows of probabilities sum to 1 only within {off:.1g}, as after rounding; each was divided by its sum."
         found.append(Finding("note", "rounded probabilities", text))
+    if z.ndim == 2 and off <= 0.05:  # each row by itself, whatever the others sum to
         z = z / total
     p = scan_probs(z)[0].numpy()
-    zeros = p == 0
+    zeros, tiny = p == 0, float(np.finfo(p.dtype).tiny)
+    why = "half the smallest above 0" if floor is None else "as where the calibrator was fitted"
+    if floor is None:
+        floor = max(float(p[~zeros].min()) / 2, tiny)
     if zeros.any():
-        floor = float(p[~zeros].min()) / 2
         text = (
             f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; they are taken for "
-            f"{floor:.1g}, half the smallest above 0. The NLL depends on it. Logits would be better."
+            f"{floor:.1g}, {why}. The NLL depends on it. Logits would be better."
         )
         found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
-        p = np.where(zeros, floor, p)
-    return np.log(p)
+        below = np.where(zeros, np.inf, p).min(1, keepdims=True) / 2  # a zero stays the smallest of its row
+        p = np.where(zeros, np.clip(below, tiny, floor), p)
+    return np.log(p), floor
 
 
 def _whole(y: np.ndarray) -> np.ndarray:
@@ -142,8 +180,9 @@ def _labels(
     result = []
     for y, name in zip(given, names, strict=True):
         if y.dtype.kind in "OUST" and classes:
-            odd = next(label for label in y.astype(str) if label not in known)
-            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd))
+            odd = [str(label) for label in y if str(label) not in known]
+            got = next((f"{label!r}, as of an empty cell" for label in odd if label in ("", "nan", "None", "<NA>")), "")
+            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got or repr(odd[0]))
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
             y = y.argmax(1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibkit import plots
 from calibkit._extras import needs
+from calibkit.plots.classes import class_names
 from calibkit.reporting.choice import WORTH
 from calibkit.reporting.classes import ClassRow
 from calibkit.reporting.methods import Trial
@@ -56,7 +57,7 @@ def class_gaps(rows: Sequence[ClassRow]) -> str:
         ax.hlines(y, before, after, color=plots.GREY, linewidth=0.8)
         ax.plot(before, y, "o", color=plots.RED, label="before")
         ax.plot(after, y, "s", color=plots.BLUE, label="after")
-        ax.set_yticks(y, [row.name for row in shown])
+        ax.set_yticks(y, class_names([row.name for row in shown], len(shown)))
         ax.set(xlabel="mean confidence less accuracy, points", ylim=(-0.7, len(shown) - 0.3))
         ax.legend(loc="best")
 

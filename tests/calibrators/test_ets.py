@@ -1,5 +1,7 @@
 """Ensemble temperature scaling: by hand, against EM, never worse than temperature scaling, authors' numbers."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -77,6 +79,19 @@ def test_class_loss_scaling_ends_at_its_fixed_point(noisy):
 def test_argmax_is_kept(noisy):
     z, y = noisy
     assert (ETS().fit(z, y)(z).argmax(1) == z.argmax(1)).all()
+
+
+@pytest.mark.parametrize("labels", ["shifted", "shuffled", "of one class"])
+def test_argmax_is_kept_where_labels_are_noise(labels, noisy):
+    """The fit wants the uniform part alone, beside which an order would be rounded away; it is not above TS."""
+    z, y = noisy
+    rng, k = np.random.default_rng(0), z.shape[1]
+    wrong = {"shifted": (y + 1) % k, "shuffled": y[rng.permutation(len(y))], "of one class": 0 * y}[labels]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a temperature ends at its bound
+        ets, single = ETS().fit(z, wrong), TemperatureScaling().fit(z, wrong)
+    assert (ets(z).argmax(1) == z.argmax(1)).all()
+    assert nll(ets(z), wrong) <= nll(single(z), wrong) + 1e-12
 
 
 def test_of_jung_et_al_is_one_temperature(overconfident):

@@ -6,6 +6,7 @@ from scipy.special import softmax
 from scipy.stats import chi2_contingency
 
 from calibkit.reading import read
+from calibkit.reporting import report
 from calibkit.reporting.diagnosis import diagnose
 from calibkit.reporting.suspicions import row_keys, same_counts
 
@@ -155,3 +156,40 @@ def test_keys_are_equal_for_equal_rows_alone():
         assert len(np.unique(row_keys(x))) == len(np.unique(x, axis=0))
         wide = rng.normal(size=(1000, 1500)).astype(dtype)
         assert len(np.unique(row_keys(wide))) == 1000
+
+
+@pytest.mark.parametrize("tiny", [1.4e-45, 5e-324])
+def test_a_number_next_to_zero_is_no_zero(sample, tiny):
+    """Half of the smallest number above 0 is 0."""
+    z, y = sample(200, k=3)
+    p = softmax(z, 1).astype(np.float32 if tiny > 1e-50 else np.float64)
+    p[0] = [1, tiny, 0]
+    logits = diagnose(read({"probs": p, "labels": y})).val.logits
+    assert np.isfinite(logits).all() and logits[0].argmax() == 0
+
+
+def test_a_zero_of_the_test_part_is_taken_for_what_it_is_in_the_validation_part(sample):
+    z, y = sample(400)
+    p = softmax(z, 1).round(3)
+    p /= p.sum(1, keepdims=True)
+    one = {"val_probs": p[:200], "val_labels": y[:200], "test_probs": p[200:], "test_labels": y[200:]}
+    other = {**one, "test_probs": p[200:].copy()}
+    other["test_probs"][0] = [1 - 1e-12, 1e-12, *[0] * (p.shape[1] - 2)]
+    first, second = (diagnose(read(each)).test.logits for each in (one, other))
+    np.testing.assert_array_equal(first[1:], second[1:])
+    assert (second[0, 2:] < second[0, 1]).all()  # a zero is less than what is above it
+
+
+def test_few_test_groups_are_doubted_and_one_is_refused(sample):
+    z, y = sample(800)
+    parts = {"val_logits": z[:400], "val_labels": y[:400], "test_logits": z[400:], "test_labels": y[400:]}
+    found = diagnose(read({**parts, "test_groups": np.arange(400) % 20}))
+    assert "There are 20 test groups; intervals from fewer than 50 are too short." in found.first_paragraph
+    with pytest.raises(ValueError, match="Expected `groups` to be of two or more numbers, to be drawn from"):
+        report({**parts, "test_groups": np.zeros(400, dtype=int)}, methods=["temperature_scaling"])
+
+
+def test_complex_numbers_are_no_logits(sample):
+    z, y = sample(100)
+    with pytest.raises(ValueError, match="Expected `outputs` to be real numbers, but got dtype torch.complex128"):
+        diagnose(read((z.astype(complex), y), kind="logits"))

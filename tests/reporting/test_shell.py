@@ -37,7 +37,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     assert all(path.is_file() for path in saved)
     assert json.loads(saved[1].read_text())["source"] == "mine.csv"
 
-    want = load_calibrator(saved[2])(z[1000:])
+    want = load_calibrator(saved[2])(z)  # every row, whatever its split
     for out in ("p.npy", "p.csv", "p.parquet", "p.json"):
         assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits", "--out", out]) == 0
     capsys.readouterr()
@@ -120,3 +120,56 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     assert main(["apply", "vector.npz", "numbers.csv", "--kind", "logits", "--out", "p.csv"]) == 0
     np.testing.assert_allclose(pd.read_csv("p.csv")[["0", "1", "2"]], vector(z), rtol=1e-12)
     assert report((z, y), kind="logits", methods=["vector_scaling"]).calibrator.classes == ()
+
+
+def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, capsys):
+    """What a calibrator of probabilities says of a row does not depend on the rows beside it."""
+    z, y = csv
+    rounded = softmax(z, 1).round(4)
+    table = pd.DataFrame(rounded, columns=CLASSES).assign(label=np.array(CLASSES)[y], split=["val", "test"] * 1000)
+    table.to_csv("p.csv", index=False)
+    assert main(["report", "p.csv", "--kind", "probabilities", "--calibrators", "temperature_scaling"]) == 0
+    fitted = load_calibrator(tmp_path / "p-report" / "calibrator.npz")
+    assert fitted.floor == pytest.approx(0.0001 / 2, rel=1e-3)  # of rows that were divided by their sums
+    row, found = pd.DataFrame([[0.0, 0.0, 1.0]], columns=CLASSES), []
+    for others in (0, 6):
+        pd.concat([row, table[CLASSES][:others]]).to_csv("new.csv", index=False)
+        for kind in ("probabilities", "logits"):  # which they are no more than those that it was fitted to
+            out = ["--kind", kind, "--out", "out.csv"]
+            assert main(["apply", "p-report/calibrator.npz", "new.csv", *out]) == 0
+            found.append(pd.read_csv("out.csv").iloc[0])
+    for probs in found:
+        np.testing.assert_array_equal(probs, found[0])
+    want = fitted(np.log([[fitted.floor, fitted.floor, 1.0]]))[0]
+    np.testing.assert_allclose(found[0], want, rtol=1e-12)
+    np.save("logits.npy", z)
+    assert main(["apply", "p-report/calibrator.npz", "logits.npy", "--kind", "logits", "--out", "out.npy"]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), fitted(np.log(softmax(z, 1))), rtol=1e-9)
+    calibrator("vector_scaling").fit(z, y).save("of_logits.npz")
+    capsys.readouterr()
+    assert main(["apply", "of_logits.npz", "p.csv", "--kind", "probabilities"]) == 1
+    assert (
+        "Expected `source` to be logits, as what the calibrator was fitted to, but got prob" in capsys.readouterr().err
+    )
+
+
+def test_names_with_dollars_are_no_formulas(csv, tmp_path):
+    names = ["a$b_{$", "$\\frac$", "$5"]
+    table = pd.read_csv("mine.csv").replace({"label": dict(zip(CLASSES, names, strict=True))})
+    table.rename(columns=dict(zip(CLASSES, names, strict=True))).to_csv("priced.csv", index=False)
+    assert main(["report", "priced.csv", "--kind", "logits", "--calibrators", "temperature_scaling"]) == 0
+    assert "a$b_{$" in (tmp_path / "priced-report" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("a,a,label\n1,2,a\n", "Expected `source` to be a table whose columns have different names"),
+        ("a,b,label\n1,2,a\n1,2,\n", "Expected `labels` to be names of the columns a, b ..., but got '', as of an"),
+    ],
+)
+def test_a_table_that_cannot_be_used(lines, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(lines)
+    assert main(["report", "t.csv", "--kind", "logits"]) == 1
+    assert capsys.readouterr().err.startswith(message)

@@ -135,7 +135,7 @@ class NeuralClamping(Fitted):
         if self.exact_temperature:
             temperature = fit_temperature(self.objective, forward(model, x, delta, self.batch_size), y)
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)
-        self.loss_curve, self.n_classes, self.classes = np.asarray(curve), n_classes, ()
+        self.loss_curve, self.n_classes, self.classes, self.floor = np.asarray(curve), n_classes, (), None
         return self
 
     def _start(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
