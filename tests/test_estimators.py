@@ -40,12 +40,9 @@ SCORED = [LinearSVC(random_state=0), LogisticRegression(), GaussianNB(), RandomF
 
 
 if Version("1.6") <= VERSION:
+    wrapped = [CalibratedClassifier(model, cv=2) for model in (LogisticRegression(), GaussianNB())]
     its_checks = parametrize_with_checks(
-        [
-            LogitCalibrator(),
-            *(CalibratedClassifier(model, cv=2) for model in (LogisticRegression(), GaussianNB())),
-        ],
-        expected_failed_checks=lambda estimator: EXPECTED[type(estimator)],
+        [LogitCalibrator(), *wrapped], expected_failed_checks=lambda estimator: EXPECTED[type(estimator)]
     )
 else:
     its_checks = pytest.mark.skip(reason="scikit-learn takes expected failures since 1.6")
@@ -146,8 +143,7 @@ def test_logits_of_strings_and_of_rare_classes():
     named = LogitCalibrator(classes=names).fit(z, names[y])
     np.testing.assert_array_equal(named.predict_proba(z), want)
     assert named.score(z, names[y]) == np.mean(z.argmax(1) == y)
-    some = y != 3
-    rare = LogitCalibrator().fit(z[some], y[some])
+    rare = LogitCalibrator().fit(z[some := y != 3], y[some])
     assert rare.classes_.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(rare.predict_proba(z), TemperatureScaling().fit(z[some], y[some])(z))
     from_one = LogitCalibrator().fit(z, y + 1)
@@ -155,24 +151,17 @@ def test_logits_of_strings_and_of_rare_classes():
 
 
 def test_columns_called_as_the_classes_are_those_classes():
-    """A table in another order than the alphabet's, and labels that name only some."""
-    pd = pytest.importorskip("pandas")
     z, y = logits()
-    names = np.array(["dog", "cat", "fox", "ape"])
-    some = y != 3
-    fitted = LogitCalibrator().fit(pd.DataFrame(z[some], columns=names), names[y[some]])
-    assert fitted.classes_.tolist() == names.tolist()
-    assert fitted.calibrator_.temperature == TemperatureScaling().fit(z[some], y[some]).temperature
-    plain = LogitCalibrator().fit(pd.DataFrame(z, columns=["w", "x", "y", "z"]), y)  # names that are no classes
-    assert plain.classes_.tolist() == [0, 1, 2, 3]
+    names, some = np.array(["dog", "cat", "fox", "ape"]), y != 3  # not by the alphabet, and not all of them
+    fitted, want = LogitCalibrator(), TemperatureScaling().fit(z[some], y[some])
+    assert (fitted.fit(pd.DataFrame(z[some], columns=names), names[y[some]]).classes_ == names).all()
+    assert fitted.calibrator_.temperature == want.temperature
 
 
 def test_numbers_of_which_none_is_0_are_doubted():
     z, y = logits()
-    some = y != 0
     with pytest.warns(UserWarning, match="no label is 0: they are taken for numbers of columns from 0"):
-        fitted = LogitCalibrator().fit(z[some], y[some])
-    assert fitted.classes_.tolist() == [0, 1, 2, 3]
+        assert LogitCalibrator().fit(z[y != 0], y[y != 0]).classes_.tolist() == [0, 1, 2, 3]
 
 
 def test_a_method_is_a_key_or_a_calibrator_that_stays_unfitted():
@@ -186,8 +175,7 @@ def test_a_method_is_a_key_or_a_calibrator_that_stays_unfitted():
 
 def test_float32_stays_what_it_is_and_tables_have_names():
     z, y = logits()
-    z = z.astype(np.float32)
-    table = pd.DataFrame(z, columns=list("abcd"))
+    table = pd.DataFrame(z := z.astype(np.float32), columns=list("abcd"))
     fitted = LogitCalibrator().fit(table, pd.Series(y))
     assert fitted.n_features_in_ == 4 and fitted.feature_names_in_.tolist() == list("abcd")
     np.testing.assert_array_equal(fitted.predict_proba(table), TemperatureScaling().fit(z, y)(z))
