@@ -19,7 +19,7 @@
 #
 # **Claim** One learned image, added to every input, and one temperature calibrate better than any method that sees only the outputs.
 #
-# **Found** By ECE this is not decided on any of three networks. A ResNet-56 that others trained has {ours}`ece cifar100 resnet56_b neural_clamping` with both, {ours}`ece cifar100 resnet56_b temperature_scaling` with a temperature alone. The NLL is worse beyond chance on all three, and the accuracy falls, there from {ours}`accuracy cifar100 resnet56_b identity` to {ours}`accuracy cifar100 resnet56_b neural_clamping`.
+# **Found** By ECE this is not decided on any of four networks. A ResNet-56 that others trained has {ours}`ece cifar100 resnet56_b neural_clamping` with both, {ours}`ece cifar100 resnet56_b temperature_scaling` with a temperature alone. The NLL is worse beyond chance on all four, and the accuracy falls, there from {ours}`accuracy cifar100 resnet56_b identity` to {ours}`accuracy cifar100 resnet56_b neural_clamping`.
 # ```
 #
 # ## Claim
@@ -899,8 +899,8 @@ rendered.table(
 # accuracy.
 #
 # The under-confident network has a lower ECE with NC than as trained, so NC works there too. But one temperature by
-# likelihood does as much; NC from the random start loses the most accuracy of all, and has the higher NLL from either.
-# (One temperature by ECE is 1 there and changes nothing, hence the large difference from it.)
+# likelihood does as much; NC has the higher NLL from either start, and from the random one it loses accuracy. (One
+# temperature by ECE is 1 there and changes nothing, hence the large difference from it.)
 #
 # With the published networks, at $\lambda = 0.01$, the test ECE is lowest at an inner $\gamma$, as in the paper's Figure 2; but within
 # the intervals of its neighbours. The entropy rises with $\gamma$ on all. The two starts are not told apart by ECE on any.
