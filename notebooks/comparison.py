@@ -750,8 +750,6 @@ for method, how in (("identity", RAW), (TS, AFTER)):
         100 * sigma,
     )
     of_seeds[how] = {
-        "losses": len(of),
-        "trained more than once": ", ".join(map(shown, twice.index)),
         "sd of a training": f"{100 * sigma:.2f}",
         "degrees of freedom": df,
         "pairs apart": "{} of {}".format(*survive[how]),
@@ -1096,7 +1094,6 @@ table(
 # to is not stated. Whatever bins confidences or classes (histogram binning, isotonic regression, BBQ)
 # costs hundredths of a nat (SVHN) to whole nats. *Structured* vector and matrix scaling, which are regularised towards one temperature
 # {cite:p}`berta2026structured`, are the only ones that are below TS on most networks, by hundredths of a nat.
-# {numref}`fig-comparison-forest` has them on our networks.
 #
 # Some rows are of methods that this book does not have. BBQ averages many binnings, CIR joins the steps of an isotonic fit
 # by straight lines, and Venn–Abers fits isotonic regression twice, with the new sample once in either class. The kernel
@@ -1300,8 +1297,6 @@ Markdown(
 # The default follows: fit one temperature by likelihood. Its largest regret is the second smallest. What beats it
 # depends on the data: a known shift of the class shares (3), more images per class than parameters, a network whose error is not one
 # scale. {doc}`../book/which_method` asks about these in turn.
-#
-# What is missing: more seeds, more data sets with many classes, and anything under a shift of the inputs.
 #
 # ## Exercises
 #
