@@ -893,9 +893,9 @@ rendered.table(
 )
 
 # %% [markdown]
-# The answer stays the same. On the three over-confident networks NC is told apart by ECE from a temperature, by likelihood
-# or by ECE, and from $T^*$ alone on none, from neither start; its NLL is higher beyond chance on all, and accuracy is
-# lost. The ResNet-56 comes nearest to the paper's claim, with the lowest ECE of NC beside one temperature, and pays with
+# The answer stays the same. On none of the three over-confident networks is NC told apart by ECE: not from a temperature
+# by likelihood or by ECE, nor from $T^*$ alone, from neither start. Its NLL is higher beyond chance on all, and accuracy
+# is lost. The ResNet-56 comes nearest to the paper's claim, with the lowest ECE of NC beside one temperature, and pays with
 # accuracy.
 #
 # The under-confident network has a lower ECE with NC than as trained, so NC works there too. But one temperature by
