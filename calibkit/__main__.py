@@ -125,7 +125,6 @@ def _calibrate(args: argparse.Namespace) -> None:
         return
     if len(args.logits) > 1:
         raise expected("logits", "one network, or several with --record", f"{len(args.logits)} networks")
-    args.logits = args.logits[0]
     from calibkit.calibrators import CALIBRATORS, Identity, calibrator
     from calibkit.keys import Key
     from calibkit.metrics import REPORTED
@@ -135,7 +134,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     key = f"{args.calibrator}:{args.objective}" if args.objective else args.calibrator
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     check_choice("calibrator", Key.parse(key).name, on_logits)
-    method, data = calibrator(key), load_logits(args.logits)
+    method, data = calibrator(key), load_logits(args.logits[0])
     _shell.tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
     fits = {"before": Identity().fit(*data.val), "after": method.fit(*data.val)}
     _shell.tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")

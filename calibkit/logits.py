@@ -39,6 +39,10 @@ class HeldOut:
         """Logits (0) or labels (1)."""
         return (self.logits, self.labels)[i]
 
+    def is_of(self, other: HeldOut) -> bool:
+        """Whether the samples are those of ``other``, by their labels and groups."""
+        return np.array_equal(self.labels, other.labels) and np.array_equal(self.groups, other.groups)
+
 
 @dataclass(frozen=True)
 class Logits:

@@ -839,7 +839,7 @@ start and by {by_ece["Theorem 1"]:+.2f} from that of Theorem 1. The paper prints
 # `calibkit data prepare published`.
 #
 # The paper also says that NC works for networks of either kind, over-confident or under-confident. A network trained
-# with label smoothing (LS) is of the second kind: the mean confidence of our ResNet-20 is 2.6 points below its accuracy.
+# with label smoothing (LS) is of the second kind: the temperature of our ResNet-20 by likelihood is below 1.
 # The command is then the one with `-p network cifar100/resnet20-label_smoothing-s0`.
 #
 # {numref}`tbl-nc-networks` has all four: means of five fits, of three for the ResNet-56, with $\gamma$ and $\lambda$

@@ -52,6 +52,11 @@ def apply(x: Tensor, z: Tensor) -> Tensor:
     return torch.addcmul(x[:, 1], z, x[:, 0]) if is_diagonal(x) else torch.addmm(x[:, -1], z, x[:, :-1].T)
 
 
+def shapes(n_classes: int, *, diagonal: bool) -> dict[str, tuple[int, ...]]:
+    """Of the fitted weights, as of their diagonal, and of the bias."""
+    return {"weights": (n_classes,) * (1 if diagonal else 2), "bias": (n_classes,)}
+
+
 def scaled_identity(scale: float, logits: Tensor, *, diagonal: bool) -> Tensor:
     """The parameters of ``u = scale * z``."""
     k = logits.shape[1]

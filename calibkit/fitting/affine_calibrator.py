@@ -51,7 +51,7 @@ class AffineCalibrator(Calibrator):
         raise NotImplementedError
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"weights": (n_classes,) * (1 if self.diagonal else 2), "bias": (n_classes,)}
+        return affine.shapes(n_classes, diagonal=self.diagonal)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         given = tuple(getattr(self, name) for name in self.penalties)

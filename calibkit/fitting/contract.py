@@ -48,11 +48,15 @@ class Fitted:
     looks_up: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.n_classes: int | None = None
-        self.classes: tuple[str, ...] = ()
-        self.floor: float | None = None
+        self._set_data(None)
         for name in self.state:
             setattr(self, name, None)
+
+    def _set_data(self, n_classes: int | None) -> None:
+        """How many classes the data of the fit have; of their names and kind nothing is known any more."""
+        self.n_classes: int | None = n_classes
+        self.classes: tuple[str, ...] = ()
+        self.floor: float | None = None
 
     @classmethod
     def key(cls) -> str:
@@ -109,7 +113,7 @@ class Fitted:
             if name in shapes:
                 check_shape(name, value, shapes[name], lengths)
             _check_state(name, value, signed=getattr(self, "solver", "exact") == "sctl")
-        self.n_classes, self.classes, self.floor = n_classes, (), None
+        self._set_data(n_classes)
         for name, value in values.items():
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
         return self
@@ -145,7 +149,7 @@ class Calibrator(Fitted):
         with torch.inference_mode(False), progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
             z, y = (x.clone() if x.is_inference() else x for x in (z, y))
             self._fit(z, y)
-        self.n_classes, self.classes, self.floor = z.shape[1], (), None
+        self._set_data(z.shape[1])
         return self
 
     def __call__(self, logits: Array) -> Array:

@@ -30,12 +30,7 @@ class StructuredCalibrator(Calibrator):
         get(objective, smooth=True)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {
-            "temperature": (),
-            "smoothing": (),
-            "weights": (n_classes,) * (1 if self.diagonal else 2),
-            "bias": (n_classes,),
-        }
+        return {"temperature": (), "smoothing": (), **affine.shapes(n_classes, diagonal=self.diagonal)}
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)

@@ -128,7 +128,7 @@ def side_by_side(
     test = next(iter(networks.values())).test
     comparison, fits = Comparison(test.labels, metrics, groups=test.groups, **options), {}
     for network, data in networks.items():
-        if not (np.array_equal(data.test_labels, test.labels) and np.array_equal(data.test_groups, test.groups)):
+        if not data.test.is_of(test):
             raise expected("networks", "of one test set", f"another one for {network!r}")
         for suffix, key in methods.items():
             fits[network + suffix] = calibrator(key).fit(*data.val)

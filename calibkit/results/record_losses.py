@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from calibkit._checks import expected
 from calibkit.logits import Logits, read_meta
 from calibkit.metrics.intervals import Resampled
@@ -53,11 +51,7 @@ def record_losses(names: Iterable[str]) -> int:
 def _differences(of_loss: dict[str, list[Logits]]) -> list[dict]:
     """The rows of the networks of a cell, by loss."""
     every = [network for networks in of_loss.values() for network in networks]
-    test = every[0].test
-    if any(
-        not (np.array_equal(network.test_labels, test.labels) and np.array_equal(network.test_groups, test.groups))
-        for network in every
-    ):
+    if not all(network.test.is_of(every[0].test) for network in every):
         raise expected("logits", "of the same test samples for every loss", sorted(of_loss))
     runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
     for loss, networks in of_loss.items():

@@ -135,7 +135,8 @@ class NeuralClamping(Fitted):
         if self.exact_temperature:
             temperature = fit_temperature(self.objective, forward(model, x, delta, self.batch_size), y)
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)
-        self.loss_curve, self.n_classes, self.classes, self.floor = np.asarray(curve), n_classes, (), None
+        self.loss_curve = np.asarray(curve)
+        self._set_data(n_classes)
         return self
 
     def _start(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
