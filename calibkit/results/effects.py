@@ -16,7 +16,7 @@ seed_error            its standard error over seeds; empty where there is a sing
 seed_df               degrees of freedom of ``seed_error``
 n_seeds, base_seeds   trainings on either side
 budget, source        as in ``ours.csv``
-commit                of this project, when it was measured
+commit                of this project, when it was first measured
 ====================  =================================================================================================
 """
 

@@ -116,12 +116,12 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         again: also those that both files have already, of as many seeds.
 
     Raises:
-        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test groups.
+        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test samples.
     """
     networks = trainings(name)
-    where, groups = cell(name, networks[0]), networks[0].test_groups
-    if any(not np.array_equal(logits.test_groups, groups) for logits in networks):
-        raise expected("logits", "of the same `test_groups` for every seed", repr(name))
+    where = cell(name, networks[0])
+    if not all(logits.test.is_of(networks[0].test) for logits in networks):
+        raise expected("logits", "of the same test samples for every seed", repr(name))
     if keys is None:
         keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
     done = set() if again else _done(where, len(networks))

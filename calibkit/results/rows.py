@@ -21,7 +21,7 @@ n_seeds      trainings behind the number.
 budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
              public (weights that others than the paper's authors trained).
-commit       of this project, when the number was measured.
+commit       of this project, when the number was first measured: one that comes out the same keeps it.
 note         what else there is to know.
 ===========  ==========================================================================================================
 
@@ -181,11 +181,15 @@ def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
 
 
 def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Sequence[str]) -> pd.DataFrame:
-    """The rows ``old`` and ``new``, of equal keys the new one, unless one of its ``counts`` of seeds is lower."""
+    """The rows ``old`` and ``new``: of equal keys the new one, unless it differs in its commit alone or one of its
+    ``counts`` of seeds is lower.
+    """
     before = old.set_index(list(key))[list(counts)].astype(int)
     before = before.reindex(pd.MultiIndex.from_frame(new[list(key)]), fill_value=0)
     enough = (new[list(counts)].astype(int).to_numpy() >= before.to_numpy()).all(axis=1)
-    return pd.concat([old, new[enough]]).drop_duplicates(list(key), keep="last")
+    both = pd.concat([old, new[enough]])
+    measured = [name for name in both if name != "commit"]
+    return both.drop_duplicates(measured).drop_duplicates(list(key), keep="last")
 
 
 def infinite(frame: pd.DataFrame) -> pd.Series:

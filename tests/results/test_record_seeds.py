@@ -112,10 +112,13 @@ def test_a_number_that_is_infinite_now_does_not_stay_at_the_old_seeds(logits, tm
     assert len(frame) > 5 and set(frame["metric"]) <= set(METRICS)
 
 
-def test_they_must_have_the_same_groups(logits, tmp_path):
+@pytest.mark.parametrize("what", ["labels", "groups"])
+def test_they_must_have_the_same_samples(logits, tmp_path, what):
     logits.save(tmp_path / LAYOUTS[0].format(1))
-    first = Logits(*logits.val, *logits.test, logits.meta, np.arange(500)).save(tmp_path / LAYOUTS[0].format(0))
-    with pytest.raises(ValueError, match="Expected `logits` to be of the same `test_groups` for every seed"):
+    z, y = logits.test
+    test, groups = ((z, y[::-1].copy()), None) if what == "labels" else ((z, y), np.arange(len(y)))
+    first = Logits(*logits.val, *test, logits.meta, groups).save(tmp_path / LAYOUTS[0].format(0))
+    with pytest.raises(ValueError, match="Expected `logits` to be of the same test samples for every seed"):
         record.record(str(first), ["identity"])
 
 

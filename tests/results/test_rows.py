@@ -53,11 +53,18 @@ def test_rows_of_different_cells_stand_side_by_side(tmp_path, column):
     assert len(load("ours", tmp_path)) == 2
 
 
-@pytest.mark.parametrize("column", sorted({"std", "commit", "note"}))
+@pytest.mark.parametrize("column", sorted({"std", "note"}))
 def test_other_columns_make_no_new_cell(tmp_path, column):
     append(rows(("identity", 0.05)), tmp_path)
     assert append(rows(("identity", 0.05), **{column: "0.5"}), tmp_path) == 1
     assert len(load("ours", tmp_path)) == 1
+
+
+def test_a_number_that_comes_out_the_same_keeps_its_commit(tmp_path):
+    append(rows(("identity", 0.05), ("ets", 0.02), commit="first"), tmp_path)
+    assert append(rows(("identity", 0.05), ("ets", 0.03), commit="later"), tmp_path) == 1
+    kept = load("ours", tmp_path).set_index("method")["commit"]
+    assert dict(kept) == {"identity": "first", "ets": "later"}
 
 
 def test_more_seeds_are_kept(tmp_path):
