@@ -26,9 +26,9 @@
 #
 # *Every loss that calibrates a network while it is trained is label smoothing, with its own strength and its own
 # condition. Seen so, all earlier ones have a fault: the strength fades where it is needed, or the predicted class is
-# spared, or the condition is hardly ever met. A loss without these faults is better calibrated, at equal accuracy.*
+# spared, or the condition is hardly ever met. A loss without these faults is better calibrated.*
 #
-# That loss is ACLS. It is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
+# Of the accuracy it says nothing. That loss is ACLS. It is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
 # more than a margin above the smallest, and another logit up only while it is more than the margin below the largest.
 # And it is *adaptive*: the further beyond the margin, the harder the push.
 #
@@ -666,7 +666,7 @@ table(
     tables.logit_summary(digits, n_bins=n_bins),
     f"Which forms of ACLS train? Digits, {toy_epochs} epochs: accuracy, mean "
     "confidence and ECE in percent; median distance of the largest and the smallest "
-    "logit",
+    "logit; mean of all logits",
     "tbl-acls-digits",
 )
 
@@ -683,7 +683,7 @@ table(
 # ## Which samples are smoothed?
 #
 # The indicator is the other half of the method. The paper compares two, in its Figure 3 and Table 6. With CRL's ranking
-# "the regularizer is inactive for 85 % of samples", with the margin for 5 %.
+# "the regularizer is inactive [...] for 85% of samples", with the margin for 5 %.
 #
 # For the margin {numref}`tbl-acls-spared` measures this share on the networks of the comparison below.
 
@@ -849,7 +849,7 @@ table(after, caption, "tbl-acls-scaled", names=shown)
 # %% [markdown]
 # {numref}`fig-acls-paired` has the *paired* difference of ACLS to each other loss, on the same images. "Lower ECE"
 # **holds** if the whole interval is below zero, **does not hold** if it is above, and else is **not decided** by these
-# images. "Equal accuracy" is read as: at most half a point is lost.
+# images. "Equal accuracy", which the paper does not claim, is read as: at most half a point is lost.
 
 # %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; neither: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
 CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is judged
@@ -924,8 +924,8 @@ plt.show()
 #
 # The paper takes the margin from MbLS and varies it in its Figure A. It chooses $\lambda_1, \lambda_2$ on a part of the
 # training images, in its Table A ({ref}`appendix <printed-acls>`). A margin that is too small or too large calibrates poorly. With
-# $\lambda_1 = 0$ the accuracy falls to 55.81 % at $\lambda_2 = 0.01$, and the training fails at 0.015. Here both are
-# varied on the digits, which shows the mechanism only.
+# $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 % at 0.01, and the training fails at 0.015.
+# Here both are varied on the digits, which shows the mechanism only.
 
 # %%
 same = {margin: "ACLS", 0.0: "ACLS, only adaptive"}
@@ -956,7 +956,7 @@ by_weights = {f"λ₁ = {pos:g}, λ₂ = {neg:g}": out for (pos, neg), out in gr
 table(
     tables.logit_summary(by_weights, n_bins=n_bins),
     f"What do the two weights do? ACLS on digits, {toy_epochs} epochs, in the place of "
-    "the paper's Table A",
+    "the paper's Table A; columns as in the table of the forms",
     "tbl-acls-weights",
 )
 
@@ -1102,7 +1102,7 @@ acls_beside(
 
 # %% [markdown]
 # ACLS has a lower ECE than CE and MbLS, as in the paper, and a higher one than ECP and LS, which in the paper do worse
-# than CE. The order depends on the images: on the validation drives it is different, as the
+# than CE. Each was trained once. The order depends on the images: on the validation drives it is different, as the
 # {ref}`MbLS chapter <sec-mbls-segmentation>` shows.
 #
 # ### Table 5: the two parts
@@ -1150,7 +1150,7 @@ acls_beside(
 # | gradient of the loss | (12), not that of (13) | $z_{\hat y}$ detached in the second term | as the code |
 # | reduction over classes | not stated | mean over the $K - 1$ others | the mean |
 # | weights | 0.1, 0.01 | 1.0, 0.1, times 0.1 | 0.1, 0.01 |
-# | CPC, MDCA, CRL, MMCE | "default hyperparameters, provided by the authors" | not released; for CPC no authors' code was found | settings in the docstring of each loss |
+# | CPC, MDCA, CRL | "default hyperparameters, provided by the authors"; of MMCE nothing | not released; for CPC no authors' code was found | settings in the docstring of each loss |
 # | trainings | CIFAR-10, Tiny-ImageNet, ImageNet, VOC | Tiny-ImageNet only | recipes of Section 4.1 for all |
 # | ImageNet test images | 50,000 | its log evaluates 40,000 | – |
 # | model that is tested | not stated | best validation accuracy | the same at the paper budget |

@@ -611,7 +611,7 @@ gives them temperatures from {varied.min():.2f} to {varied.max():.2f}.
 #
 # ## LS and FL: a comparison of step budgets
 #
-# The baselines LS and FL stand for losses that "scale by multipliers" too. The paper fits them with smaller steps than
+# The baselines LS and FL stand for losses that are "scaled by multipliers" too. The paper fits them with smaller steps than
 # the others: L-BFGS without a line search, for 200, 400 and 400 steps of 0.005, 0.003 and 0.001. {numref}`fig-cls-steps`
 # follows one temperature through all evaluations of the four losses, with the authors' optimiser, and marks where each
 # loss has its optimum; {numref}`tbl-cls-steps` has the two ends. The figure is the paper's Figure 4, which calls the
@@ -675,7 +675,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-steps")
 # $T$ that each loss chooses. CLS gives weight to the classes of large loss, for which a larger temperature is better. So
 # it chooses a larger $T$ than the NLL. Whether this helps depends on which side of the ECE's minimum the NLL lands.
 
-# %% mystnb={"figure": {"caption": "Is a loss better, or does it happen to choose a better temperature? Above: test ECE of this network against the temperature. Below: the choice of each loss on the validation data.", "name": "fig-cls-curve"}, "image": {"alt": "A curve of the ECE against the temperature with one minimum; below it a row for each loss with the temperature that it chooses, most of them close to each other."}}
+# %% mystnb={"figure": {"caption": "Is a loss better, or does it happen to choose a better temperature? Above: test ECE of this network against the temperature. Below: the choice of each loss on the validation data; FL is the true focal loss.", "name": "fig-cls-curve"}, "image": {"alt": "A curve of the ECE against the temperature with one minimum; below it a row for each loss with the temperature that it chooses, most of them close to each other."}}
 marks = {
     "NLL": "nll",
     "class-balanced": "class_balanced",
@@ -694,7 +694,7 @@ plt.show()
 # %% [markdown]
 # ## Printed, replayed, exact
 #
-# The logits of three networks and the authors' logs of the runs on them are public. So each number exists three times: *printed* in the paper,
+# For three networks with public logits and logs each number stands here three times: *printed* in the paper,
 # *replayed* with the authors' optimiser and step budget (`solver="sctl"`), and *exact*, at the optimum or fixed point
 # of the loss. Printed and replayed share the procedure, replayed and exact the method. FL is here the authors' form,
 # whose factor $(1 - p)^\gamma$ is held fixed in the gradient, except in the exact PTS, which is fitted to the true
@@ -786,7 +786,7 @@ ends = recorded(
 )
 caption = (
     f"Do the last bits decide where the replay stops? {first_network}, test ECE in "
-    "percent, logits multiplied by 1 − 10⁻⁷, 1 and 1 + 10⁻⁷"
+    "percent, logits multiplied by 1 − 10⁻⁷, 1 and 1 + 10⁻⁷, on another processor"
 )
 table(ends, caption, "tbl-cls-nudged")
 
@@ -1088,7 +1088,7 @@ Markdown(f"""
 # Class-wise loss scaling lowers the ECE on the published logits, and does so without schedules, as claimed. The larger part
 # of its long-tailed gain comes from the class mean inside it, a correction for the shift of the label distribution that
 # needs no weights. The weights add some tenths of a point to it there. On CIFAR-10 they lower the ECE by one to three
-# tenths, mostly within chance; on this book's networks for CIFAR-100 and CIFAR-100-LT they raise it. All that they do to a single
+# tenths, mostly within chance; on this book's network for CIFAR-100-LT they raise it. All that they do to a single
 # temperature is make it larger. The comparison with label smoothing and the focal loss compares step budgets rather than
 # losses. And the four calibrators were in effect two: one temperature, and one for each class.
 #

@@ -73,7 +73,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
         lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
-    return lines
+    return lines if by == "table" else [*lines, "", results.of_the_network()]
 
 
 def unanswered() -> list[str]:

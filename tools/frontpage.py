@@ -122,9 +122,10 @@ def bar(counts: pd.Series) -> str:
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
     answered = total - int(numbers["not run"])
     replayed = int(numbers["reproduced"])
-    undecided = sum(int(value) for answer, value in numbers.items() if str(answer).startswith("not decided"))
+    undecided, stand_in = (int(numbers[f"not decided{by}"]) for by in ("", ", by a stand-in"))
     words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
     words += f", {undecided} not decided" * bool(undecided)
+    words += f", {stand_in} not decided by a stand-in" * bool(stand_in)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
     )

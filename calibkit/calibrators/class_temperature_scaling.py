@@ -40,8 +40,9 @@ class ClassTemperatureScaling(Calibrator):
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object.
-        grid: temperatures searched for ``"ece"``, rising; None (default) is 0.1, 0.2, ..., 10.0 (section III says 0 to
-            10 in steps of 0.1, of which 0 is no temperature). With 1 among them the ECE is no higher than before.
+        grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
+            0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of which 0 is none, and
+            nothing of those of the classes. With 1 among them the ECE is no higher than before.
         n_bins: bins of ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III).
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
         accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code runs it,
@@ -85,7 +86,7 @@ class ClassTemperatureScaling(Calibrator):
         self,
         objective: ObjectiveName | Objective = "ece",
         *,
-        grid: Sequence[float] | None = None,
+        grid: Sequence[float] | float | None = None,
         n_bins: int = 15,
         max_sweeps: int = 5,
         accuracy_constraint: Constraint = True,

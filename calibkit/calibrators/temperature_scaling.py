@@ -29,8 +29,9 @@ class TemperatureScaling(Calibrator):
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object. ``"nll"`` (default) is Guo et al.;
             ``"ece"`` searches ``grid`` for the lowest ECE, and the smallest T wins ties; ``"class_loss_scaling"``
             finds its fixed point.
-        grid: temperatures searched for ``"ece"``, rising; None (default) is 0.1, 0.2, ..., 10.0, as in Mukhoti et al.
-            2020. With 1 among them the ECE is no higher than before.
+        grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
+            0.2, ..., 10.0, as in Mukhoti et al. 2020; 0.001 is the step of Tang et al. 2024. With 1 among them the ECE
+            is no higher than before.
         n_bins: bins of ``"ece"``; 15 as in Guo et al.
         solver: ``"exact"``, or ``"sctl"`` for the fit of Jung et al. 2023 as their code runs it: float32, L-BFGS from
             T = 1 without a line search, which often stops before the optimum. Only for reproducing their tables.
@@ -65,7 +66,7 @@ class TemperatureScaling(Calibrator):
         self,
         objective: ObjectiveName | Objective = "nll",
         *,
-        grid: Sequence[float] | None = None,
+        grid: Sequence[float] | float | None = None,
         n_bins: int = 15,
         solver: Solver = "exact",
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -13,17 +14,24 @@ from calibkit.objectives.ece import bin_gaps
 
 #: 0.1, 0.2, ..., 10.0: Mukhoti et al. 2020, and 0 to 10 in steps of 0.1 without the 0 in Frenkel & Goldberger 2021.
 TEMPERATURES = tuple(k / 10 for k in range(1, 101))
+HIGHEST, FINEST = 10.0, 1e-4  # of a grid that is given by its step
 ROUNDING = 1e-12  # of an ECE, and more
 
 
-def check_grid(grid: Sequence[float] | None) -> tuple[float, ...] | None:
-    """Positive rising temperatures, as a tuple of floats; None, which stands for ``TEMPERATURES``, stays None."""
+def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None:
+    """Positive rising temperatures, as a tuple of floats; None, which stands for ``TEMPERATURES``, stays None.
+
+    One number is a step: its multiples up to 10.
+    """
     if grid is None:
         return None
+    if isinstance(grid, Real) and not isinstance(grid, bool):
+        step = check_real("grid", grid, FINEST, HIGHEST)
+        return tuple(round(k * step, 12) for k in range(1, int(HIGHEST / step + 1e-9) + 1))
     try:
         values = tuple(float(t) for t in grid)
     except (TypeError, ValueError):
-        raise expected("grid", "a sequence of temperatures", repr(grid)) from None
+        raise expected("grid", "a sequence of temperatures, or their step", repr(grid)) from None
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):
         raise expected("grid", "at least one temperature, rising", repr(grid))
     return tuple(check_real("grid", t, 0.0, open_low=True) for t in values)

@@ -10,6 +10,9 @@ import numpy as np
 
 from calibkit._checks import check_real, expected
 
+#: Differences nearer to 0 are those of sums in another order.
+NOISE = 1e-12
+
 
 class Resampled(NamedTuple):
     """A metric on a sample, on its resamples, and, of a calibration error, on outcomes of a calibrated network.
@@ -37,15 +40,15 @@ class Resampled(NamedTuple):
 
     def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
         """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
-        value, draws = self.value - base.value, self.draws - base.draws
+        value, draws = _quiet(self.value - base.value), _quiet(self.draws - base.draws)
         if self.mean:
-            return value, *interval(value, draws, level)
+            return value, *map(_quiet, interval(value, draws, level))
         (low, high), ends = hull(value, draws, level), percentiles(draws, level)
         if low <= 0 and self.may_be_zero(level):
             low = min(low, value - (ends[1] - ends[0]))
         if high >= 0 and base.may_be_zero(level):
             high = max(high, value + (ends[1] - ends[0]))
-        return value, low, high
+        return value, _quiet(low), _quiet(high)
 
     def may_be_zero(self, level: float = 0.95) -> bool:
         """Whether it is a calibration error whose interval begins at 0."""
@@ -66,13 +69,19 @@ class Resampled(NamedTuple):
         """
         if not all(np.isfinite(of.value) and np.isfinite(of.draws).all() for of in (self, base)):
             return 1.0
-        value, draws = self.value - base.value, self.draws - base.draws
+        value, draws = _quiet(self.value - base.value), _quiet(self.draws - base.draws)
         spread, middle = draws.std(), draws.mean()
         if spread == 0:
             return float(value == 0)
         centres = [value] if self.mean else [middle, 2 * value - middle]
         same_side = self.mean or min(centres) * max(centres) > 0
         return math.erfc(min(map(abs, centres)) / (spread * math.sqrt(2))) if same_side else 1.0
+
+
+def _quiet(numbers: np.ndarray | float) -> np.ndarray | float:
+    """What is nearer to 0 than ``NOISE`` made 0."""
+    quiet = np.where(np.abs(numbers) < NOISE, 0.0, numbers)
+    return quiet if quiet.ndim else float(quiet)
 
 
 def interval(value: float, draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:

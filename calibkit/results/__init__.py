@@ -13,7 +13,7 @@ with needs("results"):
     from calibkit.results.effects import load_effects
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
     from calibkit.results.stand_ins import STAND_INS
-    from calibkit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, summary
+    from calibkit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
 
 __all__ = [
     "ANSWERS",
@@ -28,6 +28,7 @@ __all__ = [
     "ledger",
     "load",
     "load_effects",
+    "of_the_network",
     "measure",
     "summary",
 ]

@@ -28,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from calibkit import _folders
@@ -110,15 +112,27 @@ def with_seeds(row) -> tuple[float, float, float]:
 
 
 def chance_with_seeds(row) -> float:
-    """The p-value of a difference, over test sets and seeds; Welch's degrees of freedom, of the test set infinite."""
+    """The p-value of a difference, over test sets and seeds.
+
+    It is the level at which the interval of :func:`with_seeds` would end at 0, with an arm over test sets that grows as
+    a normal quantile. Of two losses that were trained once each it is 1: how far another seed would move them is not
+    known.
+    """
     if math.isnan(row.seed_error):
+        return row.chance if row.loss == row.base_loss else 1.0
+    arm = row.value - row.low if row.value > 0 else row.high - row.value
+    if row.value == 0 or arm == row.seed_error == 0:
         return row.chance
-    over_tests = max(row.value - row.low, row.high - row.value) / 1.96
-    error = math.hypot(over_tests, row.seed_error)
-    if error == 0:
-        return row.chance
-    df = row.seed_df * (error / row.seed_error) ** 4 if row.seed_error > 0 else math.inf
-    return max(row.chance, float(2 * student.sf(abs(row.value) / error, df)))
+
+    def room(log_tail: float) -> float:
+        """How far the interval at this level ends from 0, on the side of the value."""
+        tail = math.exp(log_tail)
+        over_seeds = row.seed_error * student.isf(tail, row.seed_df) if row.seed_error else 0.0
+        return abs(row.value) - math.hypot(arm * normal.isf(tail) / normal.isf(0.025), over_seeds)
+
+    least = math.log(1e-300)
+    found = 1e-300 if room(least) > 0 else math.exp(brentq(room, least, math.log(0.5)))
+    return max(row.chance, min(1.0, 2 * found))
 
 
 def images_of(datasets: pd.Series) -> pd.Series:

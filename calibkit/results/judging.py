@@ -7,10 +7,12 @@ before its end; else by the optimum.
 **Direction.** Is the method better, or worse, than the comparator that its claim names, as printed? Both are measured
 on the same test images, and the difference of the printed metric and that of the NLL are tested, all tests of one paper
 and kind together by Holm's method at 5 %. The direction is the *same* if at least one of the two lies beyond chance on
-the printed side and neither on the other; *opposite* if it is the other way round; else *not decided*. The NLL has a
-say in what is printed of calibration errors, because it is proper and its paired difference has more power; the printed
-metric has one, because it is the claim. What a method cannot change has no direction, nor has a printed difference that
-the tolerance of the replay swallows, or that is less than a unit of its last digit.
+the printed side and neither on the other; *opposite* if it is the other way round; else *not decided*. To decide, a
+difference must pass Holm's correction; to object, it need not: a correction that hid an objection would let weaker
+evidence decide more. Two losses that were trained once each are not told apart: another seed may change the side. The
+NLL has a say in what is printed of calibration errors, because it is proper and its paired difference has more power;
+the printed metric has one, because it is the claim. What a method cannot change has no direction, nor has a printed
+difference that the tolerance of the replay swallows, or that is less than a unit of its last digit.
 
 **Size.** Is the difference as large as printed, within a margin that is fixed beforehand: 0.2 points (0.002 in nats) or
 a quarter of the printed difference, whichever is more? *Equal* if the whole interval of ours lies within the margin,
@@ -38,11 +40,13 @@ class Effect(NamedTuple):
         estimate: with its interval over test sets and, of several seeds, over seeds.
         sign: -1 or 1 where it is beyond chance after Holm's correction, else 0.
         nll: likewise of the NLL; 0 where the printed metric is no calibration error.
+        objections: the signs of the two where they are beyond chance before the correction.
     """
 
     estimate: Estimate
     sign: int
     nll: int
+    objections: tuple[int, int] = (0, 0)
 
 
 def replays(printed: str, unit_scale: float, value: float) -> bool:
@@ -63,9 +67,11 @@ def direction(printed: float, effect: Effect) -> str:
         >>> better = Effect(Estimate(-0.01, -0.02, -0.005), -1, 0)
         >>> direction(-0.02, better), direction(+0.02, better), direction(-0.02, better._replace(nll=1))
         ('same direction', 'opposite direction', 'not decided')
+        >>> direction(-0.02, Effect(Estimate(-0.01, -0.02, -0.005), 0, 1, objections=(-1, 1)))
+        'not decided'
     """
     signs = {effect.sign, effect.nll} - {0}
-    if len(signs) != 1:
+    if len(signs) != 1 or len(signs | {*effect.objections} - {0}) != 1:
         return OPEN
     return SAME if signs.pop() == math.copysign(1, printed) else OPPOSITE
 

@@ -113,15 +113,31 @@ class Measured:
         turn = -1.0 if question.row.metric == "accuracy_drop" else 1.0
         value, low, high = with_seeds(row)
         ends = sorted((turn * low, turn * high))
-        nll = self._sign(question.key("nll", stand_in)) if question.row.metric in BINNED else 0
-        sign = int(turn) * self._sign(question.key(question.metric, stand_in))
-        return Effect(Estimate(turn * value, *ends), sign, nll)
+        sign, objection = self._signs(question.key(question.metric, stand_in))
+        nll, of_nll = self._signs(question.key("nll", stand_in)) if question.row.metric in BINNED else (0, 0)
+        turned = int(turn)
+        return Effect(Estimate(turn * value, *ends), turned * sign, nll, (turned * objection, of_nll))
 
-    def _sign(self, key: tuple) -> int:
+    def _signs(self, key: tuple) -> tuple[int, int]:
+        """On which side of 0 a difference lies, where that is beyond chance: after Holm's correction, and before."""
         row = self.effects.get(key)
-        if row is None or self.adjusted.get(key, 1.0) > judging.LEVEL or row.value == 0:
+        if row is None:
+            return (self._infinite(key),) * 2
+        if row.value == 0:
+            return 0, 0
+        side = int(math.copysign(1, row.value))
+        chances = self.adjusted.get(key, 1.0), chance_with_seeds(row)
+        after, before = (side if chance <= judging.LEVEL else 0 for chance in chances)
+        return after, before
+
+    def _infinite(self, key: tuple) -> int:
+        """The side of a difference in NLL that has no row: of one infinite NLL, which leaves no row either, else 0."""
+        *network, loss, method, base_loss, base_method, metric, n_bins = key
+        cells = [(*network, *of) for of in ((loss, method), (base_loss, base_method))]
+        if metric != "nll" or not all((*cell, "ece", "15") in self.rows for cell in cells):
             return 0
-        return int(math.copysign(1, row.value))
+        infinite, base = ((*cell, metric, n_bins) not in self.rows for cell in cells)
+        return infinite - base
 
 
 def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -124,7 +124,8 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         raise expected("logits", "of the same test samples for every seed", repr(name))
     if keys is None:
         keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
-    done = set() if again else _done(where, len(networks))
+    keys = list(keys)
+    done = set() if again else _done(where, len(networks), keys)
     measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
 
     def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
@@ -169,16 +170,18 @@ def bases(loss: str, method: str) -> list[str]:
     return sorted(found - {method})
 
 
-def _done(where: dict[str, str], n_seeds: int) -> set[str]:
-    """The methods that both files have of so many seeds; the network as it is needs no difference."""
-    found, same_loss = [], load_effects().query("loss == base_loss")
-    for rows in (load("ours"), same_loss):
+def _done(where: dict[str, str], n_seeds: int, keys: Iterable[str]) -> set[str]:
+    """The methods that both files have of so many seeds, with all their bases; the network as it is needs none."""
+    found = []
+    for rows in (load("ours"), load_effects().query("loss == base_loss")):
         rows = rows[rows["n_seeds"] >= n_seeds]
         for column, value in where.items():
             rows = rows[rows[column] == value]
-        found.append(set(rows["method"]))
+        found.append(rows)
     in_ours, compared = found
-    return {key for key in in_ours if key in compared or not bases(where["loss"], key) or key == "identity"}
+    pairs = {*zip(compared["method"], compared["base_method"], strict=True)}
+    of_key = {key: {(key, base) for base in bases(where["loss"], key)} if key != "identity" else set() for key in keys}
+    return {key for key in {*in_ours["method"]} & {*of_key} if of_key[key] <= pairs}
 
 
 def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:

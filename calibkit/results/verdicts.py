@@ -147,6 +147,16 @@ def everything() -> pd.DataFrame:
     return pd.concat([compare(paper, **rows) for paper in PAPERS], ignore_index=True)
 
 
+def of_the_network() -> str:
+    """How many of the reproduced numbers check the logits and say nothing of a method, as a sentence."""
+    compared = everything()
+    kinds = compared.loc[answers(compared) == "reproduced", "kind"].value_counts()
+    return (
+        f"Of {kinds.sum()} numbers reproduced, {kinds.get('fixed', 0)} are accuracies that the calibrator cannot "
+        f"change and {kinds.get('network', 0)} are of the network as it is: they check the logits, not a method."
+    )
+
+
 # ---------------------------------------------------------------------------------------------------- the answers
 def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     row, scale = question.row, question.scale

@@ -243,7 +243,8 @@ def test_smallest_temperature_wins_ties():
         ({"grid": []}, r"Expected `grid` to be at least one temperature, rising, but got \[\]"),
         ({"grid": [2.0, 1.0]}, "Expected `grid` to be at least one temperature, rising"),
         ({"grid": [0.0, 1.0]}, r"Expected `grid` to be a number in \(0.0, inf\], but got 0.0"),
-        ({"grid": 1.0}, "Expected `grid` to be a sequence of temperatures, but got 1.0"),
+        ({"grid": "fine"}, "Expected `grid` to be a sequence of temperatures, or their step, but got 'fine'"),
+        ({"grid": 20}, r"Expected `grid` to be a number in \[0.0001, 10.0\], but got 20"),
         ({"n_bins": 0}, "Expected `n_bins` to be an integer >= 1, but got 0"),
     ],
 )

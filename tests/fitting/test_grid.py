@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.fitting.grid import TEMPERATURES, lowest_ece
+from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
 from calibkit.metrics import ece
 
 
@@ -23,3 +23,9 @@ def test_the_smallest_of_a_tie_and_a_grid_of_one():
     z, y = torch.tensor([[900.0, 0.0], [0.0, 900.0]]), torch.tensor([0, 1])  # confidence 1 at every temperature
     assert lowest_ece(z, y, TEMPERATURES, 15) == 0.1
     assert lowest_ece(z, y, (2.0,), 15) == 2.0
+
+
+def test_a_step_is_its_multiples():
+    assert check_grid(0.1) == TEMPERATURES and check_grid(4) == (4.0, 8.0)
+    fine = check_grid(0.001)
+    assert len(fine) == 10_000 and fine[0] == 0.001 and fine[999] == 1.0 and fine[-1] == 10.0

@@ -1,0 +1,116 @@
+"""What may decide a direction, and what may only object to one."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from constructed_rows import differs, measured, measured_row, printed
+from scipy import stats
+
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import Resampled
+from calibkit.networks import PUBLISHED
+from calibkit.results import compare, load
+from calibkit.results.effects import chance_with_seeds, with_seeds
+from calibkit.results.judging import OPEN, Effect, direction
+from calibkit.results.record import _done, bases, methods, replays
+
+CTS, TS_ECE = "class_temperature_scaling", "temperature_scaling:ece"
+
+
+@pytest.fixture
+def claim(book):
+    """A paper that prints a lower ECE for class temperatures on thirty networks; the first was measured."""
+    rows = [{"model": f"m{i}", "method": key, "value": v} for i in range(30) for key, v in ((TS_ECE, "5"), (CTS, "2"))]
+    printed(book, *(row | {"paper": CTS, "table": "I"} for row in rows))
+    measured(book, *(measured_row(0.02, model="m0", method=key) for key in (TS_ECE, CTS)))
+    return lambda metric, value, chance: differs(
+        book, value, model="m0", method=CTS, base_method=TS_ECE, metric=metric, chance=chance, budget="paper"
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_ece", "verdict"),
+    [(0.9, "opposite direction"), (0.04, "not decided"), (1e-6, "not decided")],
+)
+def test_an_objection_needs_no_correction(claim, book, of_ece, verdict):
+    """By NLL worse beyond any doubt; by ECE better, with three p-values."""
+    for i in range(1, 30):
+        differs(book, -0.01, model=f"m{i}", method=CTS, base_method=TS_ECE, chance=0.5)
+    claim("nll", 0.03, 1e-9)
+    claim("ece", -0.01, of_ece)
+    assert compare(CTS, stand_in={}).query("model == 'm0' and method == @CTS")["direction"].tolist() == [verdict]
+
+
+def test_a_stricter_correction_never_decides_more():
+    """Whatever the answer with few tests, with many it is the same or none."""
+    for_few, for_many = ((-1, 1), (-1, 1)), ((0, 1), (-1, 1))
+    for signs, objections in (for_few, for_many):
+        assert direction(-0.02, Effect(Estimate(-0.01, -0.02, 0.0), *signs, objections)) == OPEN
+
+
+def test_an_infinite_nll_is_worse(claim, book):
+    claim("ece", -0.01, 1e-9)
+    query = "model == 'm0' and method == @CTS"
+    assert compare(CTS, stand_in={}).query(query)["direction"].tolist() == ["same direction"]
+    measured(book, measured_row(0.5, model="m0", method=TS_ECE, metric="nll", n_bins="", unit="nats"))
+    assert compare(CTS, stand_in={}).query(query)["direction"].tolist() == ["not decided"]
+
+
+# ------------------------------------------------------------------------------------------------------ p-values
+def row(value, arm, seed_error, df, chance=0.0, base="cross_entropy"):
+    return SimpleNamespace(
+        value=value, low=value - arm, high=value + arm, chance=chance, seed_error=seed_error, seed_df=df,
+        loss="cross_entropy", base_loss=base,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("df", [1, 2, 9])
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0, 4.0])
+def test_the_p_value_says_what_the_interval_says(df, ratio):
+    for value in (-3.0, -1.0, 0.4, 2.5):
+        for arm in np.geomspace(0.05, 6, 9):
+            of = row(value, arm, ratio * arm / 1.96, df)
+            low, high = with_seeds(of)[1:]
+            assert (chance_with_seeds(of) < 0.05) == (not low <= 0 <= high)
+
+
+def test_the_p_value_without_a_spread_of_seeds_is_that_of_the_normal_distribution():
+    of = row(1.0, 1.0, 0.0, 2)
+    assert chance_with_seeds(of) == pytest.approx(0.05)
+    assert chance_with_seeds(row(1.0, 0.5, 0.0, 2)) == pytest.approx(2 * stats.norm.sf(2 * 1.959964), rel=1e-5)
+    assert chance_with_seeds(row(1.0, 0.5, 0.0, 2, chance=0.2)) == 0.2
+
+
+def test_two_losses_of_one_training_each_are_not_told_apart():
+    assert chance_with_seeds(row(1.0, 0.1, math.nan, math.nan, 1e-9, base="mbls")) == 1.0
+    assert chance_with_seeds(row(1.0, 0.1, math.nan, math.nan, 1e-9)) == 1e-9
+
+
+def test_sums_in_another_order_are_no_difference():
+    draws = np.linspace(0.9, 1.1, 100)
+    for mean, null in ((True, None), (False, np.full(100, 0.5))):
+        one = Resampled(1.0, draws, mean, null)
+        other = Resampled(1.0 + 3e-15, draws + np.linspace(2.7e-15, 3.8e-15, 100), mean, null)
+        assert other.difference(one) == (0.0, 0.0, 0.0)
+        assert other.chance(one) == 1.0
+
+
+# ------------------------------------------------------------------------------------------------- what is stored
+def test_a_method_is_done_with_all_its_bases(book):
+    where = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced", "source": "ours"}
+    measured(book, measured_row(0.01, method=CTS, **where))
+    for base in bases("cross_entropy", CTS):
+        assert not _done(where, 1, [CTS])
+        differs(book, -0.01, method=CTS, base_method=base, **where)
+    assert _done(where, 1, [CTS]) == {CTS} and not _done(where, 2, [CTS])
+
+
+def test_what_is_stored_of_published_logits_is_what_is_recorded():
+    wanted = {of: {*methods(of[2]), *replays(name)} for name, of in PUBLISHED.items()}
+    for of in PUBLISHED.values():
+        wanted[of] |= {key for name, other in PUBLISHED.items() if other == of for key in replays(name)}
+    stored = load("ours").query("source == 'published-logits'")
+    for found in stored.drop_duplicates(["dataset", "model", "loss", "method"]).itertuples():
+        assert found.method in wanted[found.dataset, found.model, found.loss]
