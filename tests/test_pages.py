@@ -138,10 +138,10 @@ def dry(command: list[str], **options) -> str:
 
 
 def test_readme_and_front_page_count_what_the_papers_print():
-    """And is true where it says that for most numbers nothing was measured."""
+    """And are true where they say that for most numbers nothing was measured."""
     text = (ROOT / "README.md").read_text()
     counts = results.summary().sum()
-    printed = f"The papers print {counts['printed']:,} numbers"
+    printed = f"{counts['printed']:,} numbers of the"
     assert printed in text and printed in (ROOT / "book/index.md").read_text()
     assert counts["not run"] > counts["printed"] / 2 and "For most it has not" in text
 
