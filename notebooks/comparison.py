@@ -1027,7 +1027,7 @@ table(
 # ## What others measured
 #
 # CalArena {cite:p}`calarena2026` measured calibrators of other packages, also on ImageNet, where this book has nothing. None
-# of {numref}`tbl-comparison-arena` is a measurement of this project. The numbers are published without intervals.
+# of {numref}`tbl-comparison-arena` is a measurement of this project, or has an interval.
 
 # %% tags=["hide-input"]
 t = third[third["metric"].isin(["nll", "ece"])]
@@ -1128,8 +1128,9 @@ table(
 )
 
 # %% [markdown]
-# Without anything fitted the numbers are the same to the last digit, and so they are for TS.
+# Without a fit, and for TS, the numbers are the same to the last digit.
 #
+# (sec-comparison-questions)=
 # ## Five questions
 #
 # **Which method for 1,000 classes and 5,000 images?** Nothing here measures that. The largest $K$ of this book is 100, and CalArena's
@@ -1227,7 +1228,7 @@ Margin 6 minus margin 0 (with half the weight, as in the paper), in points and n
 # This is not decided; the differences are small and of both signs. One pair of losses on one network cannot show that the
 # margin does nothing.
 #
-# **Which ranks survive another seed?**
+# **Which ranks survive another seed?** The pairs are in {numref}`fig-comparison-pairs`.
 
 # %% tags=["hide-input"]
 told = "; ".join(
@@ -1236,13 +1237,13 @@ told = "; ".join(
     for how, (n_apart, n_pairs, sigma) in survive.items()
 )
 stays = "; ".join(
-    f"{shown(loss)} below {', '.join(map(shown, row.index[row]))}"
+    f"{shown(loss)} below "
+    + ", ".join(shown(other).replace(",", "") for other in row.index[row])
     for loss, row in apart[AFTER].iterrows()
     if row.sum() > 1
 )
 Markdown(f"""
-By ECE, {told} ({{numref}}`fig-comparison-pairs`). After one temperature, of those with
-more than one: {stays}.
+By ECE, {told}. After one temperature, of losses with more than one such pair: {stays}.
 """)
 
 # %% [markdown]
