@@ -213,12 +213,13 @@ def _prepare(args: argparse.Namespace) -> None:
 
 def _verdicts(args: argparse.Namespace) -> None:
     with needs("results"):
-        from calibkit.results import of_the_network, summary
+        from calibkit.results import everything, of_the_network, summary
 
-    counts = summary(by=("paper",) if args.by == "paper" else ("paper", "table"))
+    compared = everything()
+    counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
     total = counts.sum()
     print(counts.loc[:, counts.any()].T.to_string())
-    print(of_the_network())
+    print(of_the_network(compared))
     print(f"{total['printed'] - total['not run']} of {total['printed']} printed numbers have an answer")
 
 

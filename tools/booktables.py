@@ -15,7 +15,7 @@ import importlib
 import inspect
 from collections.abc import Container
 
-from counted import answers, claims, measured
+from counted import answers, claims, measured, of_the_network
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -73,7 +73,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
         lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
-    return lines if by == "table" else [*lines, "", results.of_the_network()]
+    return lines if by == "table" else [*lines, "", of_the_network()]
 
 
 def unanswered() -> list[str]:

@@ -13,6 +13,11 @@ def answers(*by: str) -> pd.DataFrame:
     return _answers(_folders.stored(), by)
 
 
+def of_the_network() -> str:
+    """What of the reproduced numbers says nothing of a method: :func:`calibkit.results.of_the_network`."""
+    return results.of_the_network(_compared(_folders.stored()))
+
+
 def claims() -> pd.DataFrame:
     """The ledger: :func:`calibkit.results.ledger`."""
     return _claims(_folders.stored())
@@ -29,8 +34,13 @@ def measured() -> pd.DataFrame:
 
 
 @cache
-def _answers(folder: Path, by: tuple[str, ...]) -> pd.DataFrame:  # results.summary reads there
-    return results.summary(by=by)
+def _compared(folder: Path) -> pd.DataFrame:  # results.everything reads there
+    return results.everything()
+
+
+@cache
+def _answers(folder: Path, by: tuple[str, ...]) -> pd.DataFrame:
+    return results.summary(_compared(folder), by=by)
 
 
 @cache

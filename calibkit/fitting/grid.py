@@ -12,10 +12,17 @@ from calibkit._blocks import row_blocks
 from calibkit._checks import check_real, expected
 from calibkit.objectives.ece import bin_gaps
 
-#: 0.1, 0.2, ..., 10.0: Mukhoti et al. 2020, and 0 to 10 in steps of 0.1 without the 0 in Frenkel & Goldberger 2021.
-TEMPERATURES = tuple(k / 10 for k in range(1, 101))
-HIGHEST, FINEST = 10.0, 1e-4  # of a grid that is given by its step
+HIGHEST, FINEST = 10.0, 1e-4  # temperature, and step, of a grid that is given by its step
 ROUNDING = 1e-12  # of an ECE, and more
+
+
+def multiples(step: float) -> tuple[float, ...]:
+    """The temperatures ``step``, ``2 step``, ... up to ``HIGHEST``."""
+    return tuple(round(k * step, 12) for k in range(1, int(HIGHEST / step + 1e-9) + 1))
+
+
+#: 0.1, 0.2, ..., 10.0: Mukhoti et al. 2020, and 0 to 10 in steps of 0.1 without the 0 in Frenkel & Goldberger 2021.
+TEMPERATURES = multiples(0.1)
 
 
 def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None:
@@ -26,8 +33,7 @@ def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None
     if grid is None:
         return None
     if isinstance(grid, Real) and not isinstance(grid, bool):
-        step = check_real("grid", grid, FINEST, HIGHEST)
-        return tuple(round(k * step, 12) for k in range(1, int(HIGHEST / step + 1e-9) + 1))
+        return multiples(check_real("grid", grid, FINEST, HIGHEST))
     try:
         values = tuple(float(t) for t in grid)
     except (TypeError, ValueError):

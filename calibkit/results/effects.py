@@ -29,8 +29,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.stats import norm as normal
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from calibkit import _folders
 from calibkit._checks import expected
@@ -101,7 +100,7 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
 
 def seed_arm(row) -> float:
     """Half of the 95 % interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
-    return 0.0 if math.isnan(row.seed_error) else float(student.ppf(0.975, row.seed_df) * row.seed_error)
+    return 0.0 if math.isnan(row.seed_error) else float(stdtrit(row.seed_df, 0.975) * row.seed_error)
 
 
 def with_seeds(row) -> tuple[float, float, float]:
@@ -124,11 +123,13 @@ def chance_with_seeds(row) -> float:
     if row.value == 0 or arm == row.seed_error == 0:
         return row.chance
 
+    over_tests = arm / ndtri(0.975)
+
     def room(log_tail: float) -> float:
         """How far the interval at this level ends from 0, on the side of the value."""
         tail = math.exp(log_tail)
-        over_seeds = row.seed_error * student.isf(tail, row.seed_df) if row.seed_error else 0.0
-        return abs(row.value) - math.hypot(arm * normal.isf(tail) / normal.isf(0.025), over_seeds)
+        over_seeds = row.seed_error * stdtrit(row.seed_df, tail) if row.seed_error else 0.0
+        return abs(row.value) - math.hypot(over_tests * ndtri(tail), over_seeds)
 
     least = math.log(1e-300)
     found = 1e-300 if room(least) > 0 else math.exp(brentq(room, least, math.log(0.5)))

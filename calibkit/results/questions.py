@@ -83,13 +83,14 @@ class Measured:
         names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
         pairs = sorted(effects.itertuples(), key=_rank, reverse=True)
         self.effects = {tuple(getattr(row, name) for name in names): row for row in pairs}
+        self.chances: dict[tuple, float] = {}  # of the tests that :meth:`correct` was asked for
         self.adjusted: dict[tuple, float] = {}
 
     def correct(self, questions: list[Question]) -> None:
         """Holm's correction, for each of these alone: all differences of the paper to a comparator that a claim names;
         those to the network as it is or to cross-entropy; and both of stand-ins.
         """
-        families: dict[tuple, dict[tuple, float]] = {}
+        families: dict[tuple, set[tuple]] = {}
         for question in questions:
             if not question.has_direction:
                 continue
@@ -98,9 +99,10 @@ class Measured:
                 for metric in (question.metric, "nll") if question.row.metric in BINNED else (question.metric,):
                     key = question.key(metric, stand_in)
                     if key in self.effects:
-                        families.setdefault((claim, stand_in), {})[key] = chance_with_seeds(self.effects[key])
+                        families.setdefault((claim, stand_in), set()).add(key)
+        self.chances = {key: chance_with_seeds(self.effects[key]) for key in set().union(*families.values())}
         for family in families.values():
-            for key, chance in holm(family).items():
+            for key, chance in holm({key: self.chances[key] for key in family}).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
 
     def effect(self, question: Question, stand_in: bool = False) -> Effect | None:
@@ -110,13 +112,12 @@ class Measured:
         row = self.effects.get(question.key(question.metric, stand_in))
         if row is None:
             return None
-        turn = -1.0 if question.row.metric == "accuracy_drop" else 1.0
+        turn = -1 if question.row.metric == "accuracy_drop" else 1
         value, low, high = with_seeds(row)
         ends = sorted((turn * low, turn * high))
         sign, objection = self._signs(question.key(question.metric, stand_in))
         nll, of_nll = self._signs(question.key("nll", stand_in)) if question.row.metric in BINNED else (0, 0)
-        turned = int(turn)
-        return Effect(Estimate(turn * value, *ends), turned * sign, nll, (turned * objection, of_nll))
+        return Effect(Estimate(turn * value, *ends), turn * sign, nll, (turn * objection, of_nll))
 
     def _signs(self, key: tuple) -> tuple[int, int]:
         """On which side of 0 a difference lies, where that is beyond chance: after Holm's correction, and before."""
@@ -126,8 +127,9 @@ class Measured:
         if row.value == 0:
             return 0, 0
         side = int(math.copysign(1, row.value))
-        chances = self.adjusted.get(key, 1.0), chance_with_seeds(row)
-        after, before = (side if chance <= judging.LEVEL else 0 for chance in chances)
+        after, before = (
+            side if chances.get(key, 1.0) <= judging.LEVEL else 0 for chances in (self.adjusted, self.chances)
+        )
         return after, before
 
     def _infinite(self, key: tuple) -> int:

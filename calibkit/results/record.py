@@ -180,8 +180,8 @@ def _done(where: dict[str, str], n_seeds: int, keys: Iterable[str]) -> set[str]:
         found.append(rows)
     in_ours, compared = found
     pairs = {*zip(compared["method"], compared["base_method"], strict=True)}
-    of_key = {key: {(key, base) for base in bases(where["loss"], key)} if key != "identity" else set() for key in keys}
-    return {key for key in {*in_ours["method"]} & {*of_key} if of_key[key] <= pairs}
+    known = {*in_ours["method"]}.intersection(keys)
+    return {key for key in known if key == "identity" or pairs >= {(key, base) for base in bases(where["loss"], key)}}
 
 
 def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:

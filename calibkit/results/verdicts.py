@@ -147,9 +147,13 @@ def everything() -> pd.DataFrame:
     return pd.concat([compare(paper, **rows) for paper in PAPERS], ignore_index=True)
 
 
-def of_the_network() -> str:
-    """How many of the reproduced numbers check the logits and say nothing of a method, as a sentence."""
-    compared = everything()
+def of_the_network(compared: pd.DataFrame | None = None) -> str:
+    """How many of the reproduced numbers check the logits and say nothing of a method, as a sentence.
+
+    Args:
+        compared: rows of ``compare``. Default: all of every paper.
+    """
+    compared = everything() if compared is None else compared
     kinds = compared.loc[answers(compared) == "reproduced", "kind"].value_counts()
     return (
         f"Of {kinds.sum()} numbers reproduced, {kinds.get('fixed', 0)} are accuracies that the calibrator cannot "

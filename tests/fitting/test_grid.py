@@ -27,5 +27,6 @@ def test_the_smallest_of_a_tie_and_a_grid_of_one():
 
 def test_a_step_is_its_multiples():
     assert check_grid(0.1) == TEMPERATURES and check_grid(4) == (4.0, 8.0)
+    assert TEMPERATURES == tuple(k / 10 for k in range(1, 101))
     fine = check_grid(0.001)
     assert len(fine) == 10_000 and fine[0] == 0.001 and fine[999] == 1.0 and fine[-1] == 10.0
