@@ -1067,7 +1067,8 @@ Markdown(
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
 # trained from scratch for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` is over all pixels, apart from the
-# AECE; {numref}`tbl-acls-camvid` is over a hundred pixels per image, with intervals from resampled images.
+# AECE; {numref}`tbl-acls-camvid` is of the first training, over a hundred pixels per image, with intervals from resampled
+# blocks of ten frames.
 
 # %%
 tables.paper_table(
@@ -1101,8 +1102,8 @@ acls_beside(
 )
 
 # %% [markdown]
-# ACLS has a lower ECE than CE and MbLS, as in the paper, and a higher one than ECP and LS, which in the paper do worse
-# than CE. Each was trained once. The order depends on the images: on the validation drives it is different, as the
+# In this training ACLS has a lower ECE than CE and MbLS, as in the paper, and a higher one than ECP and LS, which in the
+# paper do worse than CE. In a second one CE is lower than ACLS. Seed and images change the order, as the
 # {ref}`MbLS chapter <sec-mbls-segmentation>` shows.
 #
 # ### Table 5: the two parts

@@ -44,6 +44,18 @@ def test_a_network_keeps_its_name_and_what_it_says(tmp_path):
     np.testing.assert_array_equal(Logits.load(again).test_logits, kept.test_logits)
 
 
+def test_a_packed_file_holds_the_same_and_is_shorter(tmp_path):
+    z = np.float32(np.random.default_rng(0).normal(size=(2000, 10)).round(2))
+    np.savez_compressed(tmp_path / "plain.npz", z=z, meta=np.array("a text"))
+    (tmp_path / "packed.npz").write_bytes((tmp_path / "plain.npz").read_bytes())
+    path = keep.packed(tmp_path / "packed.npz")
+    with np.load(path, allow_pickle=False) as found:
+        assert found.files == ["z", "meta"]
+        np.testing.assert_array_equal(found["z"], z)
+        assert found["meta"] == "a text"
+    assert path.stat().st_size < 0.95 * (tmp_path / "plain.npz").stat().st_size
+
+
 def test_logits_of_nobody_are_refused(tmp_path):
     z, y = np.random.default_rng(0).normal(size=(9, 3)), np.arange(9) % 3
     Logits(z, y, z, y).save(tmp_path / "mine.npz")

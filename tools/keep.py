@@ -2,19 +2,22 @@
 
 Each file of logits goes to ``book/results/logits`` under the name that its network has, rounded to ``BITS`` significant
 bits. A float32 has 24, and the last of them are noise that no compression shortens: the file becomes a fifth smaller,
-the ECE of the networks tried moves by 0.01 points at most, the NLL by a millionth.
+the ECE of the networks tried moves by 0.01 points at most, the NLL by a millionth. It is packed with LZMA, which takes
+another fifth off and which ``np.load`` reads like any npz.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from calibkit import Logits, Network
 from calibkit._checks import expected
+from calibkit._files import write_atomic
 
 STORED = Path(__file__).resolve().parents[1] / "book" / "results" / "logits"
 #: Significant bits that are kept, the leading one among them: a relative error of at most 2 ** -15, four digits.
@@ -36,6 +39,19 @@ def rounded(z: np.ndarray, bits: int = BITS) -> np.ndarray:
     return np.where(np.isfinite(result), result, z)
 
 
+def packed(path: str | Path) -> Path:
+    """The same npz, its entries compressed with LZMA; returns the file."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+
+    def write(stream) -> None:
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
+            for name, entry in entries.items():
+                archive.writestr(zipfile.ZipInfo(name), entry, zipfile.ZIP_LZMA)
+
+    return write_atomic(path, write)
+
+
 def keep(path: str | Path, folder: Path = STORED) -> Path:
     """Store a network's logits in ``folder``; returns the file.
 
@@ -48,7 +64,7 @@ def keep(path: str | Path, folder: Path = STORED) -> Path:
     except KeyError as error:
         raise expected("path", "the logits of a training", f"{str(path)!r}, whose meta has no {error}") from error
     shorter = {name: rounded(getattr(logits, name)) for name in ("val_logits", "test_logits")}
-    return dataclasses.replace(logits, **shorter).save(folder / f"{network}.npz")
+    return packed(dataclasses.replace(logits, **shorter).save(folder / f"{network}.npz"))
 
 
 if __name__ == "__main__":

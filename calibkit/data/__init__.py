@@ -63,6 +63,7 @@ class Dataset:
         n_test: text: messages drawn for ``test``, before ``val``, from all official files; None: the official split.
         test: the official files that are the test split: "val" where the labels of the official test set are secret.
         void: dense: the label on disk of pixels without a class.
+        films: dense: where the test images are frames of films, the first of each film; neighbours are alike.
         n_tokens: text: V, the size of the vocabulary.
     """
 
@@ -79,6 +80,7 @@ class Dataset:
     n_test: int | None = None
     test: SplitName = "test"
     void: int | None = None
+    films: tuple[int, ...] = ()
     n_tokens: int | None = None
 
 
@@ -101,7 +103,7 @@ DATASETS: dict[str, Dataset] = {
     "imagenet": Dataset(1000, (224, 224, 3), **_IMAGENET, n_val=None),
     "cub200": Dataset(200, (224, 224, 3), **_IMAGENET, n_val=600, stratified=True),
     "voc2012": Dataset(21, (512, 512, 3), **_IMAGENET, n_val=146, kind="dense", test="val", void=255),
-    "camvid": Dataset(11, (180, 240, 3), **_CAMVID, n_val=None, kind="dense", void=11),
+    "camvid": Dataset(11, (180, 240, 3), **_CAMVID, n_val=None, kind="dense", void=11, films=(0, 62)),
     "20newsgroups": Dataset(20, (1000,), (), (), **_NEWS),
     "20newsgroups_random": Dataset(20, (1000,), (), (), **_NEWS, base="20newsgroups", n_test=3769),
 }

@@ -18,7 +18,7 @@ from calibkit.fitting.contract import Calibrator
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
-from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.intervals import Resampled, interval
 from calibkit.networks import PUBLISHED, Network, load_logits, zoo
 from calibkit.results import effects
 from calibkit.results.comparators import TS, comparator
@@ -197,7 +197,7 @@ def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[li
     ]
     rows = rows_of(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
     if "test_pixels" in networks[0].meta:
-        rows = _of_pixels(rows, [logits.meta["test_pixels"] for logits in networks])
+        rows = _of_pixels(rows, networks)
     return rows, runs
 
 
@@ -209,23 +209,40 @@ def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: di
     return effects.rows_of(*of_metric, spreads, **pair)
 
 
-def _of_pixels(rows: list[dict], of_seeds: list[dict]) -> list[dict]:
-    """The rows of a dense prediction: those of the network itself are of all pixels, where these are known.
+def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
+    """The rows of a dense prediction: those of the network itself are of all pixels, where these are known, with
+    intervals as wide as those of the sample of pixels that the Logits hold.
 
-    The other rows are of the sample of pixels that the Logits hold; the notes say so.
+    The other rows are of that sample; the notes say so.
     """
-    stamp, first = rows[0], of_seeds[0]
-    if stamp["method"] == "identity":
-        rows = [row for row in rows if row["metric"] not in first["intervals"]]
-    rows = [row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows]
-    if stamp["method"] == "identity":
-        by_batch = np.mean([facts["ece_by_batch"] for facts in of_seeds])
-        note = f"{first['pixels']} pixels, interval over images; mean of the ECE of batches {by_batch:.4f}"
-        for name in first["intervals"]:
-            of_all = over_seeds([x[name] for x in of_seeds], [x["intervals"][name] for x in of_seeds])
-            n_bins = 15 if name == "ece" else ""
-            rows.append(stamp | of_all | {"metric": name, "n_bins": n_bins, "note": note})
-    return rows
+    rows = {row["metric"]: row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows}
+    if "identity" not in {row["method"] for row in rows.values()}:
+        return [*rows.values()]
+    miou = over_seeds(*zip(*map(_miou, networks), strict=True))
+    rows["miou"] = rows["accuracy"] | miou | {"metric": "miou"}
+    facts = [logits.meta["test_pixels"] for logits in networks]
+    by_batch = np.mean([of["ece_by_batch"] for of in facts])
+    note = f"{facts[0]['pixels']} pixels; mean of the ECE of batches {by_batch:.4f}"
+    for metric in ("accuracy", "ece", "miou"):
+        row, values = rows[metric], [of[metric] for of in facts]
+        ends = [(value - row["value"] + row["low"], value - row["value"] + row["high"]) for value in values]
+        rows[metric] = row | over_seeds(values, ends) | {"note": note}
+    return [*rows.values()]
+
+
+def _miou(logits: Logits) -> tuple[float, tuple[float, float]]:
+    """The mean IoU of the sample of test pixels, and its interval over test groups."""
+    groups, n_classes = np.unique(logits.test_groups, return_inverse=True)[1], logits.n_classes
+    confusion = np.zeros((groups.max() + 1, n_classes, n_classes))
+    np.add.at(confusion, (groups, logits.test_labels, logits.test_logits.argmax(1)), 1)
+    n = len(confusion)
+    times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=1000)
+    drawn = np.tensordot(np.vstack([np.ones((1, n)), times]), confusion, 1)
+    hits = np.diagonal(drawn, axis1=1, axis2=2)
+    either = drawn.sum(1) + drawn.sum(2) - hits
+    with np.errstate(invalid="ignore"):  # a class that neither occurs nor is predicted
+        value, *draws = np.nanmean(hits / either, axis=1)
+    return float(value), interval(value, np.array(draws))
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
-from calibkit.metrics.intervals import interval
 from calibkit.training.batches import Feed
 from calibkit.training.preparation import Setup
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 100
+#: Frames of a film that follow each other and are resampled together: further apart, errors are hardly correlated.
+FRAMES = 10
 MAPS = 4  # images whose maps are kept
 BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
 BINS = 15
-RESAMPLES = 1000
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
@@ -37,7 +37,8 @@ def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.nd
     for name, feed in (("val", val), ("test", test)):
         labels = setup.splits[name].labels
         if setup.spec.kind == "dense":
-            logits, labels, arrays["test_groups"], facts[f"{name}_pixels"] = pixels_of(model, feed, labels, setup.seed)
+            logits, labels, images, facts[f"{name}_pixels"] = pixels_of(model, feed, labels)
+            arrays["test_groups"] = blocks_of(len(feed), setup.spec.films)[images]  # the test split is the last
         else:
             logits = logits_of(model, feed).cpu().numpy()
         arrays |= {f"{name}_logits": logits, f"{name}_labels": labels}
@@ -58,18 +59,15 @@ def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tens
 
 
 @torch.no_grad()
-def pixels_of(
-    model: nn.Module, feed: Feed, labels: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
-    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, drawn with ``seed``;
-    and facts.
+def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
+    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, the same ones for every
+    network; and facts.
 
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
     intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
     ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it.
-    ``intervals`` has 95 % bootstrap intervals of the first three over images, since pixels of one image go together.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     kept, kept_labels, confusions, gaps = [], [], [], []
     training = model.training
     model.eval()
@@ -88,15 +86,29 @@ def pixels_of(
     model.train(training)
     confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
     by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
-    counts = confusion.any((1, 2))
-    confusion, gap = confusion[counts], gap[counts]  # an image without a label is none of the resamples'
-    drawn = rng.multinomial(len(gap), np.full(len(gap), 1 / len(gap)), size=RESAMPLES)  # how often, each image
-    resampled = [pooled_metrics(np.tensordot(times, confusion, 1), times @ gap) for times in drawn]
     facts = pooled_metrics(confusion.sum(0), gap.sum(0))
-    ends = {name: interval(value, [draw[name] for draw in resampled], 0.95) for name, value in facts.items()}
-    facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum()), "intervals": ends}
+    facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum())}
     images = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
     return np.concatenate(kept), np.concatenate(kept_labels), images, facts
+
+
+def blocks_of(n: int, films: tuple[int, ...]) -> np.ndarray:
+    """The number of the block that each of n images is in: ``FRAMES`` frames that follow each other in a film.
+
+    Args:
+        n: the number of images.
+        films: the first image of each film; empty: the images are no frames, and each is a block.
+
+    Example:
+        >>> np.bincount(blocks_of(26, films=(0, 12)))
+        array([10,  2, 10,  4])
+    """
+    images = np.arange(n)
+    if not films:
+        return images
+    film = np.searchsorted(films, images, side="right") - 1
+    frame = images - np.asarray(films)[film]
+    return np.cumsum(frame % FRAMES == 0) - 1
 
 
 def maps_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> dict[str, np.ndarray]:

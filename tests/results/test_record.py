@@ -9,7 +9,7 @@ from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
 from calibkit.networks import PUBLISHED, load_logits, published
-from calibkit.results import load_effects, record
+from calibkit.results import load_effects, measure, record
 
 
 def test_recorded_rows_are_those_of_the_methods(toy):
@@ -38,16 +38,29 @@ def test_an_infinite_nll_is_left_out(toy, monkeypatch):
 
 def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     logits = Logits.load(toy)
-    ends = {"accuracy": [0.5, 0.7], "miou": [0.2, 0.4], "ece": [0.01, 0.03]}
-    facts = {"pixels": 9000, "accuracy": 0.6, "miou": 0.3, "ece": 0.02, "ece_by_batch": 0.04, "intervals": ends}
-    path = Logits(*logits.val, *logits.test, {**logits.meta, "test_pixels": facts}).save(toy.with_name("dense.npz"))
+    images = np.repeat(np.arange(50), 10)
+    whole = {"accuracy": 0.6, "miou": 0.3, "ece": 0.02}
+    facts = whole | {"pixels": 9000, "ece_by_batch": 0.04}
+    meta = {**logits.meta, "test_pixels": facts}
+    path = Logits(*logits.val, *logits.test, meta, images).save(toy.with_name("dense.npz"))
     record.record(str(path), ["identity", "temperature_scaling"])
     frame = results.load("ours").set_index(["method", "metric"])
     assert len(frame) == 2 * len(REPORTED) + 1  # the mIoU
-    for name, (low, high) in ends.items():
+    z, y = logits.test
+    sample = measure([(softmax(z, 1), y)], metrics=("accuracy", "ece"), groups=images)
+    widths = {row["metric"]: row["high"] - row["low"] for row in sample}
+    miou = []  # by hand, of images drawn anew
+    rng = np.random.default_rng(1)
+    for chosen in [np.arange(50), *rng.integers(0, 50, (500, 50))]:
+        true, said = (x.reshape(50, 10)[chosen].ravel() for x in (y, z.argmax(1)))
+        miou.append(np.mean([((true == k) & (said == k)).sum() / ((true == k) | (said == k)).sum() for k in range(4)]))
+    for name, value in whole.items():
         row = frame.loc["identity", name]
-        assert [row["value"], row["low"], row["high"]] == [facts[name], low, high]
-        assert row["note"] == "9000 pixels, interval over images; mean of the ECE of batches 0.0400"
+        assert row["value"] == value
+        width = widths.get(name, np.diff(np.percentile(miou[1:], [2.5, 97.5]))[0])
+        assert row["high"] - row["low"] == pytest.approx(width, rel=0.1 if name == "miou" else 1e-4)
+        assert row["low"] < value < row["high"]
+        assert row["note"] == "9000 pixels; mean of the ECE of batches 0.0400"
         assert (row["unit"], row["n_bins"], row["n_seeds"]) == ("fraction", "15" if name == "ece" else "", 1)
     assert ("temperature_scaling", "miou") not in frame.index
     assert frame.loc[("temperature_scaling", "ece"), "note"].endswith("; of a sample of pixels")

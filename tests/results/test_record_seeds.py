@@ -123,13 +123,17 @@ def test_they_must_have_the_same_samples(logits, tmp_path, what):
 
 
 def test_pixels_are_averaged_too(logits, tmp_path):
+    facts = {"pixels": 9000, "accuracy": 0.6, "miou": 0.3, "ece": 0.02, "ece_by_batch": 0.04}
+    images = np.arange(len(logits.test_labels)) // 10
     for seed in (0, 1):
-        ends = {"accuracy": [0.5 + seed / 10, 0.7], "ece": [0.01, 0.03 + seed / 10]}
-        facts = {"pixels": 9000, "accuracy": 0.6 + seed / 10, "ece": 0.02 + seed / 10, "ece_by_batch": 0.04 + seed / 10}
-        scaled(logits, test_pixels=facts | {"intervals": ends}).save(tmp_path / LAYOUTS[0].format(seed))
+        meta = logits.meta | {
+            "test_pixels": {name: x if name == "pixels" else x + seed / 10 for name, x in facts.items()}
+        }
+        Logits(*logits.val, *logits.test, meta, images).save(tmp_path / LAYOUTS[0].format(seed))
     record.record(str(tmp_path / LAYOUTS[0].format(0)), ["identity"])
     frame = results.load("ours").set_index("metric")
-    numbers = ["value", "low", "high", "std", "n_seeds"]
-    assert frame.loc["accuracy", numbers].to_list() == pytest.approx([0.65, 0.55, 0.7, 0.1 / np.sqrt(2), 2], rel=1e-5)
-    assert frame.loc["ece", numbers].to_list() == pytest.approx([0.07, 0.01, 0.08, 0.1 / np.sqrt(2), 2], rel=1e-5)
+    numbers = ["value", "std", "n_seeds"]
+    for name in ("accuracy", "miou", "ece"):
+        assert frame.loc[name, numbers].to_list() == pytest.approx([facts[name] + 0.05, 0.1 / np.sqrt(2), 2], rel=1e-5)
+        assert frame.loc[name, "low"] < frame.loc[name, "value"] < frame.loc[name, "high"]
     assert frame.loc["ece", "note"].endswith("mean of the ECE of batches 0.0900")

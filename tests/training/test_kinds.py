@@ -13,7 +13,7 @@ from calibkit.losses import LOSSES
 from calibkit.models import build
 from calibkit.training import Recipe, fit, predict
 from calibkit.training.batches import Feed
-from calibkit.training.held_out import PIXELS, pixels_of
+from calibkit.training.held_out import PIXELS, blocks_of, pixels_of
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_dense_prediction(cache):
     logits = fit(model, LOSSES["cross_entropy"](), "camvid", recipe, folder=cache / "run", device="cpu")
     assert logits.test_logits.shape == (4 * PIXELS, 11)
     assert (logits.test_labels >= 0).all()
-    np.testing.assert_array_equal(logits.test_groups, np.repeat(range(4), PIXELS))
+    np.testing.assert_array_equal(logits.test_groups, np.zeros(4 * PIXELS))  # four frames that follow each other
     facts = logits.meta["test_pixels"]
     assert facts["pixels"] == 4 * 180 * 192
     assert facts["accuracy"] > 0.95
@@ -109,7 +109,7 @@ def test_facts_of_pixels_by_hand(cache):
         model.linear.weight.zero_()
         model.linear.bias.copy_(torch.tensor([np.log(3.0), 0.0]))
     feed = Feed(images, spec, torch.device("cpu"), torch.float32)
-    logits, kept, images, facts = pixels_of(model, feed, labels, seed=0)
+    logits, kept, images, facts = pixels_of(model, feed, labels)
     assert np.bincount(images).tolist() == [20, 15]
     assert logits.shape == (35, 2) and np.bincount(kept).tolist() == [25, 10]
     assert facts["pixels"] == 35
@@ -117,11 +117,14 @@ def test_facts_of_pixels_by_hand(cache):
     assert facts["miou"] == pytest.approx((25 / 35 + 0) / 2)
     assert facts["ece"] == pytest.approx(0.75 - 25 / 35, abs=1e-7)
     assert facts["ece_by_batch"] == pytest.approx(facts["ece"], abs=1e-7)
-    # a resample has one of the images twice (1/4 each) or both: the ends are those of single images, reflected
-    ends = facts["intervals"]
-    assert ends["accuracy"] == pytest.approx((50 / 35 - 1.0, 50 / 35 - 0.5))
-    assert ends["miou"] == pytest.approx((25 / 35 - 1.0, 25 / 35 - 0.25))  # class 1 does not occur in the second one
-    assert ends["ece"] == pytest.approx((2 * facts["ece"] - 0.25, facts["ece"]), abs=1e-7)
+
+
+def test_frames_that_follow_each_other_are_a_block():
+    """CamVid's test images: films of 62 and of 171 frames, each in blocks of ten, its last one shorter."""
+    blocks = blocks_of(233, data.DATASETS["camvid"].films)
+    assert np.bincount(blocks).tolist() == [10] * 6 + [2] + [10] * 17 + [1]
+    assert (np.diff(blocks) >= 0).all()
+    np.testing.assert_array_equal(blocks_of(5, films=()), range(5))  # no film: each by itself
 
 
 def test_images_without_a_label_count_for_nothing():
@@ -131,16 +134,13 @@ def test_images_without_a_label_count_for_nothing():
     labels = np.random.default_rng(1).integers(0, 2, (3, 4, 5)).astype(np.int16)
     labels[1] = data.IGNORE
     model, (cpu, single) = OnePixel(2), (torch.device("cpu"), torch.float32)
-    logits, kept, numbers, facts = pixels_of(model, Feed(images, spec, cpu, single), labels, seed=0)
+    logits, kept, numbers, facts = pixels_of(model, Feed(images, spec, cpu, single), labels)
     assert np.unique(numbers).tolist() == [0, 2]
-    others, of_others, _, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]], seed=0)
+    others, of_others, _, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]])
     np.testing.assert_allclose(logits, others, rtol=1e-6)
     np.testing.assert_array_equal(kept, of_others)
     for name in ("accuracy", "miou", "ece", "ece_by_batch", "pixels"):
         assert facts[name] == pytest.approx(expected[name])
-    _, _, _, alone = pixels_of(model, Feed(images[:2], spec, cpu, single), labels[:2], seed=0)
-    for name, ends in alone["intervals"].items():  # one image that counts, so every resample is that image
-        assert ends == pytest.approx((alone[name], alone[name]))
 
 
 def test_what_does_not_fit_stays_on_disk(cache, monkeypatch):
