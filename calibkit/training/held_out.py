@@ -60,7 +60,7 @@ def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tens
 
 @torch.no_grad()
 def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict]:
-    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, the same ones for every
+    """Logits (M, K), labels and image numbers (M,) of up to ``PIXELS`` labelled pixels an image, the same for every
     network; and facts.
 
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
