@@ -846,8 +846,8 @@ table(
 
 # %% [markdown]
 # Losses that were trained once are not told apart here: another seed may change the side. On CamVid it did: four losses
-# had a lower ECE than cross-entropy in the first training, label smoothing alone in the second ({doc}`mbls`). There a
-# temperature from the validation drives takes off little. On text cut at random one has a lower ECE, two with a temperature of their own, and none a lower NLL; cut by
+# had a lower ECE than cross-entropy in the first training, label smoothing alone in the second ({doc}`mbls`). One
+# temperature takes off little there. On text cut at random one has a lower ECE, two with a temperature of their own, and none a lower NLL; cut by
 # date, and on CIFAR-100, none has either.
 #
 # A narrower claim of {doc}`mbls`: a margin is better than none. Both losses were trained on CIFAR-10
