@@ -169,6 +169,7 @@ def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
     page = "# Page\n\nOurs is {ours}`ece cifar10 resnet20 cts:nll`.\n\n```{verdicts}\n```\n\n"
     (tmp_path / "index.md").write_text(page + "```{registry} calibkit.objectives.OBJECTIVES\n```\n")
     options = {"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False}
+    options["source_suffix"] = {".md": "markdown"}  # the default is one dict, which every build before has written to
     folders = (tmp_path, None, tmp_path / "out", tmp_path / "trees")
     with docutils_namespace():  # directives are the interpreter's: the next build must not find these
         app = Sphinx(*folders, "text", status=None, confoverrides=options)
