@@ -17,6 +17,9 @@ class LabelSmoothing(Objective):
             Post-hoc Calibration", who fit calibrators with it. The convention is that of ``torch``: all K classes share
             alpha, the label included.
 
+    A class that is masked by a very low logit has its share as well, and to give it that a calibrator flattens all
+    others: leave such classes out.
+
     Raises:
         ValueError: ``alpha`` outside [0, 1).
 
