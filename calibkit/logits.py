@@ -54,8 +54,8 @@ class Logits:
         test_logits: (M, K).
         test_labels: (M,).
         meta: JSON-like facts: dataset, model, loss, seed, epochs, recipe, split, accuracy, commit, torch, device.
-        test_groups: (M,) integers: test samples of one number go together, as the pixels of an image, and are to be
-            resampled together. None: each by itself.
+        test_groups: (M,) integers: test samples of one number go together, as the pixels of an image or of near
+            frames, and are to be resampled together. None: each by itself.
 
     Lists, tensors and tables become arrays.
 

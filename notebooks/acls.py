@@ -1066,9 +1066,9 @@ Markdown(
 # ### Table 4: segmentation
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
-# trained from scratch for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` is over all pixels, apart from the
-# AECE; {numref}`tbl-acls-camvid` is of the first training, over a hundred pixels per image, with intervals from resampled
-# blocks of ten frames.
+# trained twice for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` has means over all pixels, apart from the
+# AECE; {numref}`tbl-acls-camvid` the first training, over a hundred pixels per image, with intervals from blocks of ten
+# frames.
 
 # %%
 tables.paper_table(

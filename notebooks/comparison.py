@@ -33,7 +33,7 @@
 # - The order of the methods depends on the metric, and that of neighbouring training losses on the seed.
 # - A training loss that calibrates by itself does not beat cross-entropy with one temperature on CIFAR-10, CIFAR-100 and
 #   Tiny-ImageNet. On CamVid, where the temperature of the validation drives does little, label smoothing is lower by points,
-#   which two trainings do not decide; on text it depends on how the messages are cut.
+#   not beyond chance; on text it depends on how the messages are cut.
 # ```
 
 # %% tags=["parameters"]
@@ -407,8 +407,8 @@ table(
 
 # %% [markdown]
 # Label smoothing and the focal loss are training losses. As objectives of a calibrator they ask for too little
-# confidence, and their rows show the cost; only the networks for the long-tailed CIFAR-10, far too sure on balanced test
-# data, happen to need label smoothing. CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the two
+# confidence, and their rows show the cost; of these kinds only the long-tailed CIFAR-10, far too sure on balanced test
+# data, happens to need label smoothing. CLS and the balanced control mostly move together; {ref}`below <sec-comparison-shift>` the two
 # are taken apart.
 #
 # ### Class temperatures against one temperature

@@ -1131,8 +1131,8 @@ table(
 
 # %% [markdown]
 # In the first training MbLS lowers the ECE by a point, as in the paper; ECP, LS and ACLS lower it more. In the second
-# CE is lower than all but LS: from one seed to the other its ECE moves by two points, more than most losses differ. LS
-# alone is low in both, but on the validation images it has about twice the ECE of CE. FL makes the network
+# CE is lower than all but LS: from one seed to the other its ECE moves by two points, more than most losses differ. As
+# trained LS alone is low in both, but on the validation images it has about twice the ECE of CE. FL makes the network
 # under-confident; there a temperature helps most. The validation images are one short film whose frames are nearly
 # alike, the test images two others, so a temperature from the first helps CE little on the second. So no effect of MbLS
 # is seen here.

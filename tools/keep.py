@@ -45,7 +45,7 @@ def packed(path: str | Path) -> Path:
         entries = {entry.filename: archive.read(entry) for entry in archive.infolist()}
 
     def write(stream) -> None:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
+        with zipfile.ZipFile(stream, "w") as archive:
             for name, entry in entries.items():
                 archive.writestr(zipfile.ZipInfo(name), entry, zipfile.ZIP_LZMA)
 

@@ -215,8 +215,9 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
 
     The other rows are of that sample; the notes say so.
     """
+    method = rows[0]["method"]
     rows = {row["metric"]: row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows}
-    if "identity" not in {row["method"] for row in rows.values()}:
+    if method != "identity":
         return [*rows.values()]
     miou = over_seeds(*zip(*map(_miou, networks), strict=True))
     rows["miou"] = rows["accuracy"] | miou | {"metric": "miou"}
@@ -232,7 +233,8 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
 
 def _miou(logits: Logits) -> tuple[float, tuple[float, float]]:
     """The mean IoU of the sample of test pixels, and its interval over test groups."""
-    groups, n_classes = np.unique(logits.test_groups, return_inverse=True)[1], logits.n_classes
+    groups = np.arange(len(logits.test_labels)) if logits.test_groups is None else logits.test_groups
+    groups, n_classes = np.unique(groups, return_inverse=True)[1], logits.n_classes
     confusion = np.zeros((groups.max() + 1, n_classes, n_classes))
     np.add.at(confusion, (groups, logits.test_labels, logits.test_logits.argmax(1)), 1)
     n = len(confusion)

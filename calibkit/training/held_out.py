@@ -14,7 +14,7 @@ from calibkit.training.preparation import Setup
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 100
-#: Frames of a film that follow each other and are resampled together: further apart, errors are hardly correlated.
+#: Frames of a film that follow each other and are resampled together: further apart, errors correlate by 0.1 or so.
 FRAMES = 10
 MAPS = 4  # images whose maps are kept
 BATCH = 8  # images of a batch, of which MbLS's code takes the ECE
@@ -33,17 +33,17 @@ def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.nd
     """The arrays of a run's Logits, by their names, facts about them, and of dense prediction the maps."""
     model, val = setup.model, setup.val
     test = Feed(setup.splits["test"].inputs, setup.spec, val.device, val.dtype)
-    arrays, facts, maps = {}, {}, None
+    arrays, images, facts, maps = {}, {}, {}, None
     for name, feed in (("val", val), ("test", test)):
         labels = setup.splits[name].labels
         if setup.spec.kind == "dense":
-            logits, labels, images, facts[f"{name}_pixels"] = pixels_of(model, feed, labels)
-            arrays["test_groups"] = blocks_of(len(feed), setup.spec.films)[images]  # the test split is the last
+            logits, labels, images[name], facts[f"{name}_pixels"] = pixels_of(model, feed, labels)
         else:
             logits = logits_of(model, feed).cpu().numpy()
         arrays |= {f"{name}_logits": logits, f"{name}_labels": labels}
     facts["accuracy"] = float((arrays["test_logits"].argmax(1) == arrays["test_labels"]).mean())
     if setup.spec.kind == "dense":
+        arrays["test_groups"] = blocks_of(len(test), setup.spec.films)[images["test"]]
         maps = maps_of(model, test, setup.splits["test"].labels)
     return arrays, facts, maps
 
@@ -97,7 +97,7 @@ def blocks_of(n: int, films: tuple[int, ...]) -> np.ndarray:
 
     Args:
         n: the number of images.
-        films: the first image of each film; empty: the images are no frames, and each is a block.
+        films: the first image of each film, 0 before all; empty: the images are no frames, and each is a block.
 
     Example:
         >>> np.bincount(blocks_of(26, films=(0, 12)))
