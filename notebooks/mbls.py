@@ -1106,19 +1106,17 @@ street = "camvid/deeplabv3_resnet34"
 trainings = [notebook.by_loss(street, six, seed=seed) for seed in (0, 1)]
 trainings = [{SHORT[loss]: of[loss] for loss in of} for of in trainings]
 fitted = [notebook.side_by_side(of, STAGES, ["ece"], **resampling) for of in trainings]
-rows = {}
-for name in trainings[0]:
-    for of, (measured, _) in zip(trainings, fitted, strict=True):
-        of_val, of_test = of[name].meta["val_pixels"], of[name].meta["test_pixels"]
-        values = {
-            "val": of_val["ece"],
-            "test": of_test["ece"],
-            "by batch": of_test["ece_by_batch"],
-            "+ TS": measured.of(name + " + TS").value,
-        }
-        for head, value in values.items():
-            rows.setdefault(("ECE", head), {}).setdefault(name, []).append(value)
-shown = pd.DataFrame(rows).map(lambda x: ", ".join(f"{100 * value:.2f}" for value in x))
+of_each = []
+for of, (measured, _) in zip(trainings, fitted, strict=True):
+    of_test = {name: data.meta["test_pixels"] for name, data in of.items()}
+    columns = {
+        "val": {name: data.meta["val_pixels"]["ece"] for name, data in of.items()},
+        "test": {name: facts["ece"] for name, facts in of_test.items()},
+        "by batch": {name: facts["ece_by_batch"] for name, facts in of_test.items()},
+        "+ TS": {name: measured.of(name + " + TS").value for name in of},
+    }
+    of_each.append((100 * pd.DataFrame(columns)).map("{:.2f}".format))
+shown = pd.concat({"ECE": of_each[0] + ", " + of_each[1]}, axis=1)
 less = tables.loss_differences(street, "cross_entropy", names=SHORT)
 less = less.rename(columns=of_seeds)[[*of_seeds.values()]]
 shown = shown.join(pd.concat({"minus CE": less}, axis=1))
@@ -1255,7 +1253,7 @@ Markdown("```bash\n" + "\n".join(commands) + "\n```")
 # {numref}`fig-mbls-pixels` and {numref}`fig-mbls-maps` are Figures 3 and 6 on CamVid; Figures 1, 2, 4 and 5 are above.
 
 # %% mystnb={"figure": {"caption": "Where do segmentation networks err in their confidence? Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, first training, as trained; 25 bins.", "name": "fig-mbls-pixels"}, "image": {"alt": "Four reliability diagrams of pixels with the counts of their bins on top: cross-entropy, LS, focal loss and MbLS."}}
-first, (_, fits) = trainings[0], fitted[0]
+first, fits = trainings[0], fitted[0][1]
 of_pixels = {name: (fits[name](data.test_logits), data.test_labels)
              for name, data in first.items()}  # fmt: skip
 drawn = {name: of_pixels[name] for name in ("CE", "LS", "FL", "MbLS")}

@@ -44,6 +44,7 @@ from scipy.special import entr, expit, logit, rel_entr, softmax
 from scipy.stats import norm
 
 from calibkit import Network, TemperatureScaling, notebook, plots
+from calibkit import data as datasets
 from calibkit.metrics import (
     accuracy,
     ace,
@@ -69,6 +70,7 @@ from calibkit.notebook.simulated import (
     with_error,
 )
 from calibkit.notebook.tables import estimates
+from calibkit.training import held_out
 
 notebook.parameters(
     globals(),
@@ -928,6 +930,37 @@ Markdown(f"""
 The true errors are {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %. Of
 {n_repeats} pairs of test sets, {100 * wrong:.0f} % rank the worse one first; the standard
 deviation above predicts {100 * theory:.0f} %.
+""")
+
+# %% [markdown]
+# (sec-metrics-alike)=
+# ### Samples that are alike
+#
+# All this takes the samples as independent. The pixels of an image are not, nor are the frames of a film. With `groups`
+# the bootstrap draws together what belongs together; on CamVid these are ten frames that follow each other.
+
+# %% tags=["hide-input", "nbval-check-output"]
+street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()
+probs = softmax(street.test_logits, axis=1)
+gap = probs.max(1) - (probs.argmax(1) == street.test_labels)
+gap = gap.reshape(-1, held_out.PIXELS).mean(1)  # of each frame
+film, block = np.zeros(len(gap), int), street.test_groups[:: held_out.PIXELS]
+film[datasets.DATASETS["camvid"].films[1] :] = 1
+
+
+def correlation(values, of_film, ahead):
+    """Correlation of values with those so far ahead in the same film."""
+    same = of_film[:-ahead] == of_film[ahead:]
+    return np.corrcoef(values[:-ahead][same], values[ahead:][same])[0, 1]
+
+
+blocks = pd.DataFrame({"gap": gap, "film": film}).groupby(block).mean()
+Markdown(f"""
+For the first MbLS network on CamVid the gap between confidence and accuracy in one frame
+correlates with that in the next by {correlation(gap, film, 1):.2f}, and with that ten
+frames on by {correlation(gap, film, 10):.2f}. The means of neighbouring blocks still do, by
+{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}; larger blocks
+would leave few to draw from ({len(blocks)} now).
 """)
 
 # %% [markdown]

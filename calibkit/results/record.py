@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.special import softmax
+from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
@@ -18,7 +20,7 @@ from calibkit.fitting.contract import Calibrator
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
-from calibkit.metrics.intervals import Resampled, interval
+from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED, Network, load_logits, zoo
 from calibkit.results import effects
 from calibkit.results.comparators import TS, comparator
@@ -219,32 +221,28 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
     rows = {row["metric"]: row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows}
     if method != "identity":
         return [*rows.values()]
-    miou = over_seeds(*zip(*map(_miou, networks), strict=True))
+    groups, own = networks[0].test_groups, {"miou": _mean_iou}
+    runs = [resample(softmax(of.test_logits, 1), of.test_labels, own, groups=groups)["miou"] for of in networks]
+    miou = over_seeds([run.value for run in runs], [run.interval() for run in runs])
     rows["miou"] = rows["accuracy"] | miou | {"metric": "miou"}
     facts = [logits.meta["test_pixels"] for logits in networks]
     by_batch = np.mean([of["ece_by_batch"] for of in facts])
     note = f"{facts[0]['pixels']} pixels; mean of the ECE of batches {by_batch:.4f}"
     for metric in ("accuracy", "ece", "miou"):
         row, values = rows[metric], [of[metric] for of in facts]
-        ends = [(value - row["value"] + row["low"], value - row["value"] + row["high"]) for value in values]
-        rows[metric] = row | over_seeds(values, ends) | {"note": note}
+        arms = row["low"] - row["value"], row["high"] - row["value"]
+        rows[metric] = row | over_seeds(values, np.add.outer(values, arms)) | {"note": note}
     return [*rows.values()]
 
 
-def _miou(logits: Logits) -> tuple[float, tuple[float, float]]:
-    """The mean IoU of the sample of test pixels, and its interval over test groups."""
-    groups = np.arange(len(logits.test_labels)) if logits.test_groups is None else logits.test_groups
-    groups, n_classes = np.unique(groups, return_inverse=True)[1], logits.n_classes
-    confusion = np.zeros((groups.max() + 1, n_classes, n_classes))
-    np.add.at(confusion, (groups, logits.test_labels, logits.test_logits.argmax(1)), 1)
-    n = len(confusion)
-    times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=1000)
-    drawn = np.tensordot(np.vstack([np.ones((1, n)), times]), confusion, 1)
-    hits = np.diagonal(drawn, axis1=1, axis2=2)
-    either = drawn.sum(1) + drawn.sum(2) - hits
-    with np.errstate(invalid="ignore"):  # a class that neither occurs nor is predicted
-        value, *draws = np.nanmean(hits / either, axis=1)
-    return float(value), interval(value, np.array(draws))
+def _mean_iou(probs: Tensor, labels: Tensor) -> float:
+    """The mean over classes of intersection over union; classes that neither occur nor are predicted are left out."""
+    predicted, n_classes = probs.argmax(1), probs.shape[1]
+    said, true, both = (
+        torch.bincount(of, minlength=n_classes) for of in (predicted, labels, labels[predicted == labels])
+    )
+    either = said + true - both
+    return float((both.double() / either)[either > 0].mean())
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:

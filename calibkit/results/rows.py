@@ -51,7 +51,7 @@ from calibkit.keys import Key
 from calibkit.metrics import METRICS
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.intervals import Resampled
-from calibkit.metrics.resampling import resampled
+from calibkit.metrics.resampling import Metric, resampled
 
 COLUMNS = (
     *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),
@@ -252,9 +252,17 @@ def measure(
 
 
 def resample(
-    probs: Array, labels: Array, metrics: Sequence[str], *, groups: Array | None = None, n_bins: int = 15, seed: int = 0
+    probs: Array,
+    labels: Array,
+    metrics: Sequence[str] | Mapping[str, Metric],
+    *,
+    groups: Array | None = None,
+    n_bins: int = 15,
+    seed: int = 0,
 ) -> dict[str, Resampled]:
-    """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.effects` use them."""
+    """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.effects` use them; names of
+    METRICS, or own functions as :func:`calibkit.metrics.bootstrap` takes them.
+    """
     return resampled(Sample.of(probs, labels), metrics, groups, 1000, seed, n_bins)
 
 
