@@ -8,6 +8,10 @@ so it has no parameters, or is a 1 x 1 convolution with batch normalisation (opt
 With stochastic depth, block l of L is skipped in training with probability :math:`l / L \cdot d` (d = 0.5), and in
 evaluation its branch is multiplied by the probability that it survives.
 
+Two networks of the same name are others. The ResNet-110 of CTS, in the code of Mukhoti et al. 2020, has bottlenecks in
+four stages of 3, 4, 26 and 3 blocks with up to 2048 channels; the one whose logits SCTL Table 1 takes, in the code of
+Kull et al. 2019, normalises before each convolution and projects its shortcuts.
+
 Papers: He et al. 2016, Sec. 4.2 (arXiv:1512.03385); Huang et al. 2016, "Deep Networks with Stochastic Depth"
 (arXiv:1603.09382).
 """

@@ -6,7 +6,7 @@
 
 from calibkit.training.held_out import predict
 from calibkit.training.preparation import assemble
-from calibkit.training.recipes import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
+from calibkit.training.recipes import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, recipe_of
 from calibkit.training.trainer import fit
 
-__all__ = ["LOSS_OPTIONS", "RECIPES", "VARIANTS", "Recipe", "assemble", "fit", "predict", "recipe_of"]
+__all__ = ["LOSS_OPTIONS", "MODEL_SETTINGS", "RECIPES", "VARIANTS", "Recipe", "assemble", "fit", "predict", "recipe_of"]

@@ -62,7 +62,7 @@ def assemble(
     if key.objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(loss))
     name, options = check_choice("loss", key.name, (*LOSSES, *VARIANTS)), dict(key.options)
-    recipe = recipe_of(dataset, budget, name, paper)
+    recipe = recipe_of(dataset, budget, name, paper, model=model)
     if name in VARIANTS:
         recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)
         name, options = "cross_entropy", {}

@@ -1,14 +1,17 @@
 """Recipes: the papers' numbers, learning rates by hand, what is refused."""
 
+import math
+
 import pytest
 
 from calibkit.logits import Logits
+from calibkit.models import MODELS
 from calibkit.networks import zoo
-from calibkit.training import LOSS_OPTIONS, RECIPES, VARIANTS, Recipe, recipe_of
+from calibkit.training import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, recipe_of
 
 #: Of each paper's own training: epochs, batch size, first learning rate, epochs at which it is divided by 10, weight
 #: decay, largest gradient norm, optimiser, and the epoch whose network is tested. Mukhoti et al. 2020, Appendix, whose
-#: networks CTS takes; MbLS, Sec. 4.1; ACLS, Sec. 4.1; SCTL, Table 4; and their code, for what is not printed.
+#: networks CTS takes; MbLS, Appendix B; ACLS, Sec. 4.1; SCTL, Table 4; and their code, for what is not printed.
 PRINTED = {
     ("class_temperature_scaling", "cifar10"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "last"),
     ("class_temperature_scaling", "cifar100"): (350, 128, 0.1, (150, 250), 5e-4, 2.0, "sgd", "last"),
@@ -46,12 +49,44 @@ def test_the_numbers_of_the_papers(paper):
         assert rates == pytest.approx([lr / 10**i for i in range(len(drops) + 1) for _ in range(2)])
 
 
+#: SCTL, Table 4: network -> learning rate and weight decay for CIFAR-10-LT, and for CIFAR-100-LT.
+TABLE_4 = {
+    "densenet40": ((0.01, 1e-4), (0.01, 1e-4)),
+    "wide_resnet_28": ((0.1, 5e-4), (0.1, 5e-4)),
+    "resnet110": ((0.1, 1e-4), (0.1, 1e-4)),
+    "resnet110_sd": ((0.04, 1e-4), (0.05, 1e-3)),
+}
+
+
+@pytest.mark.parametrize("model", TABLE_4)
+def test_the_settings_of_each_long_tailed_network(model):
+    for dataset, printed in zip(("cifar10_lt", "cifar100_lt"), TABLE_4[model], strict=True):
+        recipe = recipe_of(dataset, "paper", "cross_entropy", "class_loss_scaling", model=model)
+        assert (recipe.lr, recipe.weight_decay) == printed
+        assert (recipe.epochs, recipe.batch_size, recipe.optimizer) == (200, 128, "sgd")
+        assert recipe_of(dataset, "reduced", "cross_entropy", model=model) == RECIPES["reduced", dataset]
+
+
+def test_every_model_setting_is_of_a_recipe_and_a_network():
+    assert {key[:2] for key in MODEL_SETTINGS} <= RECIPES.keys()
+    assert {key[2] for key in MODEL_SETTINGS} == set(TABLE_4) <= MODELS.keys()
+
+
+@pytest.mark.parametrize(("dataset", "n_train"), [("cifar10_lt", 10215), ("cifar100_lt", 9786)])
+def test_the_warm_up_of_110_layers_takes_some_four_hundred_steps(dataset, n_train):
+    """He et al. 2016, Sec. 4.2: "about 400 iterations"; the sizes are those of SCTL, Appendix C."""
+    recipe = recipe_of(dataset, "paper", "cross_entropy", model="resnet110")
+    assert recipe.warmup * math.ceil(n_train / recipe.batch_size) == pytest.approx(400, rel=0.05)
+    assert [recipe.lr_at(epoch) for epoch in (0, recipe.warmup / 2, recipe.warmup)] == pytest.approx([0, 0.05, 0.1])
+    assert recipe_of(dataset, "paper", "cross_entropy", model="densenet40").warmup == 0
+
+
 def test_every_recipe_of_a_paper_is_pinned():
     assert set(PRINTED) == {key for key in RECIPES if key[0] not in ("smoke", "reduced")}
 
 
 def test_margins_and_variants_of_the_papers():
-    """Margin 6 on CIFAR-10 (MbLS Sec. 4.3, ACLS Sec. 4.1) and 20 Newsgroups; CutMix's code mixes half the batches."""
+    """Margin 6 on CIFAR-10 (MbLS Sec. 5, ACLS Sec. 4.1) and 20 Newsgroups; CutMix's code mixes half the batches."""
     pairs = [("mbls", "cifar10"), ("mbls", "20newsgroups"), ("mbls", "20newsgroups_random"), ("acls", "cifar10")]
     assert LOSS_OPTIONS == {pair: {"margin": 6.0} for pair in pairs}
     assert VARIANTS == {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
@@ -87,10 +122,10 @@ def test_learning_rates_by_hand():
 def test_the_recipe_is_that_of_the_losss_own_paper():
     assert recipe_of("cifar10", "paper", "acls").keep == "best"
     assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
-    assert recipe_of("cifar100", "paper", "mbls") is RECIPES["class_temperature_scaling", "cifar100"]
+    assert recipe_of("cifar100", "paper", "mbls") == RECIPES["class_temperature_scaling", "cifar100"]
     assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
-    assert recipe_of("digits", "smoke", "mbls") is RECIPES["smoke", "digits"]
-    assert recipe_of("digits", "reduced", "mbls") is RECIPES["reduced", "digits"]
+    assert recipe_of("digits", "smoke", "mbls") == RECIPES["smoke", "digits"]
+    assert recipe_of("digits", "reduced", "mbls") == RECIPES["reduced", "digits"]
 
 
 @pytest.mark.parametrize(
