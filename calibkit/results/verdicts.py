@@ -179,7 +179,9 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
 
 
 def _own(question: Question, measured: Measured) -> dict:
-    """The columns of a measurement on the paper's own network; empty where it says nothing."""
+    """The columns of a measurement on the paper's own network; empty where there is none, or where one of a shorter
+    training says nothing and a stand-in may.
+    """
     row, scale = question.row, question.scale
     mine, effect = measured.rows.get(question.cell), measured.effect(question)
     drop = row.metric == "accuracy_drop" and effect is not None
@@ -204,7 +206,8 @@ def _own(question: Question, measured: Measured) -> dict:
         if source.budget == "paper":
             shown["size"] = judging.size(question.effect, estimate, same_images=on_logits)
     shown["verdict"] = _verdict(shown, on_logits)
-    return {} if shown["verdict"] == "not run" and question.network else shown
+    leaves_room = shown["verdict"] == "not run" and source.budget != "paper"
+    return {} if leaves_room and question.network else shown
 
 
 def _verdict(shown: Mapping, on_logits: bool) -> str:

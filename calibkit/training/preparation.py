@@ -46,7 +46,8 @@ def assemble(
         paper: whose recipe, at the budget "paper". Default: that of the loss, see
             :func:`calibkit.training.recipes.recipe_of`.
         seed: of the network's first weights.
-        pretrained: start from torchvision's ImageNet weights.
+        pretrained: start from torchvision's first ImageNet weights, as MbLS did: its code pins torchvision 0.8.2, which
+            has no others. The later ones of the ResNets were trained with label smoothing.
 
     Raises:
         ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe; a
@@ -75,7 +76,7 @@ def assemble(
             raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
         options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
     torch.manual_seed(seed)
-    weights = {"weights": "DEFAULT"} if pretrained else {}
+    weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
     network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
     return network.to(dtype_of(recipe)), make(cls, "loss", options), recipe, facts
 

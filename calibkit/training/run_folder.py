@@ -37,7 +37,9 @@ LOG = (
 
 
 def best_epoch(history: list) -> int:
-    """The last of the epochs with the largest validation accuracy, counted from 1; 0 before the first."""
+    """The last of the epochs with the largest validation accuracy, counted from 1; 0 before the first. The code of MbLS
+    and ACLS takes the first of them.
+    """
     accuracies = [row[LOG.index("val_accuracy")] for row in history]
     return len(accuracies) - int(np.argmax(accuracies[::-1])) if history else 0
 

@@ -7,6 +7,7 @@ from torch import nn
 from calibkit.models import build
 from calibkit.models.deeplab import dilate
 from calibkit.models.vision import plain
+from calibkit.training import assemble
 
 
 def size(model):
@@ -143,8 +144,8 @@ def published(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
     (tmp_path / "checkpoints").mkdir()
 
-    def save(name, state):
-        url = get_model_weights(name).DEFAULT.url
+    def save(name, state, weights="DEFAULT"):
+        url = get_model_weights(name)[weights].url
         torch.save(state, tmp_path / "checkpoints" / url.rpartition("/")[2])
 
     return save
@@ -158,6 +159,14 @@ def test_pretrained_weights_and_a_fresh_last_layer(published):
     other = build("efficientnet_b0", 200, weights="DEFAULT")
     assert torch.equal(other.features[0][0].weight, source.features[0][0].weight)
     assert other.classifier[1].weight.shape == (200, 1280)
+
+
+def test_a_training_starts_from_the_first_weights(published):
+    """MbLS's code pins torchvision 0.8.2, which has no others."""
+    source = plain("regnet_y_400mf", 1000)
+    published("regnet_y_400mf", source.state_dict(), "IMAGENET1K_V1")
+    network, *_ = assemble("imagenet", "regnet_y_400mf", "cross_entropy", "paper", pretrained=True)
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), network.parameters(), strict=True))
 
 
 def test_the_old_names_of_the_densenet_files(published):

@@ -59,6 +59,13 @@ def test_one_that_says_nothing_leaves_room(falls):
     assert found(stand_in=IN)[2:] == ["resnet20", 0.96, "same direction"]
 
 
+def test_one_at_the_papers_budget_does_not(falls):
+    """It is the paper's network, trained as the paper has it: its number is shown, with or without an answer."""
+    of_stand_in(falls)
+    measured(falls, measured_row(0.19, method=TS, budget="paper"))
+    assert found(stand_in=IN) == [19.0, "not run", "", "", ""]
+
+
 def test_it_may_be_of_other_data_and_depend_on_the_data(falls):
     of_stand_in(falls, dataset="cifar100")
     nothing = ["", "not run", "", "", ""]
