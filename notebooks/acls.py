@@ -17,22 +17,22 @@
 # ```{brief} acls
 # **Paper** {cite:t}`park2023acls` (ACLS). **Code** `calibkit/losses/acls.py`, and the other losses beside it.
 #
-# **Claim** Every loss that calibrates a network in training is label smoothing; one that smooths adaptively, and only where it should, is better than all others.
+# **Claim** Losses that calibrate a network in training are label smoothing; one that smooths adaptively, and only where it should, is better than all others.
 #
-# **Found** The first half holds, apart from some entries of the paper's Table 2. The printed gradient of ACLS is that of no loss; the authors' code has another loss, which trains well: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`. By ECE it is not told apart from MbLS, with {ours}`ece cifar10 resnet20 mbls | identity`; by the ECE with bins of equal mass MbLS is lower, tested by itself.
+# **Found** The first half holds for any loss; some entries of the paper's Table 2 are wrong. The printed gradient of ACLS is that of no loss; the authors' code has another loss, which trains well: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`. By ECE it is not told apart from MbLS, with {ours}`ece cifar10 resnet20 mbls | identity`; by the ECE with bins of equal mass MbLS is lower, tested by itself.
 # ```
 #
 # ## Claim
 #
-# *Every loss that calibrates a network while it is trained is label smoothing, with its own strength and its own
-# condition. Seen so, all earlier ones have a fault: the strength fades where it is needed, or the predicted class is
+# *Losses that calibrate a network while it is trained are label smoothing, with its own strength and its own
+# condition. Seen so, earlier ones have a fault: the strength fades where it is needed, or the predicted class is
 # spared, or the condition is hardly ever met. A loss without these faults is better calibrated.*
 #
 # Of the accuracy it says nothing. That loss is ACLS. It is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
 # more than a margin above the smallest, and another logit up only while it is more than the margin below the largest.
 # And it is *adaptive*: the further beyond the margin, the harder the push.
 #
-# The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says refutes it, and there
+# The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says is an error there, and there
 # are such gradients. The second half is the paper's Table 3: the expected calibration error (ECE), and its version with
 # bins of equal mass (AECE), of eleven losses on five pairs of data set and network. With a ResNet-50 on CIFAR-10 the ECE
 # is 5.85 % for CE, 1.16 % for margin-based label smoothing (MbLS) {cite:p}`liu2022devil`, and 1.12 % for ACLS. A loss
@@ -140,10 +140,10 @@ notebook.facts(data, "tbl-acls-network")
 # $$ (eq-acls-effective)
 #
 # its *effective label*: at this point, training with $\mathcal{L}$ is training with cross-entropy and the label
-# $\tilde{\mathbf{q}}$. {numref}`fig-acls-labels` is the paper's Figure 1, computed by automatic differentiation. A loss
+# $\tilde{\mathbf{q}}$. {numref}`fig-acls-labels` follows the paper's Figure 1, computed by automatic differentiation. A loss
 # smooths where the bar of the predicted class ends below one and other bars rise above zero.
 #
-# The losses are label smoothing (LS), the focal loss (FL) and its form with a weight by sample (FLSD)
+# The losses are label smoothing (LS), the focal loss (FL) and its form with an exponent by sample (FLSD)
 # {cite:p}`mukhoti2020calibrating`, pairwise constraints (CPC) {cite:p}`cheng2022calibrating`, the class-wise difference
 # of confidence and accuracy (MDCA) {cite:p}`hebbalaguppe2022stitch`, a ranking by past success (CRL)
 # {cite:p}`moon2020confidence`, a kernel error (MMCE) {cite:p}`kumar2018trainable`, the explicit confidence penalty
@@ -164,7 +164,7 @@ push = {  # gradient of what the loss adds to cross-entropy
     "(h) ACLS": regulariser(acls, z, y),
 }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Which label does a loss train for? One sample, correctly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. The paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Which label does a loss train for? One sample, correctly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. After the paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
 fig, axes = plt.subplots(3, 3, figsize=(7, 4.8), sharex=True, sharey=True)
 bars = {"(a) probabilities": z.softmax(1), "(b) label": q}
 bars |= {name: q - slope for name, slope in push.items()}
@@ -229,7 +229,7 @@ plt.show()
 # **CPC** {cite:p}`cheng2022calibrating` calibrates pairs of classes, with the true one (1v1) and without it (BE),
 # supplement (2) to (4):
 # $\mathcal{L}_\mathrm{1v1} = -\sum_{k \ne y} \log \frac{p_y}{p_y + p_k}$ and
-# $\mathcal{L}_\mathrm{BE} = -\sum_{k, l \ne y} \bigl( \log \frac{p_k}{p_k + p_l} + \log \frac{p_l}{p_k + p_l} \bigr)$.
+# $\mathcal{L}_\mathrm{BE} = -\sum_{k < l;\; k, l \ne y} \bigl( \log \frac{p_k}{p_k + p_l} + \log \frac{p_l}{p_k + p_l} \bigr)$.
 # Since $\frac{p_k}{p_k + p_l} = \sigma(z_k - z_l)$, and the derivative of $-\log \sigma(x)$ is $-\sigma(-x)$,
 #
 # $$
@@ -244,7 +244,7 @@ plt.show()
 #
 # These are the supplement's (5) and (6); in (6) every pair counts twice. From here to (7) and Table 2 a sign is lost: for
 # $j \ne y$ equation {eq}`eq-acls-general` gives $f(z_j) = -\partial \mathcal{L}_\mathrm{REG} / \partial z_j$, so the 1v1
-# part must read $f(z_j) = -\lambda_1 \frac{p_j}{p_y + p_j}$. Table 2 has a plus. For BE, (7) and Table 2 are right and
+# part must read $f(z_j) = -\frac{p_j}{p_y + p_j}$, times its weight. Table 2 has a plus. For BE, (7) and Table 2 are right and
 # (8) is not.
 #
 # **MDCA** {cite:p}`hebbalaguppe2022stitch` compares the mean probability of a class in the batch with its share of the
@@ -370,7 +370,7 @@ table(checked, caption, "tbl-acls-entries", digits=4)
 # Three entries of Table 2 are wrong: for the other classes the sign of CPC's 1v1 term and the term of MDCA, and for the
 # predicted class the zero of MbLS. The two constants of FLSD are not constant. (For MDCA and FLSD the paper speaks of
 # approximations.) For MDCA "2 times" is the factor of {eq}`eq-acls-mdca-f`, for CRL it comes from the two pairs that a
-# sample is in, and for ACLS from the square (see [below](#from-the-gradient-to-a-loss)).
+# sample is in, and for ACLS, here detached, from the square (see [below](#from-the-gradient-to-a-loss)).
 #
 # The sum over classes, {eq}`eq-acls-balance`, is another test, and needs no formula:
 
@@ -450,7 +450,7 @@ axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plt.show()
 
 # %% [markdown]
-# The shapes are as claimed: at large distances $f$ fades for MDCA and CRL; it is negative for CPC, and grows without
+# Most shapes are as claimed: at large distances $f$ fades for MDCA and CRL; it is negative for CPC, and grows without
 # bound for ACLS. (FLSD jumps where $\gamma$ changes, MDCA where $p_j$ crosses the share of its class.) But a shape is not
 # yet an effect. As the distance grows $p_j$ vanishes too, so even the constant $f$ of LS is soon many times $p_j$. What
 # decides is where $p_j$ and $\tilde q_j$ meet, as shown [below](#the-public-code-is-another-loss).
@@ -540,7 +540,7 @@ table(
 # predicted class is pushed down at least ten times as hard as all others together are pushed up, where the mean over them
 # is taken. Softmax does not see the sum of the logits, so nothing pushes back: **all logits sink together, without end**,
 # also after the distances have come to rest. With 0.01 for each of the $K - 1$ others, as (12) reads,
-# and more than 11 classes that lie equally far, the logits rise.
+# and more than ten others equally far, the logits rise.
 #
 # ### The public code is another loss
 #
@@ -750,8 +750,8 @@ Markdown(
 )
 
 # %% [markdown]
-# So the paper's observation holds on other data too: by ranking, ACLS is silent for most samples, and by margin for
-# few. (In the first epoch nothing is ranked yet, and the logits are still small.) But this ranking, the supplement's
+# So the paper's observation holds on other data too: by ranking, ACLS is silent for most samples, and by margin 6
+# for few. (In the first epoch nothing is ranked yet, and the logits are still small.) But this ranking, the supplement's
 # (21), is not CRL. CRL has $|h^{(a)} - h^{(b)}|$ in its hinge, so a pair in the right order, but not far enough apart,
 # counts too; its line lies far lower. The left half of the paper's Figure 3 does not speak against CRL.
 #
@@ -774,14 +774,14 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
 Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
 
 # %% [markdown]
-# So 95 % fits the predicted class. By the true class, which the loss uses, the share is some points above the
+# So 95 % may mean the predicted class. By the true class, which the loss uses, the share is some points above the
 # accuracy; on training images it may be higher, which is not measured here.
 #
 # ### Can smoothing change the prediction?
 #
 # The paper names a limitation: when the top two logits are close, lowering the first can swap them, as it did in 0.29 %
-# of samples during the last epoch on Tiny-ImageNet. In {numref}`tbl-acls-turned` the logits of the network above take
-# one gradient step of length $\eta$.
+# of samples during the last epoch on Tiny-ImageNet. In {numref}`tbl-acls-turned` the logits of the CE network take
+# one gradient step of rate $\eta$.
 
 # %% tags=["hide-input", "nbval-check-output"]
 hits = test_z.argmax(1) == test_y
@@ -895,9 +895,9 @@ caption = "Another loss minus ACLS: what do test images and seeds leave open? In
 table(both[both.index.isin(NEAREST)], caption, "tbl-acls-seeds", names=shown)
 
 # %% [markdown]
-# {numref}`fig-acls-reliability` is the paper's Figure 2, with cross-entropy in front.
+# {numref}`fig-acls-reliability` is the paper's Figure 2.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Where is the error? Reliability diagrams before temperature scaling. The paper's Figure 2 has the last six losses on Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Where is the error? Reliability diagrams before temperature scaling. The paper's Figure 2 is of Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
 FIGURE_2 = ("cross_entropy", "label_smoothing", "mdca", "cpc", "mbls", "crl", "acls")
 there = [loss for loss in FIGURE_2 if loss in networks]
 drawn = {shown(loss): (raw[loss], networks[loss].test_labels) for loss in there}
@@ -909,10 +909,10 @@ plt.show()
 # ECP and MDCA are over-confident by about six points: with the weights used here, for ECP those of the MbLS code, the
 # last two change little. The
 # focal loss and FLSD overshoot, and are under-confident by as much. CPC and the Brier score lie between. LS, MMCE, CRL,
-# MbLS and ACLS end within three points of the truth. So far the paper is supported.
+# MbLS and ACLS end within three points of the truth. The last group supports the paper.
 #
 # That ACLS is the best of the last group is not. By ECE the order there is not decided. By AECE, LS and MbLS are lower
-# than ACLS by more than test images and seeds explain, each tested by itself: on this network ACLS is not the best.
+# than ACLS by more than test images and seeds explain, each tested by itself.
 # After temperature scaling no advantage is left, not even over cross-entropy: with one number, fitted in a second, all
 # networks but that of CPC come below two percent. Over three trainings each, ACLS with a temperature has a higher ECE than
 # cross-entropy with one, by more than test images and seeds explain ({numref}`tbl-comparison-losses`). For LS, MbLS and
@@ -922,8 +922,8 @@ plt.show()
 #
 # ## Margin and weights
 #
-# The paper takes the margin from MbLS and varies it in its Figure A. It chooses $\lambda_1, \lambda_2$ on a part of the
-# training images, in its Table A ({ref}`appendix <printed-acls>`). A margin that is too small or too large calibrates poorly. With
+# The paper takes the margin from MbLS and varies it in its Figure A, where too small or too large calibrates poorly. It chooses $\lambda_1, \lambda_2$ on a part of the
+# training images, in its Table A ({ref}`appendix <printed-acls>`). With
 # $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 % at 0.01, and the training fails at 0.015.
 # Here both are varied on the digits, which shows the mechanism only.
 
@@ -974,7 +974,7 @@ table(
 # stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. Where the badge of a
 # calibration error is a direction, the NLL was tested too, so the badge can say more than the two numbers show. A
 # ResNet-20 at the reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test
-# images. ACLS is compared with MbLS, its strongest rival in the paper, the other losses with cross-entropy. Tables 1,
+# images. ACLS is compared with MbLS, often its nearest rival in the paper, the other losses with cross-entropy. Tables 1,
 # 6, A and B hold no answer that is not in another table too; they are in the {ref}`appendix <printed-acls>`.
 #
 # Any cell can be trained on a GPU by the paper's recipe, and `make results` records it:
@@ -1036,8 +1036,8 @@ own = net[[loss for loss in net.index if loss not in taken]]
 listed = [f"{shown(loss)} {net[loss]:.2f}" for loss in net.index if loss in taken]
 Markdown(
     f"The 95 % interval of an ECE of our comparison reaches {min(halves):.2f} to "
-    f"{max(halves):.2f} points to either side. The MbLS paper has {len(common)} of "
-    f"these numbers too, {unlike or 'none'} of them with another value. The accuracies "
+    f"{max(halves):.2f} points to either side. MbLS's Tables 1 and 2 have {len(common)} of "
+    f"these numbers too, {unlike or 'none'} with another value. The accuracies "
     "taken over, in percent for the ResNet-101 on CIFAR-10, are "
     f"{', '.join(listed)}. The losses trained for this paper have {own.min():.2f} to "
     f"{own.max():.2f}."
@@ -1046,7 +1046,7 @@ Markdown(
 # %% [markdown]
 # On CIFAR-10 the lead is smaller than the chance of the test set, and once zero. On Tiny-ImageNet, with as many
 # images and a lower accuracy, chance is larger and the lead is smaller than it too. On ImageNet, with 40,000 images or
-# more, chance is smaller and the lead likely beyond it. And where accuracies differ by two points, as those of most
+# more, chance is smaller and the lead likely beyond it. And where accuracies differ by two points, as those of half the
 # ResNet-101 on CIFAR-10 do, and that of CE with both networks, a difference in ECE is not due to the losses alone.
 #
 # ### Table 1: the summary
@@ -1134,7 +1134,7 @@ acls_beside(
 
 # %% [markdown]
 # The paper calls the parts "complementary". For its ResNet-101 the adaptive part alone has the lower AECE, 0.89 against
-# 1.15. On twenty classes ACLS has a lower ECE than CE; its parts alone are told apart neither from CE nor from ACLS.
+# 1.15. On twenty classes ACLS, tested by itself, is just below CE; its parts alone are told apart neither from CE nor from ACLS.
 #
 # ### Tables 6 and B: ranking or margin, other methods
 #
@@ -1169,7 +1169,7 @@ drifts = "does not sum" if sums["ACLS"] > 1e-9 else "sums"
 trains = {True: "does", False: "does not"}
 printed_form, code_form = (trains[value] for value in learns.values())
 lines = [
-    f"- {len(wrong)} terms of Table 2 are not the gradient of their loss: "
+    f"- {len(wrong)} terms of Table 2, of earlier losses, are not the gradient: "
     f"{'; '.join(wrong)}.",
     f"- The gradient of equation (12) {drifts} to zero over the classes. Without "
     f"clipping it {printed_form} train a network on digits; the loss of the code "
@@ -1198,7 +1198,7 @@ Markdown(minus("\n".join(lines)))
 # The framework is useful: read a loss through its effective label, and its faults can be seen. As a theorem it says
 # nothing, since every loss fits it. One of the wrong entries of Table 2 carries the argument against MbLS.
 #
-# ACLS as printed is not the gradient of a loss, and lets the logits drift. The public code has another loss, and works
+# Equation (12) is not the gradient of a loss, and lets the logits drift. The public code has another loss, and works
 # because of the term in which it departs from the paper. Its margin sets a confidence that all samples are pulled to,
 # right or wrong. MbLS does the same with a constant pull; by ECE our comparison does not tell the two apart, and by AECE,
 # tested by itself, MbLS is lower.
