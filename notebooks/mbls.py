@@ -1310,7 +1310,7 @@ table(
 # {cite:t}`mukhoti2020calibrating` report 95.05 % for the same network and schedule, and an ECE of 4.35 % in place of
 # 5.85 %. So a part of the distance between MbLS and CE may be due to a weak CE.
 #
-# And some sentences of the paper do not follow from its numbers ({doc}`../book/errata`), as that MbLS with a margin that is not the best still
+# And some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). Another: that MbLS with a margin that is not the best still
 # beats the other losses. The examples it gives are an ECE of 3.05 % on CIFAR-10, where LS has 2.79 %, and 2.99 % on
 # Tiny-ImageNet, where FL has 2.96 %.
 #
