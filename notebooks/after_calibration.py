@@ -187,7 +187,7 @@ for name, both in fits.items():
 Markdown(" ".join(sentences))
 
 # %% [markdown]
-# **The coverage is the same before and after.** It has to be: the promise never looked at the probabilities. What a
+# **The coverage is about 90 % before and after:** the promise never looked at the probabilities. What a
 # temperature can change is the size of the sets that keep it. {numref}`tbl-after-growth` says how much, half by half.
 
 # %% tags=["nbval-check-output"]
@@ -205,15 +205,15 @@ table(
 
 # %% [markdown]
 # **LAC** hardly notices. It compares probabilities of different images with one threshold, and $\hat q$ moves along with
-# them. With two classes the sets are the same to the last one, since $\sigma(s / T)$ rises with $s$ for every $T$. With
+# them. With two classes the sets are the same to the last one, since $\sigma(d / T)$ rises with the difference $d$ of the logits. With
 # more, a temperature reorders pairs of image and class, because the other logits of an image enter through the sum of
 # the softmax. The best order is that of the true probabilities, so the fitted temperature is near the best for LAC; the
 # figure below shows that only temperatures far from it, on either side, give larger sets.
 #
 # **APS** ranks within an image, which no temperature changes, and adds up mass, which it does change. At $T > 1$ more
 # mass lies in the tail, and the randomised sets, which collect it up to the threshold, grow. Others have found this on
-# many networks {cite:p}`dabah2025temperature,xi2025confidence`: a temperature that is fitted for small sets is lower
-# than one that is fitted for calibration. For small sets alone, LAC is the better choice at any temperature.
+# many networks {cite:p}`dabah2025temperature,xi2025confidence`; the latter fit $T$ for small sets. For small sets alone,
+# LAC is the better choice at either temperature.
 #
 # ## What calibration adds
 #
@@ -223,7 +223,7 @@ table(
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
 # at the top label alone. {numref}`fig-after-sets` draws it.
 
-# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets against the temperature, relative to that at the fitted temperature (dotted), where each set keeps the same promise.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
+# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets that keep the promise, against the temperature, relative to the fitted one (dotted).", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
@@ -274,7 +274,7 @@ for name, data in stored.items():
         found[name, when]["size"] = set_size(sets)
 table(
     pd.DataFrame(found).T,
-    f"Which labels are in sets of {100 * (1 - alpha):g} % of a classifier's own mass?",
+    f"Do sets of {100 * (1 - alpha):g} % of a classifier's own mass hold so many labels?",
     "tbl-after-own",
     names=shown,
 )
@@ -303,8 +303,8 @@ table(
 # %% [markdown]
 # Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is not
 # chance: LAC, the smallest on average, and APS without randomisation leave the hardest class far short of what was
-# asked for. The larger randomised sets spend their size there, and more so after calibration: they are larger where the
-# classifier is not sure, and now it says so. {cite:t}`dabah2025temperature` found the same of the coverage by class.
+# asked for. The larger randomised sets spend their size there, on CIFAR-10 more so after calibration: they are larger
+# where the classifier is not sure. {cite:t}`dabah2025temperature` found the same of the coverage by class.
 #
 # And if the images of tomorrow are not drawn like those of the held-out half, there is no promise at all. The chapter on
 # {doc}`temperature_scaling` shows shifts that break a temperature; they break $\hat q$ as well.
@@ -368,9 +368,9 @@ table(
 )
 
 # %% [markdown]
-# It does change the order, of a few pairs in a hundred, and mostly of images with nearly the same confidence. The
-# curves lie on top of each other, and the interval says how much the change of the area is worth. **Temperature scaling
-# is not a method for better abstention.** What it gives is a risk that can be read off. Answer where the confidence is
+# It does change the order, of two to three pairs in a hundred. The curves lie on top of each other, and both intervals
+# hold zero. **On neither network does abstention improve beyond chance.** What calibration gives is a risk nearly as
+# expected. Answer where the confidence is
 # at least
 # 0.9: the share of wrong answers to expect is one minus their mean confidence. {numref}`tbl-after-risk` compares it
 # with the true one.

@@ -199,7 +199,7 @@ table(
 # To test a metric we need the answer. So we turn the usual order around: first draw what the classifier says, then
 # decide what is true, then draw labels from the truth.
 #
-# 1. Ten logits are drawn from a normal distribution, and softmax gives $\mathbf{p}$.
+# 1. Ten logits are drawn from a normal distribution of standard deviation 5, or 20 for easy data, and softmax gives $\mathbf{p}$.
 # 2. The true probabilities of the labels, $\boldsymbol\pi$, are a function of the logits that we choose.
 # 3. The label is drawn from $\boldsymbol\pi$.
 #
@@ -281,8 +281,8 @@ table(
 #
 # Two things are easily overlooked. The bars do not show how many samples a bin holds; the histogram below each diagram
 # does. And the accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out
-# of 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar is no evidence
-# of anything.**
+# of 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar proves nothing
+# by itself.**
 
 # %%
 rng = np.random.default_rng([seed, 3])
@@ -344,9 +344,11 @@ such a number usually is, the section on bias will show.
 # - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, minus the part that chance adds,
 #
 # $$
-# \Bigl( \sum_m \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
+# \Bigl( \sum_{|B_m| > 1} \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
 #   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_m| - 1} \Bigr] \Bigr)_+^{1/2} .
 # $$ (eq-metrics-debiased)
+#
+# where $(\cdot)_+$ is 0 for what is negative.
 #
 # ### The top label, without bins
 #
@@ -464,11 +466,11 @@ table(
 )
 
 # %% [markdown]
-# Read {numref}`tbl-metrics-blind` by columns. Errors up to about half a percent are chance, as the first column shows.
+# Read {numref}`tbl-metrics-blind` by columns. Errors about as large as those of the first column are chance.
 #
 # - **Class prior.** Every calibration error is near zero for a classifier that has not looked at its input. Only
 #   accuracy and the scores see it. A calibration error alone is no reason to use a classifier.
-# - **Over-confident.** All see it. ECE, AECE, smooth ECE and KS error agree to the last digit, because every gap has
+# - **Over-confident.** All errors see it. ECE, AECE, smooth ECE and KS error agree to the last digit, because every gap has
 #   the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$ are near zero
 #   and right. Class-wise values of data sets with different $K$ cannot be compared.
 # - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
@@ -648,13 +650,13 @@ table(
 # %% [markdown]
 # What {numref}`fig-metrics-bias` and {numref}`tbl-metrics-estimators` say:
 #
-# - With gaps of one sign, all five are about equally good. The choice of metric matters after calibration, not before.
+# - With gaps of one sign, all five are about equally good from 1,000 samples on. The choice of metric matters after calibration, not before.
 # - AECE has the bias of ECE. Equal mass avoids nearly empty bins, not chance.
 # - Smooth ECE has half the spread on the calibrated classifier and half the bias on the wavy one. But on the
 #   calibrated one its bias shrinks more slowly than that of ECE, and is the larger one at $N = 10{,}000$.
 # - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity: on the wavy
 #   classifier its limit is a third of that of ECE, because neighbouring waves cancel in its partial sums.
-# - The debiased ECE has next to no bias where there is an error to find, and pays with the largest spread. On a
+# - The debiased ECE has next to no bias from 1,000 samples on where there is an error to find, and pays with the largest spread. On a
 #   calibrated classifier its square is right on average, but a negative square counts as zero, so its mean stays above
 #   zero.
 #
@@ -884,7 +886,7 @@ needed = {name: 2 * 2.8**2 * s**2 / (deltas / 100) ** 2 for name, s in spread.it
 needed = pd.DataFrame(needed, [f"{delta} points" for delta in deltas])
 table(
     needed.map("{:,.0f}".format),
-    "How many samples does it take to see a difference of two ECEs?",
+    "How many independent samples show a difference of two ECEs?",
     "tbl-metrics-needed",
 )
 
@@ -896,8 +898,8 @@ Markdown(f"""
 On 10,000 images the ECE has a standard deviation of {spread["easy"]:.2f} points (easy) or
 {spread["hard"]:.2f} points (hard) over test sets. The bootstrap of a single easy test set
 agrees: its interval is {100 * (high - low):.2f} points wide, about four times as much.
-Papers print differences of 0.1 to 0.3 points in bold. Seeing them takes {small:,.0f} to
-{large:,.0f} samples.
+Papers print differences of 0.1 to 0.3 points in bold. Seeing them on independent test sets
+takes {small:,.0f} to {large:,.0f} samples.
 """)
 
 # %% [markdown]
@@ -958,9 +960,9 @@ blocks = pd.DataFrame({"gap": gap, "film": film}).groupby(block).mean()
 Markdown(f"""
 For the first MbLS network on CamVid the gap between confidence and accuracy in one frame
 correlates with that in the next by {correlation(gap, film, 1):.2f}, and with that ten
-frames on by {correlation(gap, film, 10):.2f}. The means of neighbouring blocks still do, by
-{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}; larger blocks
-would leave few to draw from ({len(blocks)} now).
+frames on by {correlation(gap, film, 10):.2f}. The means of neighbouring blocks do by
+{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}, which so few
+leave uncertain; larger blocks would leave few to draw from ({len(blocks)} now).
 """)
 
 # %% [markdown]
@@ -1081,16 +1083,16 @@ table(
 # difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5 % that
 # are allowed. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
 # whole point in a quarter of the test sets. The NLL sees more in each of these rows. (The two waves have equal ECEs but
-# not quite equal NLLs, hence its entry in the third row.) So **a difference in ECE that is beyond chance can be trusted,
-# but one that is not may be real too**; then look at the NLL. The last two columns say why the ends are moved: beside a
+# not quite equal NLLs, hence its entry in the third row.) So **equally good methods seldom differ beyond
+# chance, but a difference that is within it may be real too**; then look at the NLL. The last two columns say why the ends are moved: beside a
 # calibrated method the hull holds the true difference in little more than half of the test sets.
 #
 # ### Many comparisons
 #
 # A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and of 18 tests at
-# 5 % one is likely to come out by chance alone. So the $p$-values of the comparisons within a claim are corrected
+# 5 % one is likely to come out by chance alone. So the $p$-values of the comparisons within a paper are corrected
 # together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next one below
-# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the claim is then at most
+# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the paper is then at most
 # 5 %, however the comparisons depend on each other. {ref}`sec-verdicts` says which comparisons go together.
 #
 # ## Why toolkits disagree
@@ -1286,8 +1288,8 @@ text = f"""
 is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
 Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
 {after.value:.2f} % that remain are above the 95 % quantile of {perfect["after"][1]:.2f} %, so
-one temperature has not removed everything. The other metrics above agree, and the accuracy is
-untouched because *T* keeps the order of the classes.
+one temperature has not removed everything. The other metrics agree on the gain, and the accuracy
+is untouched because *T* keeps the order of the classes.
 
 On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f} %
 before and {few_after.value:.2f} % after, and the paired interval of the difference holds
@@ -1295,8 +1297,8 @@ zero: the gain lies between {few_gain.low:.1f} and {few_gain.high:.1f} points. T
 number is below the average of a calibrated network, {few_perfect["after"][0]:.2f} %. The
 debiased ECE has an interval wider than its value, and the class-wise ECE points the other
 way, with an interval that does not hold zero: on few images it is mostly bias, which softer
-probabilities enlarge. The rule was tested for the ECE, not for this. The NLL, which has no
-bins, is surer of the gain.
+probabilities enlarge. The rule was tested for the ECE, not for this. The NLL is surer of the
+gain.
 """
 Markdown(minus(text))
 
@@ -1364,7 +1366,7 @@ Markdown(f"""
 #    authors for?
 #
 #    ```{dropdown} Solution
-#    What a perfect network scores ({numref}`tbl-metrics-perfect`): both may be perfect. And the paired standard
+#    What a perfect network scores ({numref}`tbl-metrics-perfect`): on a hard data set both may be perfect. And the paired standard
 #    deviation near calibration ({numref}`tbl-metrics-paired`), which is more than twice the difference. Ask for the
 #    logits, which give the paired interval and the difference in NLL, and for more than one run.
 #    ```

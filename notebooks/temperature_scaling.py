@@ -195,7 +195,7 @@ table(
 # %% [markdown]
 # ### A second reading: uncertainty equals surprise
 #
-# Put $L'(b) = 0$ into {eq}`eq-ts-nll` and the sum becomes the entropy of $\p_i$. So at the optimum the mean *entropy* of
+# Put $L'(b) = 0$ into {eq}`eq-ts-nll` and $L$ becomes the mean entropy of the $\p_i$. So at the optimum the mean *entropy* of
 # the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Turned around,
 # TS is the solution of maximum entropy: of all probabilities whose mean expected logit is that of the labels,
 # $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
@@ -259,7 +259,7 @@ for name, answers in cases.items():
 table(pd.DataFrame(rows).T, "Which T do four logit pairs ask for?", "tbl-ts-bounds")
 
 # %% [markdown]
-# A bound is a message, not an answer. The first case is frequent: 20 images of a good network, or its training set.
+# A bound is a message, not an answer. The first case happens: 20 images of a good network, or its training set.
 #
 # ### How far chance moves it
 #
@@ -357,7 +357,7 @@ for network in (data, large):
     }
 table(
     pd.DataFrame(rows).T,
-    "Does a temperature tell mistakes apart? AUROC of the confidence, percent",
+    "Does a temperature change the AUROC of the confidence? Percent",
     "tbl-ts-auroc",
     digits=1,
 )
@@ -420,11 +420,10 @@ Of {len(losses)} differences in ECE, {below} lie below zero, {lower["ece"]} of t
 """)
 
 # %% [markdown]
-# Fitting what is reported gains little, and for no network more than chance. The largest differences are those of the
-# focal loss and of FLSD, a variant of it.
+# Fitting what is reported gains little, for no network more than chance; for eight it only rounds $T$ to the grid. The
+# largest differences are those of the focal loss and of FLSD, a variant of it.
 # Both leave a network under-confident, and there the fit by ECE sharpens more. What it gains in ECE may be chance; what it
-# loses in NLL is not. No single temperature serves both goals there, a sign that one parameter is not enough (see
-# {ref}`below <sec-ts-signs>`). Where the fit by ECE has the lower NLL, the gain is at least ten times smaller. So fit by
+# loses in NLL is not. Where the fit by ECE has the lower NLL, the gain is at least ten times smaller. So fit by
 # NLL, unless the ECE itself is the goal; and do not compare a method that was fitted by ECE with a TS that was not.
 #
 # (sec-ts-sizes)=
@@ -557,7 +556,7 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds down to some fifty images; the values of $n^\star$ lie below that, and say only that few are enough. In
+# The law holds within a factor of two down to some fifty images; $n^\star$ lies below that: few are enough. In
 # nearly all draws calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain,
 # so it needs the most. The exception is at the far left: among 20 images of CIFAR-10 there may be no mistake. Then $T$
 # ends at its bound, the result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in
@@ -638,7 +637,7 @@ table(
 # (sec-ts-shift)=
 # ## Where it fails
 #
-# The law speaks of new images like the old ones, and of networks whose error is one scale. Now the exceptions.
+# The law speaks of new images like the old ones, and not of what the best $T$ leaves. Now the exceptions.
 #
 # ### Label shift: another class balance
 #
@@ -702,9 +701,8 @@ table(
 )
 
 # %% [markdown]
-# A network trained on balanced classes hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point.
-# The long-tailed CIFAR-10 network minds a lot, since it was *trained* to favour the large classes. On long-tailed
-# CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few images of a rare class decide, so
+# The balanced network hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point. Of two that were
+# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart. The weights have a price, too: the few images of a rare class decide, so
 # the balanced $T$ varies more. (A $\pm$ is the standard deviation over the draws.)
 #
 # ### Covariate shift: other images
@@ -950,8 +948,8 @@ text = f"""
    chance in {lower["ece"]}.
 4. **Take more parameters only with a penalty,** and only if they beat one *T*. With 100
    classes, plain vector scaling gains NLL from {vector} images on.
-5. **Match what will be tested,** in classes and in images. Balanced weights on a long tail
-   change the ECE by {tail_gain[long_tails[0]]:+.1f} points; on digits turned by {turn.name:g} degrees the
+5. **Match what will be tested,** in classes and in images. Balanced weights change the ECE
+   of long-tailed CIFAR-10 by {tail_gain[long_tails[0]]:+.1f} points; on digits turned by {turn.name:g} degrees the
    clean *T* leaves {turn["clean T"]:.1f} %, the best one {turn["best T"]:.1f} %.
 """
 Markdown(minus(text))
@@ -1007,7 +1005,7 @@ table(
 #    ```{dropdown} Solution
 #    Near the optimum the gain is $\tfrac12 I (1 - b)^2$, so $n^\star = (J / I) / (I (1 - b)^2)$. On the ACLS network
 #    $I = 0.90$ and $J / I = 0.82$, which gives 400 images. Fits on random validation and test images of that network are
-#    worse than no calibration at $n = 200$ on average, and better at $n = 400$.
+#    worse than no calibration at $n = 200$ on average, and break even near 400.
 #    ```
 #
 # 4. The clean temperature helps a little under noise. Find the strength of noise at which a temperature fitted on
