@@ -65,6 +65,15 @@ def test_all_that_is_drawn_is_still_there_within_a_tenth_of_a_point(pair):
     np.testing.assert_allclose(*shown, rtol=0, atol=4)
 
 
+def test_a_glyph_stands_within_half_a_hundredth_of_its_size(pair):
+    uses = [[use for use in of(text, "use") if "#D" in str(use.attrib)] for text in pair]
+    assert len(uses[0]) > 20
+    for one, other in zip(*uses, strict=True):
+        x, y = re.findall(r"[\d.]+", one.get("transform", "translate(0 0)"))
+        assert other.get("x", "0").isdigit() and abs(float(x) - int(other.get("x", "0"))) <= 0.5
+        assert abs(float(y) - int(other.get("y", "0"))) <= 0.5
+
+
 def test_what_is_pointed_to_has_its_name(pair):
     named = set(re.findall(r' id="([^"]+)"', pair[1]))
     assert named and set(re.findall(r'(?:href="#|url\(#)([^")]+)', pair[1])) == named

@@ -105,7 +105,8 @@ def _shorten(element: ElementTree.Element) -> None:
         element.set("transform", _NUMBER.sub(lambda found: _short(found[0], 4), move))
     elif "d" in element.attrib:
         element.set("d", _path(element.get("d", ""), 10))
-    for name, digits in {"x": 1, "y": 1, "width": 2, "height": 2}.items():
+    at = 0 if element.get("href", "").startswith("#D-") else 1  # a glyph's place in hundredths of its size
+    for name, digits in {"x": at, "y": at, "width": 2, "height": 2}.items():
         if name in element.attrib:
             element.set(name, _NUMBER.sub(lambda found, digits=digits: _short(found[0], digits), element.get(name, "")))
 
