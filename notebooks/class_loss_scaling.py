@@ -217,8 +217,7 @@ table(toy.iloc[[a, b, lowest]].set_axis(heads), caption, "tbl-cls-toy", digits=3
 # %% [markdown]
 # There are two states of equal total loss, and the one with the smaller spread has the smaller ECE. But it is smaller by a
 # few hundredths of a point, less than the ECE moves between epochs; and along this path the total loss follows the ECE no
-# worse than the spread does. Besides, many things change at once here. There is a simpler path, on which only one thing
-# changes: the temperature. As $T$ grows, the spread must go to zero, because every class loss goes to $\log K$; the ECE
+# worse than the spread does. There is a simpler path, on which only the temperature changes. As $T$ grows, the spread must go to zero, because every class loss goes to $\log K$; the ECE
 # meanwhile goes to accuracy minus $1/K$ for $K$ classes. {numref}`fig-cls-correlation` puts both paths into
 # the paper's Figure 1, and with them the thirty epochs of another ResNet-20 on CIFAR-10, measured on its validation images.
 
@@ -601,7 +600,7 @@ gives them temperatures from {varied.min():.2f} to {varied.max():.2f}.
 
 # %% [markdown]
 # So their PTS is temperature scaling once more. Only the optimiser differs: Adam gets much further than L-BFGS without a
-# line search. The rows "PTS" of the paper show the (almost) converged temperature of each loss.
+# line search.
 #
 # **CTS** of {cite:t}`frenkel2021network` searches a grid for the lowest ECE under a constraint on accuracy; see the
 # chapter on class-based temperature scaling. Here it is the same model fitted by gradient, with no constraint. Numbers
@@ -856,8 +855,7 @@ table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
 # %% [markdown]
 # On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of the
 # gain in ECE, and all or nearly all of the gain in accuracy. The weights add the difference between *balanced* and *CLS*.
-# Both are measured on the same test images, so the interval of their difference is narrower than the intervals above
-# suggest. {numref}`tbl-cls-paired` has these differences: on published logits; on the network of this chapter, whose classes are balanced, so
+# {numref}`tbl-cls-paired` has these differences, paired, with narrower intervals: on published logits; on the network of this chapter, whose classes are balanced, so
 # that the control hardly differs from the NLL; and on the long-tailed networks of this book, trained on one half of
 # CIFAR-10-LT or CIFAR-100-LT and calibrated on the other half, as in the paper: ResNet-20s at
 # the reduced budget, and a ResNet-110 by the paper's recipe.
@@ -929,15 +927,12 @@ caption = (
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-own")
 
 # %% tags=["hide-input", "nbval-check-output"]
-before = []
-for network, where in OWN.items():
-    error, accuracy = (
-        notebook.number(ours, method="identity", metric=metric, **where).value
-        for metric in ("ece", "accuracy")
-    )
-    before.append(f"{network} {error:.2f} % and {accuracy:.2f} %")
+before = ", ".join(
+    f"{notebook.number(ours, method='identity', metric='ece', **where).value:.2f} %"
+    for where in OWN.values()
+)
 Markdown(f"""
-Uncalibrated, their ECE and accuracy are: {"; ".join(before)}.
+Uncalibrated, their ECE is {before}, in this order.
 """)
 
 # %% [markdown]
@@ -987,8 +982,7 @@ shown_table("1", "is every calibrator better with CLS? Test ECE in percent")
 shown_table("1", "does CLS help? Test ECE in percent", imagenet=True)
 
 # %% [markdown]
-# Here are the accuracies, which the claim says are kept. TS, ETS and PTS keep every prediction: their rows repeat the
-# uncalibrated one, and are left out.
+# The claim says that the accuracies are kept. Those of TS, ETS and PTS repeat the uncalibrated one, and are left out.
 
 # %%
 shown_table("1", "is the accuracy kept? Percent", "accuracy")

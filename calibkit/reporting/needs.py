@@ -41,7 +41,7 @@ NEEDS: dict[str, Need] = {
     "structured_matrix_scaling": Need("structured matrix scaling", lambda k: k * k + k, lambda k: 100 * k),
     "ms_odir": Need("matrix scaling, ODIR", lambda k: k * k + k, lambda k: 300 * k),
     "dir_odir": Need("Dirichlet calibration, ODIR", lambda k: k * k + k, lambda k: 300 * k),
-    "matrix_scaling": Need("matrix scaling", lambda k: k * k + k, lambda k: 3000 * k),
+    "matrix_scaling": Need("matrix scaling", lambda k: k * k + k, lambda k: max(3000, 100 * k) * k),
     "spline": Need("spline", lambda k: 6, lambda k: 1000),
     "histogram_binning": Need("histogram binning", lambda k: 15 * k, lambda k: 300 * k),
     "isotonic": Need("isotonic regression", lambda k: 100 * k, lambda k: 300 * k),

@@ -222,6 +222,12 @@ def test_every_calibrator_on_logits_is_known():
     assert {key.partition(":")[0] for key in NEEDS} == set(CALIBRATORS) - {"neural_clamping"}
 
 
+def test_matrix_scaling_needs_a_hundred_samples_a_parameter_where_there_are_many_classes():
+    """The page "Which method?": some thousands a class, and a hundred for each class that there is."""
+    asked = {k: NEEDS["matrix_scaling"].samples(k) for k in (2, 10, 100)}
+    assert asked == {2: 6_000, 10: 30_000, 100: 1_000_000}
+
+
 def test_what_keeps_predictions_keeps_them(sample):
     z, y = sample(400, k=4)
     for key in NEEDS:
