@@ -215,11 +215,12 @@ caption = (
 table(toy.iloc[[a, b, lowest]].set_axis(heads), caption, "tbl-cls-toy", digits=3)
 
 # %% [markdown]
-# There are two states of equal total loss, and the one with the smaller spread has the smaller ECE. But it is smaller by a
-# few hundredths of a point, less than the ECE moves between epochs; and along this path the total loss follows the ECE no
-# worse than the spread does. There is a simpler path, on which only the temperature changes. As $T$ grows, the spread must go to zero, because every class loss goes to $\log K$; the ECE
-# meanwhile goes to accuracy minus $1/K$ for $K$ classes. {numref}`fig-cls-correlation` puts both paths into
-# the paper's Figure 1, and with them the thirty epochs of another ResNet-20 on CIFAR-10, measured on its validation images.
+# There are two states of equal total loss, and the one with the smaller spread has the smaller ECE. But it is smaller
+# by a few hundredths of a point, less than the ECE moves between epochs; and along this path the total loss follows the
+# ECE no worse than the spread does. There is a simpler path, on which only the temperature changes. As $T$ grows, the
+# spread must go to zero, because every class loss goes to $\log K$; the ECE meanwhile goes to accuracy minus $1/K$ for
+# $K$ classes. {numref}`fig-cls-correlation` puts both paths into the paper's Figure 1, and with them the thirty epochs
+# of another ResNet-20 on CIFAR-10, measured on its validation images.
 
 # %% mystnb={"figure": {"caption": "Which loss follows the calibration error? ECE against the total loss (left) and against the standard deviation of the class losses (right), for the epochs of the toy experiment, for temperatures from 0.3 to 30, and for the epochs of a training. The legend gives the correlation. The paper's Figure 1.", "name": "fig-cls-correlation"}, "image": {"alt": "Two scatter plots of the ECE, against the total loss and against the standard deviation of the class losses, each with the epochs of the toy experiment, a sweep of temperatures and the epochs of a training, and their correlations in the legend."}}
 grid = np.geomspace(0.3, 30.0, 60)
@@ -815,7 +816,8 @@ table(stopped, caption, "tbl-cls-guo", names=heads)
 #
 # ## What is left of the claim after the control
 #
-# {numref}`tbl-cls-control` is the long-tailed table again, with the control that was missing. *By balance alone* is the control's share of the gain in ECE from CE to CLS. ETS and PTS have the accuracy of TS.
+# {numref}`tbl-cls-control` is the long-tailed table again, with the control that was missing. *By balance alone* is the
+# control's share of the gain in ECE from CE to CLS. ETS and PTS have the accuracy of TS.
 
 # %% tags=["hide-input", "nbval-check-output"]
 THREE = ("CE", "balanced", "CLS")
@@ -853,12 +855,12 @@ caption = (
 table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
 
 # %% [markdown]
-# On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of the
-# gain in ECE, and all or nearly all of the gain in accuracy. The weights add the difference between *balanced* and *CLS*.
-# {numref}`tbl-cls-paired` has these differences, paired, with narrower intervals: on published logits; on the network of this chapter, whose classes are balanced, so
-# that the control hardly differs from the NLL; and on the long-tailed networks of this book, trained on one half of
-# CIFAR-10-LT or CIFAR-100-LT and calibrated on the other half, as in the paper: ResNet-20s at
-# the reduced budget, and a ResNet-110 by the paper's recipe.
+# On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of
+# the gain in ECE, and all or nearly all of the gain in accuracy. The weights add the difference between *balanced* and
+# *CLS*. {numref}`tbl-cls-paired` has these differences, paired, with narrower intervals: on published logits; on the
+# network of this chapter, whose classes are balanced, so that the control hardly differs from the NLL; and on the
+# long-tailed networks of this book, trained on one half of CIFAR-10-LT or CIFAR-100-LT and calibrated on the other
+# half, as in the paper: ResNet-20s at the reduced budget, and a ResNet-110 by the paper's recipe.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -949,9 +951,10 @@ Uncalibrated, their ECE is {before}, in this order.
 # stands in for the ResNet-110 of CIFAR-100. A number in brackets was measured by others on
 # the same networks {cite:p}`calarena2026`. The rule is in the {ref}`protocol <sec-verdicts>`.
 #
-# Ours are the exact fits, on the paper's logits where they are public, else on our training by its recipe; FL is the true focal loss, which the public
-# code does not minimise. Where only the authors' optimiser, which may stop before the optimum, gives the printed
-# number, the badge says so. Each loss is compared with the same calibrator fitted by likelihood.
+# Ours are the exact fits, on the paper's logits where they are public, else on our training by its recipe, where =
+# means an equal difference, not an equal value; FL is the true focal loss, which the public code does not minimise.
+# Where only the authors' optimiser gives the printed number, the badge says so. Each loss is compared with the same
+# calibrator fitted by likelihood.
 #
 # ### Table 1: balanced data
 
@@ -1034,10 +1037,10 @@ tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
 #     "models=[densenet40,wide_resnet_28,resnet110,resnet110_sd]"
 # ```
 #
-# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images);
-# `python -m calibkit calibrate PATH --record` records them. Table 4 also lists the recipe of each network, which the
-# command takes. It names no schedule; here it is that of {cite:t}`he2016deep`, and for the ResNet-110 their warm-up, without
-# which ours hardly learned at first.
+# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images); `calibkit calibrate
+# PATH --record` records them. Table 4 also lists the recipe of each network, which the command
+# takes. It names no schedule; here it is that of {cite:t}`he2016deep`, and for the ResNet-110 their warm-up, without
+# which ours hardly learned at first; it ends four points more accurate than theirs.
 #
 # Figures 3 and 4 of the paper show a WideResNet-32 and a ResNet-110; here they show the ResNet-20, or any network with
 # `-p logits PATH`. Its Figure 2 is a sketch of the method, and its rows *Average* are means of the rows above them.
@@ -1087,12 +1090,13 @@ Markdown(f"""
 """)
 
 # %% [markdown]
-# Class-wise loss scaling lowers the ECE on the published long-tailed logits, and does so without schedules, as claimed. The larger part
-# of its gain on CIFAR-10-LT comes from the class mean inside it, a correction for the shift of the label distribution that
-# needs no weights. The weights add some tenths of a point to it there. On CIFAR-10 they lower the ECE by one to three
-# tenths, within chance in {numref}`tbl-cls-paired`; on this book's networks for CIFAR-100-LT they raise it, on one beyond chance. All that they do to a single
-# temperature is make it larger. The comparison with label smoothing and the focal loss, in TS and CTS, compares step
-# budgets rather than losses. And the four calibrators were in effect two: one temperature, and one for each class.
+# Class-wise loss scaling lowers the ECE on the published long-tailed logits, and does so without schedules, as claimed.
+# The larger part of its gain on CIFAR-10-LT comes from the class mean inside it, a correction for the shift of the
+# label distribution that needs no weights. The weights add some tenths of a point to it there. On CIFAR-10 they lower
+# the ECE by one to three tenths, within chance in {numref}`tbl-cls-paired`; on this book's networks for CIFAR-100-LT
+# they raise it, on one beyond chance. All that they do to a single temperature is make it larger. The comparison with
+# label smoothing and the focal loss, in TS and CTS, compares step budgets rather than losses. And the four calibrators
+# were in effect two: one temperature, and one for each class.
 #
 # If your validation data is long-tailed and the data to come is balanced, use `objective="class_balanced"`; for another
 # shift of the labels, use weights of your own. If nothing shifts, the NLL is the loss to start from.

@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
 
 SHARES = (
-    Share("replayed", "reproduced on the paper's own logits", lambda answer: answer == "reproduced"),
+    Share("replayed", "reproduced", lambda answer: answer == "reproduced"),
     Share("same", "same direction", lambda answer: answer == "same direction"),
     Share("open", "not decided, or not reproduced", lambda answer: answer in ("not decided", "not reproduced")),
     Share("against", "opposite direction", lambda answer: answer == "opposite direction"),

@@ -152,8 +152,8 @@ LOSS_OPTIONS: dict[tuple[str, str], dict] = {
 }
 
 #: (paper, dataset, model) -> what its recipe has another value of. SCTL Table 4; and for the ResNet-110 the warm-up of
-#: He et al. 2016, Sec. 4.2: some 400 steps, here 5 epochs of linear rise where they hold 0.01. Without it our network
-#: for CIFAR-100-LT had 3.5 % of its training images right after 9 epochs, with it 22 %.
+#: He et al. 2016, Sec. 4.2: some 400 steps, here 5 epochs of linear rise where they hold 0.01. Without it ours for
+#: CIFAR-100-LT had 3.5 % of its training images right after 9 epochs, with it 22 %.
 MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, float]] = {
     ("class_loss_scaling", "cifar10_lt", "densenet40"): {"lr": 0.01},
     ("class_loss_scaling", "cifar10_lt", "wide_resnet_28"): {"weight_decay": 5e-4},
