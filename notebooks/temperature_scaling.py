@@ -702,8 +702,7 @@ table(
 
 # %% [markdown]
 # The balanced network hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point. Of two that were
-# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart; on a
-# ResNet-110 they can ({doc}`class_loss_scaling`). The weights have a price, too: the few images of a rare class decide,
+# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart; on two ResNet-110s they can ({doc}`class_loss_scaling`). The weights have a price, too: the few images of a rare class decide,
 # so the balanced $T$ varies more. (A $\pm$ is the standard deviation over the draws.)
 #
 # ### Covariate shift: other images
