@@ -857,7 +857,7 @@ table(control[["ECE", "accuracy"]], caption, "tbl-cls-control")
 # %% [markdown]
 # On the balanced set the control changes next to nothing, as it must. On the long-tailed sets it alone brings most of
 # the gain in ECE, and all or nearly all of the gain in accuracy. The weights add the difference between *balanced* and
-# *CLS*. {numref}`tbl-cls-paired` has these differences, paired, with narrower intervals: on published logits; on the
+# *CLS*. {numref}`tbl-cls-paired` has these differences, paired: on published logits; on the
 # network of this chapter, whose classes are balanced, so that the control hardly differs from the NLL; and on the
 # long-tailed networks of this book, trained on one half of CIFAR-10-LT or CIFAR-100-LT and calibrated on the other
 # half, as in the paper: ResNet-20s at the reduced budget, and two ResNet-110s by the paper's recipe, one with
