@@ -187,9 +187,8 @@ described = pd.DataFrame(
     index=wide.index,
 )
 of_losses = described.index.get_level_values("loss")
-WHOSE = {"ours": "ours", "published-logits": "published"}
 described = described[of_losses.isin(["cross_entropy", "brier"])].reset_index()
-described["source"] = described["source"].map(WHOSE)
+described["source"] = described["source"].str.removesuffix("-logits")
 described["network"] = [
     shown(model) + ("" if loss == "cross_entropy" else f" ({shown(loss)})")
     for model, loss in zip(described["model"], described["loss"], strict=True)
@@ -1199,16 +1198,13 @@ In ECE, held against TS by ECE, CTS is better on {found["better"]}, worse on
 
 # %% tags=["hide-input"]
 of_kind = left.xs("ECE", level=1)["with TS"]
-with_ts = [of_kind["long-tailed, published"]]
-tails = ["cifar10_lt/resnet20"]
-tails += [f"cifar100_lt/{one}" for one in ("resnet20", "resnet110", "resnet110_sd")]
-with_ts += [remainder(TS, [called(one)], "ece") for one in tails]
+tails = of_kind["long-tailed, published"]
+own = sorted(set(parts.loc[kinds["long-tailed, trained here"], "network"]))
+told = "; ".join(f"{network} {remainder(TS, [network], 'ece')}" for network in own)
 Markdown(
     minus(f"""
-With one temperature, in points: published long-tailed networks {with_ts[0]}, our
-CIFAR-10-LT {with_ts[1]}, our CIFAR-100-LT {with_ts[2]} (ResNet-20), {with_ts[3]}
-(ResNet-110) and {with_ts[4]} (SD), balanced and published
-{of_kind["balanced, published"]}.
+With one temperature, in points: published long-tailed networks {tails}, balanced and
+published {of_kind["balanced, published"]}. Ours: {told}.
 """)
 )
 
@@ -1281,7 +1277,7 @@ Markdown(
 1. There are {len(complete)} networks with all calibrators, on {n_sets} test sets. Minus TS, the mean ECE (points)
    and NLL (nats) are: {told}.
 2. On balanced data {best} has the lowest NLL, {text(balanced_better[best], "nll")} nats minus TS.
-3. With one temperature, CLS changes the ECE beyond balanced weights by {with_ts[0]} points on the published
+3. With one temperature, CLS changes the ECE beyond balanced weights by {tails} points on the published
    long-tailed networks.
 4. The orders by NLL and by ECE have a Spearman correlation of {between.loc["NLL", "ECE"]:.2f}; the lowest of all
    pairs of metrics is {off.min().min():.2f}.
