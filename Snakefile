@@ -25,6 +25,7 @@ SEEDS = config.get("seeds", [0])
 NOTEBOOKS = config.get("notebooks", sorted(path.stem for path in Path("notebooks").glob("*.ipynb")))
 RUNS = Network("a", "b").folder(BUDGET).parents[1]
 GPUS = 0 if DEVICE == "cpu" else 1  # of a training, and of a notebook, which trains what it misses
+HIDE = "CUDA_VISIBLE_DEVICES= " if DEVICE == "cpu" else ""  # from a notebook, not all of which have a `device`
 
 # What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
 # stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.
@@ -70,12 +71,14 @@ rule calibrate:
         touch(f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/recorded"),
     log:
         f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/calibrate.txt",
+    params:
+        logits=lambda _, input: str(Path(input[0]).with_name("logits.npz")),
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 120 * attempt,
     shell:
-        "{PYTHON:q} -m calibkit calibrate $(dirname {input:q})/logits.npz --record > {log:q} 2>&1"
+        "{PYTHON:q} -m calibkit calibrate {params.logits:q} --record > {log:q} 2>&1"
 
 
 rule recorded:  # each network is by now; here those that differ in their loss are held against each other
@@ -109,5 +112,5 @@ rule notebook:
         mem_mb=lambda wildcards, attempt: 8000 * attempt,
         runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:
-        "{PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
+        "{HIDE}{PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
         " -p budget {BUDGET:q} > {log:q} 2>&1"

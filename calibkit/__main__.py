@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
     calibrate.add_argument("--record", action="store_true", help="put what papers print into ours.csv and effects.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
-    calibrate.add_argument("--calibrator", default="temperature_scaling", help='a key: ets, or "ets:focal gamma=2"')
+    calibrate.add_argument("--calibrator", help='a key: ets, or "ets:focal gamma=2"; default: temperature_scaling')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=Path, help="where to save the fitted calibrator (.npz)")
     calibrate.set_defaults(run=_calibrate)
@@ -110,7 +110,13 @@ def _train(args: argparse.Namespace) -> None:
 def _calibrate(args: argparse.Namespace) -> None:
     if args.all == bool(args.logits):
         raise expected("logits", "one network, or --all", "both" if args.all else "neither")
-    if args.record or args.all:
+    for name in ("all", "again"):
+        if getattr(args, name) and not args.record:
+            raise expected("record", f"given with --{name}", "none")
+    for name in ("calibrator", "objective", "out"):
+        if args.record and getattr(args, name):
+            raise expected(name, "left out with --record, which fits what the papers print", getattr(args, name))
+    if args.record:
         _in_checkout("--record")
         from calibkit.results.record import record
         from calibkit.results.record_losses import record_all, record_losses
@@ -131,7 +137,8 @@ def _calibrate(args: argparse.Namespace) -> None:
     from calibkit.metrics.comparison import Comparison
     from calibkit.networks import load_logits
 
-    key = f"{args.calibrator}:{args.objective}" if args.objective else args.calibrator
+    key = args.calibrator or "temperature_scaling"
+    key = f"{key}:{args.objective}" if args.objective else key
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     check_choice("calibrator", Key.parse(key).name, on_logits)
     method, data = calibrator(key), load_logits(args.logits[0])
@@ -173,7 +180,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         noise = noise or bool(mark)
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]{mark}")
     if noise:
-        print("* no more than a calibrated network would show: a binned error counts the noise in its bins as error")
+        print("* not told apart from 0: in a finite sample a calibrated network, too, has an error by chance")
 
 
 def _networks(args: argparse.Namespace) -> None:

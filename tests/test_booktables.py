@@ -98,7 +98,6 @@ def test_the_table_of_verdicts_is_the_summary(by):
 def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     """The four places where a reader finds the number of answers."""
     from calibkit.__main__ import main
-    from calibkit.notebook import tables
 
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
@@ -120,9 +119,8 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
         assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
     of_chapters = dict.fromkeys(total, 0)
     for paper in results.rows.PAPERS:
-        for part in tables.verdict_counts(results.compare(paper)).split("; "):
-            count, name = part.split(" ", 1)
-            of_chapters[name] += int(count)
+        for name, count in results.answers(results.compare(paper)).value_counts().items():
+            of_chapters[name] += count
     assert of_chapters == total
     main(["verdicts"])
     answered = len(every) - total["not run"]

@@ -104,7 +104,7 @@ def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsy
     assert low == 0 < value <= high
     marked = [line.split()[0] for line in out.splitlines() if line.endswith(" *")]
     assert "ece" in marked and "nll" not in marked
-    assert "\n* no more than a calibrated network would show" in out
+    assert "\n* not told apart from 0" in out
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
@@ -162,6 +162,9 @@ TRAIN = "train --dataset digits --model"
     [
         ("calibrate", "Expected `logits` to be one network, or --all, but got neither"),
         ("calibrate TOY --all", "Expected `logits` to be one network, or --all, but got both"),
+        ("calibrate --all", "Expected `record` to be given with --all, but got none"),
+        ("calibrate TOY --again", "Expected `record` to be given with --again, but got none"),
+        ("calibrate TOY --record --objective ece", "Expected `objective` to be left out with --record"),
         ("calibrate absent.npz", "Expected `path` to be one that can be used, but got 'absent.npz': No such file"),
         ("evaluate absent", "Expected `logits` to be a path that ends in .npz, or a name"),
         ("evaluate FOLDER", "Expected `logits` to be a path that ends in .npz, or a name that `calibkit networks`"),

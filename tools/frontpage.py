@@ -64,7 +64,8 @@ SHARES = (
 
 
 def beside_one_temperature(metric: str) -> dict[str, Estimate]:
-    """What each paper proposes minus one temperature on cross-entropy: the mean over all networks that have both.
+    """What each paper proposes minus one temperature, a calibrator's on the same network, a training loss's on that of
+    cross-entropy: the mean over all networks that have both.
 
     Its interval is over test images and, where a network was trained several times, seeds.
     """

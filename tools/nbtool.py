@@ -84,10 +84,10 @@ def execute(source: Path, target: Path) -> float:
 
 
 def stamp(source: Path) -> str:
-    """A checksum of what decides the outputs of a source: its text, the package, the stored results, where data lie."""
+    """A checksum of what decides the outputs of a source: its text, package, tools, stored results, where data lie."""
     digest = hashlib.sha256(os.environ.get("CALIBKIT_DATA", "").encode())
-    parts = [source, *sorted((ROOT / "calibkit").rglob("*.py")), *sorted((ROOT / "book" / "results").rglob("*.*"))]
-    for path in parts:
+    code = (path for folder in ("calibkit", "tools") for path in sorted((ROOT / folder).rglob("*.py")))
+    for path in (source, *code, *sorted((ROOT / "book" / "results").rglob("*.*"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -101,13 +101,14 @@ def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
         into: folder of the notebooks, beside each of which its stamp is kept; None: that of the sources.
     """
     findfont("DejaVu Sans")  # builds matplotlib's font cache once, before each kernel would report that it does so
-    failures, targets, stamps = 0, {}, {}
+    failures, targets, stamps = 0, {}, {}  # the stamps are of what is there before the first cell runs
     if into:
         into.mkdir(parents=True, exist_ok=True)
     for source in sources:
         targets[source] = (into or source.parent) / f"{source.stem}.ipynb"
-        stamps[source] = targets[source].with_suffix(".stamp")
-        if into and stamps[source].exists() and stamps[source].read_text() == stamp(source):
+        file = targets[source].with_suffix(".stamp")
+        stamps[source] = file, stamp(source) if into else ""
+        if into and file.exists() and file.read_text() == stamps[source][1]:
             print(f"{source.stem:32s} as before", flush=True)
             del targets[source]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -121,7 +122,8 @@ def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
                 print(f"{source.stem:32s} FAILED\n{error}", file=sys.stderr, flush=True)
             else:
                 if into:
-                    stamps[source].write_text(stamp(source))
+                    file, text = stamps[source]
+                    write_atomic(file, lambda stream, text=text: stream.write(text.encode()))
     return failures
 
 

@@ -57,8 +57,8 @@ class Comparison:
     """Methods on one test set: every metric with its interval, and paired differences.
 
     Each method's probabilities are resampled once, when they are added; the draws are the same for all, so a difference
-    is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Its interval is narrower than
-    those of the two suggest. Intervals speak of the draw of the test set, not of the training seed.
+    is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Intervals speak of the draw of
+    the test set, not of the training seed.
 
     Args:
         labels: (N,) integers in [0, K).

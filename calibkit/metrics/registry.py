@@ -28,6 +28,9 @@ METRICS: dict[str, Callable[..., float]] = {
     "debiased_ece": debiased_ece,
 }
 
+#: Those of bins, whose number is an argument.
+BINNED = tuple(name for name, metric in METRICS.items() if "n_bins" in inspect.signature(metric).parameters)
+
 #: What is reported with intervals: all but ``ace``, ``tace`` and ``smooth_ece``, whose bootstrap at 100 classes takes
 #: minutes and which no paper prints.
 REPORTED = (
@@ -78,6 +81,5 @@ def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, floa
     if {"ace", "tace"} <= values.keys():  # one sort for both
         values["ace"], values["tace"] = mass_errors(sample, n_bins, (0.0, THRESHOLD))
     for name in (name for name, value in values.items() if value is None):
-        binned = "n_bins" in inspect.signature(METRICS[name]).parameters
-        values[name] = METRICS[name](sample, None, **({"n_bins": n_bins} if binned else {}))
+        values[name] = METRICS[name](sample, None, **({"n_bins": n_bins} if name in BINNED else {}))
     return values

@@ -117,11 +117,13 @@ def bootstrap_difference(
     * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
     * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
 
-    unless the end would cross 0: whether 0 is held does not depend on this. At N = 10,000 true differences in ECE of
-    0.5 and 1 points are then held in at least 90 % of test sets (chapter metrics).
+    but an end that lies beyond 0, on the side of v, stays where it is: whether 0 is held does not depend on this. At
+    N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 90 % of test sets (chapter
+    metrics).
 
-    What the two have in common cancels, so the interval is narrower than the two single intervals suggest. Two
-    methods differ beyond the chance of the test set where the interval does not hold 0.
+    What the two have in common cancels, so that the interval is mostly narrower than the two single ones suggest; the
+    rules near 0 can make it wider. Two methods differ beyond the chance of the test set where the interval does not
+    hold 0.
 
     Args:
         before: (N, K) probabilities.

@@ -95,7 +95,7 @@ def agreement(printed: Tensor, computed: Tensor) -> Agreement:
     if highest - lowest >= 1e-6:
         return Agreement(False, difference, f"ratio from {lowest:.2f} to {highest:.2f}")
     if lowest > 0:
-        return Agreement(True, difference, f"{float(factors.mean()):.0f} times")
+        return Agreement(True, difference, f"{float(factors.mean()):.3g} times")
     return Agreement(False, difference, "opposite sign")
 
 

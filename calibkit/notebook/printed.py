@@ -16,11 +16,6 @@ from calibkit.results.verdicts import BY_THEIR_CODE, answers
 
 #: What tells the numbers of a paper's table apart, from the outside in.
 _NAMES = ("dataset", "model", "loss", "method", "metric", "n_bins", "unit")
-#: The method that each paper proposes, by the first name of a loss, of a calibrator, or of its objective.
-_OWN = {
-    **{"neural_clamping": "neural_clamping", "class_temperature_scaling": "class_temperature_scaling"},
-    **{"class_loss_scaling": "class_loss_scaling", "mbls": "mbls", "acls": "acls"},
-}
 
 
 def beside(
@@ -169,7 +164,7 @@ def _distance(value: str, paper: str) -> int:
     except ValueError:
         return 2
     for part in (key, key.objective):
-        if part is not None and part.name == _OWN[paper]:
+        if part is not None and part.name == paper:  # which goes by the name of its method
             return int(bool(part.options))
     return 2
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from calibkit import results
 from calibkit._checks import Array, expected
-from calibkit.metrics import bootstrap_values, evaluate
+from calibkit.metrics import evaluate
+from calibkit.metrics._sample import Sample
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.intervals import hull
+from calibkit.metrics.resampling import resampled
 from calibkit.results import effects
 from calibkit.results.rows import IN_NATS
 
@@ -76,8 +76,8 @@ def difference(
 ) -> Estimate:
     """The mean of a metric over the fits of one method minus that over the fits of another, with its 95 % interval.
 
-    The interval is paired: all fits are measured on the same resamples of the test set, those of
-    :func:`calibkit.metrics.bootstrap_difference`. It speaks of the draw of the test set, not of the random starts.
+    The interval is that of :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same
+    resamples of the test set. It speaks of the draw of the test set, not of the random starts.
 
     Args:
         after: probabilities (N, K) of each fit.
@@ -101,14 +101,9 @@ def difference(
     for name, fits in (("after", after), ("before", before)):
         if not len(fits):
             raise expected(name, "at least one fit", "none")
-        values = [evaluate(probs, labels, [metric], n_bins=n_bins)[metric] for probs in fits]
-        draws = [
-            bootstrap_values(probs, labels, [metric], n_bins=n_bins, n_resamples=n_resamples, seed=seed)[metric]
-            for probs in fits
-        ]
-        means.append((np.mean(values), np.mean(draws, axis=0)))
-    (value, of_draws), (base, of_base) = means
-    return Estimate(float(value - base), *hull(value - base, of_draws - of_base))
+        drawn = [resampled(Sample.of(probs, labels), [metric], None, n_resamples, seed, n_bins) for probs in fits]
+        means.append(effects.mean_of([of_fit[metric] for of_fit in drawn]))
+    return Estimate(*means[0].difference(means[1]))
 
 
 def rows(

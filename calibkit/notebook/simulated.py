@@ -82,7 +82,7 @@ def with_error(
     family: Callable[[float], tuple[np.ndarray, np.ndarray]],
     n_bins: int = 15,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The classifier of a family whose true binned ECE is ``target``, found by bisection.
+    """The classifier of a family whose true binned ECE is ``target``, found by Brent's method.
 
     Args:
         target: as a fraction.
@@ -131,7 +131,7 @@ def true_curve(
     if np.ndim(probs) != 2 or np.shape(probs) != np.shape(truth):
         raise expected("truth", f"of shape {np.shape(probs)} like `probs`", f"shape {np.shape(truth)}")
     check_bins(n_bins)
-    bins = (n_bins * probs.max(1)).astype(int).clip(max=n_bins - 1)
+    bins = width_bins(torch.as_tensor(probs.max(1), dtype=torch.float64), n_bins).numpy()
     counts = np.bincount(bins)
     curve = np.bincount(bins, truth[np.arange(len(probs)), probs.argmax(1)]) / np.maximum(counts, 1)
     seen = np.flatnonzero(counts > least)

@@ -1,4 +1,4 @@
-"""The tables of a paper as chapters show them: printed and ours, how many agree, and what trains what is absent."""
+"""The tables of a paper as chapters show them: printed and ours, and what trains what is absent."""
 
 from __future__ import annotations
 
@@ -147,17 +147,6 @@ def loss_differences(
             "trainings": f"{row.n_seeds} and {row.base_seeds}",
         }
     return pd.DataFrame.from_dict(shown, orient="index")
-
-
-def verdict_counts(compared: pd.DataFrame) -> str:
-    """How many printed numbers have which answer: "3 same direction, by a stand-in; 12 not run".
-
-    Example:
-        >>> verdict_counts(results.compare("mbls", "8"))
-        '16 not run'
-    """
-    counts = results.answers(compared).value_counts()
-    return "; ".join(f"{counts[word]} {word}" for word in results.ANSWERS if word in counts)
 
 
 def train_command(network: Network, *options: str) -> str:

@@ -128,8 +128,8 @@ def _metrics(report: Any) -> str:
         cells = "".join(f"<td>{estimate:.4f}</td>" for estimate in (before, after))
         rows.append(f"<tr><td>{metric}</td>{cells}</tr>")
     caption = (
-        "All metrics with their intervals, fractions and nats. A calibration error whose interval begins at 0 is no "
-        "more than a calibrated network would show."
+        "All metrics with their intervals, fractions and nats. A calibration error whose interval begins at 0 is not "
+        "told apart from 0."
     )
     return _table(caption, ("metric", "before", "after"), rows)
 

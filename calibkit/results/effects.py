@@ -12,9 +12,9 @@ metric, n_bins, unit  as in ``ours.csv``; fraction or nats
 value                 metric of the method less that of the base; of several seeds the mean
 low, high             its 95 % interval over test sets, paired: :func:`calibkit.metrics.bootstrap_difference`
 chance                the p-value that goes with it
-seed_error            its standard error over seeds; empty where there is a single one
+seed_error            its standard error over seeds, or those fits; empty where there is a single one
 seed_df               degrees of freedom of ``seed_error``
-n_seeds, base_seeds   trainings on either side
+n_seeds, base_seeds   trainings on either side; of Neural Clamping fits of one network, and its base counts as often
 budget, source        as in ``ours.csv``
 commit                of this project, when it was first measured
 ====================  =================================================================================================
@@ -36,7 +36,8 @@ from calibkit._checks import expected
 from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.results.rows import IN_NATS, infinite, locked, merged, replace, text_of
+from calibkit.metrics.registry import BINNED
+from calibkit.results.rows import IN_NATS, MEASURED, infinite, locked, merged, replace, text_of
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
@@ -46,8 +47,7 @@ NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
 COUNTS = ("n_seeds", "base_seeds")
 COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")
 #: What is compared: the printed metrics, and the proper scores that decide.
-COMPARED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
-BINNED = ("ece", "adaptive_ece", "classwise_ece")
+COMPARED = MEASURED
 FILE = "effects.csv"
 
 

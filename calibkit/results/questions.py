@@ -10,10 +10,11 @@ import pandas as pd
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
+from calibkit.metrics.registry import BINNED
 from calibkit.networks import PUBLISHED
 from calibkit.results import judging
 from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
-from calibkit.results.effects import BINNED, chance_with_seeds, with_seeds
+from calibkit.results.effects import chance_with_seeds, with_seeds
 from calibkit.results.judging import Effect
 from calibkit.results.rows import CELL
 

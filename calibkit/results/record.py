@@ -6,7 +6,7 @@ temperature scaling into ``effects.csv``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
-from calibkit.fitting.contract import Calibrator
+from calibkit.fitting.contract import Calibrator, Fitted
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
@@ -186,17 +186,26 @@ def _done(where: dict[str, str], n_seeds: int, keys: Iterable[str]) -> set[str]:
     return {key for key in known if key == "identity" or pairs >= {(key, base) for base in bases(where["loss"], key)}}
 
 
+def fit_each(key: str, networks: Iterable[Logits]) -> list[Fitted]:
+    """A method fitted to each seed's network."""
+    return [calibrator(key).fit(*logits.val) for logits in networks]
+
+
+def resample_each(fits: Iterable[Fitted], networks: Sequence[Logits]) -> list[dict[str, Resampled]]:
+    """The metrics of each with their resamples."""
+    groups = networks[0].test_groups
+    return [
+        resample(fit(torch.from_numpy(logits.test_logits)), logits.test_labels, REPORTED, groups=groups)
+        for fit, logits in zip(fits, networks, strict=True)
+    ]
+
+
 def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:
     """The rows of ``ours.csv`` of a method fitted to each seed's network, and its metrics with their resamples, one a
     seed.
     """
-    fits = [calibrator(key).fit(*logits.val) for logits in networks]
-    runs = [
-        resample(
-            fit(torch.from_numpy(logits.test_logits)), logits.test_labels, REPORTED, groups=networks[0].test_groups
-        )
-        for fit, logits in zip(fits, networks, strict=True)
-    ]
+    fits = fit_each(key, networks)
+    runs = resample_each(fits, networks)
     rows = rows_of(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
     if "test_pixels" in networks[0].meta:
         rows = _of_pixels(rows, networks)

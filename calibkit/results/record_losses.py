@@ -15,11 +15,13 @@ from calibkit.networks import PUBLISHED, published, zoo
 from calibkit.results import effects
 from calibkit.results.comparators import CE, LS, MBLS, TS, TS_ECE
 from calibkit.results.effects import append_effects
-from calibkit.results.record import cell, measure, paired, record, trainings
+from calibkit.results.record import cell, fit_each, paired, record, resample_each, trainings
 
 #: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
 LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
 AFTER = ("identity", TS, TS_ECE)
+#: Data set, model and budget.
+Place = tuple[str, str, str]
 
 
 def record_losses(names: Iterable[str]) -> int:
@@ -36,7 +38,7 @@ def record_losses(names: Iterable[str]) -> int:
     Raises:
         ValueError: unknown logits, or networks of one cell with different test samples.
     """
-    cells: dict[tuple[str, str, str], dict[str, list[Logits]]] = {}
+    cells: dict[Place, dict[str, list[Logits]]] = {}
     for name in names:
         networks = trainings(name)
         where = cell(name, networks[0])
@@ -45,28 +47,29 @@ def record_losses(names: Iterable[str]) -> int:
         of_loss = cells.setdefault((where["dataset"], where["model"], where["budget"]), {})
         if len(networks) > len(of_loss.get(where["loss"], ())):
             of_loss[where["loss"]] = networks
-    return append_effects([row for of_loss in cells.values() if len(of_loss) > 1 for row in _differences(of_loss)])
+    return append_effects(
+        [row for of, by_loss in cells.items() if len(by_loss) > 1 for row in _differences(of, by_loss)]
+    )
 
 
-def _differences(of_loss: dict[str, list[Logits]]) -> list[dict]:
+def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
     """The rows of the networks of a cell, by loss."""
     every = [network for networks in of_loss.values() for network in networks]
     if not all(network.test.is_of(every[0].test) for network in every):
         raise expected("logits", "of the same test samples for every loss", sorted(of_loss))
     runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
     for loss, networks in of_loss.items():
-        where = cell(loss, networks[0])
         for method in AFTER:
-            runs[loss, method] = measure(method, networks, where)[1]
+            runs[loss, method] = resample_each(fit_each(method, networks), networks)
     spread = {
         (method, metric): effects.pooled_spread(
-            [run[metric].value for run in of] for (_, key), of in runs.items() if key == method
+            [run[metric].value for run in own] for (_, key), own in runs.items() if key == method
         )
         for method in AFTER
         for metric in effects.COMPARED
     }
-    rows = []
-    for (loss, method), of in runs.items():
+    rows, where = [], dict(zip(("dataset", "model", "budget"), of, strict=True)) | {"source": "ours"}
+    for (loss, method), own in runs.items():
         bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
         bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
         for base in bases:
@@ -74,7 +77,7 @@ def _differences(of_loss: dict[str, list[Logits]]) -> list[dict]:
                 both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in effects.COMPARED}
                 both = {metric: None if None in pair else pair for metric, pair in both.items()}
                 pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
-                rows += paired(of, runs[base], pair, both)
+                rows += paired(own, runs[base], pair, both)
     return rows
 
 
@@ -83,8 +86,9 @@ def record_all(*, again: bool = False) -> None:
 
     Networks of the budget "smoke" show how things work, and are not recorded.
     """
-    budgets = {name: read_meta(path)["budget"] for name, path in zoo().items()}
-    stored = [name for name, budget in budgets.items() if budget != "smoke"]
+    facts = {name: read_meta(path) for name, path in zoo().items()}
+    one_of = {tuple(of[key] for key in ("dataset", "model", "loss", "budget")): name for name, of in facts.items()}
+    stored = sorted(name for name in one_of.values() if facts[name]["budget"] != "smoke")  # one of all its seeds
     for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
         print(f"{name}: {record(name, again=again)} rows are new", flush=True)
     print(f"{record_losses(stored)} differences of losses are new")

@@ -17,7 +17,7 @@ low, high    95 % bootstrap interval over the test set; with several seeds, its 
 std          standard deviation over seeds, as printed or measured.
 unit         percent, fraction or nats. ours.csv holds fractions and nats only.
 n_bins       of a binned metric, else empty.
-n_seeds      trainings behind the number.
+n_seeds      trainings behind the number; of Neural Clamping fits of one network.
 budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
              public (weights that others than the paper's authors trained).
@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import csv
 import fcntl
-import inspect
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,9 +47,9 @@ from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
 from calibkit._files import write_atomic
 from calibkit.keys import Key
-from calibkit.metrics import METRICS
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.registry import BINNED
 from calibkit.metrics.resampling import Metric, resampled
 
 COLUMNS = (
@@ -271,10 +270,8 @@ def rows_of(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: s
     stamp = {"n_seeds": len(runs), "commit": _folders.commit(), **cell}
     rows = []
     for metric in runs[0]:
-        binned = "n_bins" in inspect.signature(METRICS[metric]).parameters
         values, ends = [run[metric].value for run in runs], [run[metric].interval() for run in runs]
-        unit = "nats" if metric in IN_NATS else "fraction"
-        rows.append(
-            stamp | over_seeds(values, ends) | {"metric": metric, "unit": unit, "n_bins": n_bins if binned else ""}
-        )
+        of_metric = {"metric": metric, "unit": "nats" if metric in IN_NATS else "fraction"}
+        of_metric["n_bins"] = n_bins if metric in BINNED else ""
+        rows.append(stamp | over_seeds(values, ends) | of_metric)
     return rows

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from calibkit import results
-from calibkit.metrics import accuracy, bootstrap_difference, ece, entropy
+from calibkit.metrics import METRICS, accuracy, bootstrap_difference, ece, entropy
 from calibkit.notebook import repeated
 from calibkit.results.effects import COMPARED, append_effects
 
@@ -37,13 +37,20 @@ def test_mean_and_spread_are_in_percent_and_nats():
     assert text.loc["a"].tolist() == ["12.35", "0.9877"]
 
 
-def test_difference_of_single_fits_is_the_paired_bootstrap(fits):
+@pytest.mark.parametrize("metric", ["ece", "nll"])
+@pytest.mark.parametrize("near_zero", [False, True])
+def test_difference_of_single_fits_is_the_paired_bootstrap(fits, metric, near_zero):
+    """Also where one of the two may be calibrated, which makes the interval wider."""
     methods, labels = fits
     before, after = methods["NC"][0], methods["TS"][0]
-    found = repeated.difference([after], [before], labels, n_bins=9, n_resamples=200, seed=4)
-    low, high = bootstrap_difference(before, after, labels, ["ece"], n_bins=9, n_resamples=200, seed=4)["ece"]
-    assert found.value == pytest.approx(ece(after, labels, n_bins=9) - ece(before, labels, n_bins=9), abs=1e-12)
-    assert (found.low, found.high) == (pytest.approx(low, abs=1e-12), pytest.approx(high, abs=1e-12))
+    if near_zero:
+        rng = np.random.default_rng(5)
+        labels = np.array([rng.choice(4, p=row) for row in after])
+    found = repeated.difference([after], [before], labels, metric, n_bins=9, n_resamples=200, seed=4)
+    low, high = bootstrap_difference(before, after, labels, [metric], n_bins=9, n_resamples=200, seed=4)[metric]
+    values = [METRICS[metric](probs, labels, **({"n_bins": 9} if metric == "ece" else {})) for probs in (after, before)]
+    assert found.value == pytest.approx(values[0] - values[1], abs=1e-12)
+    assert (found.low, found.high) == (low, high)
 
 
 def test_difference_of_means_by_resampling_rows(fits):
@@ -93,7 +100,7 @@ def test_differences_are_those_of_the_means(fits, tmp_path):
     row = next(row for row in rows if row["metric"] == "ece")
     found = repeated.difference(methods["NC"], methods["TS"], labels)
     assert row["value"] == pytest.approx(found.value)
-    assert row["low"] <= found.low + 1e-12 and row["high"] >= found.high - 1e-12  # wider where one may be 0
+    assert (row["low"], row["high"]) == (pytest.approx(found.low), pytest.approx(found.high))
     changes = [ece(p, labels) - ece(methods["TS"][0], labels) for p in methods["NC"]]
     assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
     assert (row["n_seeds"], row["base_seeds"], row["base_loss"]) == (3, 3, "cross_entropy")
