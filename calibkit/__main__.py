@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
+from collections.abc import Iterable, Sized
 from pathlib import Path
 
 from calibkit import __version__, _shell
@@ -23,6 +25,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output, as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
         text = expected("path", "one that can be used", f"{str(error.filename)!r}: {error.strerror}")
@@ -143,9 +148,14 @@ def _calibrate(args: argparse.Namespace) -> None:
     check_choice("calibrator", Key.parse(key).name, on_logits)
     method, data = calibrator(key), load_logits(args.logits[0])
     _shell.tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
-    fits = {"before": Identity().fit(*data.val), "after": method.fit(*data.val)}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", RuntimeWarning)
+        fits = {"before": Identity().fit(*data.val), "after": method.fit(*data.val)}
+    for warning in found:
+        print(warning.message, file=sys.stderr)
     _shell.tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison.on(data.test, fits, REPORTED)
+    _few(data.test.labels, data.test.groups)
     print(fits["after"])
     print(
         f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(data.test_labels)} test samples"
@@ -162,6 +172,14 @@ def _calibrate(args: argparse.Namespace) -> None:
         print(f"saved {fits['after'].save(args.out)}")
 
 
+def _few(labels: Sized, groups: Iterable[int] | None) -> None:
+    from calibkit.reporting.diagnosis import FEWEST
+
+    units = len(labels if groups is None else set(groups))
+    if units < FEWEST:
+        print(f"{units} test samples or groups: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     from calibkit._checks import to_tensor
     from calibkit.metrics import REPORTED
@@ -172,6 +190,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     _shell.tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
+    _few(test.labels, test.groups)
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
     noise = False
     for name in REPORTED:

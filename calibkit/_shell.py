@@ -57,9 +57,16 @@ def _report(args: argparse.Namespace) -> None:
     with needs("plots"):
         import matplotlib  # noqa: F401, before minutes of fitting
 
-    found = _found(args)
     stem = args.source.replace("/", "-") if _is_name(args.source) else Path(args.source).stem
-    saved = found.save(args.out or Path(f"{stem}-report"))
+    folder = args.out or Path(f"{stem}-report")
+    if folder.exists() and not folder.is_dir():
+        raise expected("out", "a folder", f"the file {str(folder)!r}")
+    found = _found(args)
+    try:
+        saved = found.save(folder)
+    except OSError:
+        print(found)  # what minutes of fitting gave
+        raise
     print(found, "", *(f"saved {path}" for path in saved), sep="\n")
 
 
@@ -148,9 +155,9 @@ def _is_name(source: str) -> bool:
     """Whether it is no path but the name of a network."""
     if Path(source).exists():
         return False
-    from calibkit.networks import published, zoo
+    from calibkit.networks import index, published
 
-    return source in zoo() or source in published()
+    return source in index() or source in published()
 
 
 def tell(text: str) -> None:

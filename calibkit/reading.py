@@ -219,6 +219,8 @@ def _of_table(table: DataFrame, kind: Kind | None, source: str, columns: Mapping
     label, split, group = (columns[name] for name in ("label", "split", "group"))
     if label not in table and labelled:
         raise expected("label", "a column of the table", f"{label!r}, where it has {_listed(table.columns)}")
+    if not len(table):
+        raise expected("source", "a table with rows", "none")
     others = {label, split, group}
     classes = [name for name in table.columns if name not in others]
     if indexed := [name for name in classes if str(name).startswith("Unnamed: ")]:

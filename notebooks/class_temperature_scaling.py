@@ -439,7 +439,7 @@ Markdown(f"The search accepted {len(sweeps)} steps: {', '.join(by_sweep)}.")
 #
 # One division into validation and test images is one draw. Here all held-out images are pooled and divided at random
 # several times. Of the validation part only the first $n$ images are used, so that $n$ varies and the test images do not.
-# {numref}`fig-cts-sizes` answers for this network: about 5,000.
+# {numref}`fig-cts-sizes` answers for this network: 5,000, the most that was tried, if any.
 
 # %%
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
@@ -710,7 +710,7 @@ table(
 
 # %% [markdown]
 # For CTS the constraint of the code gives what the paper prints ({numref}`tbl-cts-own`, {numref}`tbl-cts-own-off`); that
-# of the text does not on CIFAR-100. On the network with cross-entropy neither does. U-CTS agrees on three of six, and on
+# of the text does not on CIFAR-100. On the network with cross-entropy neither does. U-CTS is reproduced on four of six, and on
 # CIFAR-100 its accuracy falls by another amount than printed ({numref}`tbl-cts-own-accuracy`).
 #
 # ### How far the end of the search is an accident

@@ -23,8 +23,8 @@
 # ```{admonition} In brief
 # :class: tip
 #
-# - One temperature, fitted by likelihood, is the safe default. On many networks something else is a little better; what
-#   recommends it is that its NLL is never a tenth of a nat behind. On balanced data no calibrator of logits is ahead of
+# - One temperature, fitted by likelihood, is the safe default. On many networks something else is a little better;
+#   but class weights aside, its NLL is never a tenth of a nat behind. On balanced data no calibrator of logits is ahead of
 #   it by more than hundredths of a nat.
 # - The largest gains come where class frequencies differ between validation and use. With ten classes, equal weights for
 #   them make each of the four calibrators tried far better.

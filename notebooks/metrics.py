@@ -1090,10 +1090,10 @@ table(
 # ### Many comparisons
 #
 # A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and of 18 tests at
-# 5 % one is likely to come out by chance alone. So the $p$-values of the comparisons within a paper are corrected
+# 5 % one is likely to come out by chance alone. So the $p$-values of a family of comparisons are corrected
 # together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next one below
-# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the paper is then at most
-# 5 %, however the comparisons depend on each other. {ref}`sec-verdicts` says which comparisons go together.
+# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the family is then at most
+# 5 %, however the comparisons depend on each other. {ref}`sec-verdicts` says which of a paper go together.
 #
 # ## Why toolkits disagree
 #

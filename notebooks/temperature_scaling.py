@@ -125,8 +125,8 @@ table(
 
 # %% [markdown]
 # Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
-# last image. In the left diagram every gap that leaves its grey bar is on one side: the network is over-confident
-# everywhere, and one knob is enough for that.
+# last image. In the left diagram every gap that leaves its grey bar is on one side: the network is over-confident,
+# and one knob removes most of that.
 #
 # Try it on 2,000 of the test images. Which temperature has the least NLL here, and which the least ECE? Does the answer
 # for ECE depend on the number of bins?
@@ -794,7 +794,7 @@ table(
 # %% [markdown]
 # Under noise and rotation the network keeps most of its confidence while accuracy falls. The best temperature rises
 # several times over, and
-# the clean one is nearly as bad as none. Blur is another matter: it makes the network *less* sure, about as much as it
+# the clean one helps ever less. Blur is another matter: it makes the network *less* sure, about as much as it
 # should be, and the clean temperature even takes too much away. So "T is too small under shift" is a rule with
 # exceptions, and no clean validation set tells which case is coming. Only images of the new kind do. Nor is a better $T$
 # always a cure: on the most blurred and the most turned digits, even the best one leaves several points.
@@ -975,7 +975,7 @@ table(
 
 # %% [markdown]
 # Vector scaling gains more NLL here, but no more ECE: its biases move *predictions* from the large classes to the rare
-# ones, and the accuracy with them. That is another good thing, but not calibration.
+# ones, and the accuracy with them. That is calibration too, of every class, which the ECE of the top label does not see.
 #
 # ## Exercises
 #

@@ -108,6 +108,14 @@ def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsy
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+def test_few_test_samples_are_said_to_be_few(tmp_path, command, capsys):
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
+    assert main([command, str(Logits(z, y, z[:5], y[:5]).save(tmp_path / "few.npz"))]) == 0
+    assert "5 test samples or groups: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
 def test_intervals_are_of_groups(toy, command, capsys):
     """Every test sample twice, a pair a group, tells as much as once."""
     logits = Logits.load(toy)

@@ -86,7 +86,8 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
         result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
         return result
     except (KeyError, TypeError, ValueError) as error:
-        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {error}") from error
+        text = f"no {error}" if isinstance(error, KeyError) else error
+        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {text}") from error
 
 
 def _objective_from_json(entry: dict[str, object]) -> object:

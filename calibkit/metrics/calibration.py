@@ -197,8 +197,9 @@ def top_label_sums(sample: Sample, n_bins: int) -> tuple[Tensor, Tensor, Tensor]
 
 
 def mce_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
-    """MCE from the sums over each bin (..., n_bins)."""
-    return ((confidence - correct).abs() / counts.clamp(min=1.0)).amax(-1)
+    """MCE from the sums over each bin (..., n_bins); NaN where all are empty."""
+    largest = ((confidence - correct).abs() / counts.clamp(min=1.0)).amax(-1)
+    return torch.where(counts.sum(-1) > 0.0, largest, torch.nan)
 
 
 def debiased_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:

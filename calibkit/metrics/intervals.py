@@ -23,20 +23,23 @@ class Resampled(NamedTuple):
         mean: whether it is a mean over rows, which noise makes neither larger nor smaller.
         null: of a calibration error the values (R,) that a calibrated network would show, none where these are not
             known; None of what is no calibration error.
+        range: the values that it can have; an interval ends there.
     """
 
     value: float
     draws: np.ndarray
     mean: bool
     null: np.ndarray | None
+    range: tuple[float, float] = (-math.inf, math.inf)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """See :func:`bootstrap`."""
         low, high = interval(self.value, self.draws, level)
-        if self.null is None or not np.isfinite([low, high]).all():
-            return low, high
-        limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
-        return 0.0 if self.value <= limit else max(low, 0.0), max(high, self.value + (high - low) / 2.0)
+        if self.null is not None and np.isfinite([low, high]).all():
+            limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
+            low, high = 0.0 if self.value <= limit else low, max(high, self.value + (high - low) / 2.0)
+        least, most = self.range
+        return max(least, low), min(most, high)
 
     def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
         """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from math import inf
 
 import numpy as np
 import torch
@@ -50,6 +51,8 @@ def bootstrap(
     * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
       (:func:`~calibkit.metrics.consistency.consistency_draws`; as many draws as resamples), and never below 0. The
       class-wise ones, the smooth and the debiased one have no such quantile, nor has a sample with ``groups``.
+
+    No interval goes beyond the values that its metric can have.
 
     At N = 10,000 an interval of the ECE then holds a true value of 0, 0.5, 1 and 3 % in at least 90 % of test sets
     (chapter metrics). Where v, l or h is not finite, the interval is [l, h].
@@ -225,10 +228,11 @@ def resampled(
     values = measure(sample, names, n_bins)
     drawn = _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, counts, n_resamples)
     null = {name: None if name in MEANS else np.empty(0) for name in names}
+    most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": inf, "brier": 2.0}
     known = tuple(name for name in names if name in OF_GAPS and groups is None)
     if known:
         null |= consistency_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
-    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name]) for name in names}
+    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], (0.0, most[name])) for name in names}
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:

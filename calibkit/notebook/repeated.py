@@ -28,6 +28,7 @@ def measured(
         n_bins: of the binned metrics.
 
     Example:
+        >>> import numpy as np
         >>> labels = np.repeat([0, 1], [80, 20])
         >>> fits = {"sure": [np.tile([p, 1 - p], (100, 1)) for p in (0.95, 0.99)]}
         >>> measured(fits, labels, ["ece"]).round(2).to_dict("tight")["data"]
@@ -92,6 +93,7 @@ def difference(
         ValueError: no fit, bad probabilities or labels.
 
     Example:
+        >>> import numpy as np
         >>> labels = np.repeat([0, 1], [80, 20])
         >>> sure, honest = ([np.tile([p, 1 - p], (100, 1))] for p in (0.99, 0.8))
         >>> f"{difference(honest, sure, labels).percent:.0f}"
@@ -124,6 +126,7 @@ def rows(
         cell: dataset, model, loss, budget and source.
 
     Example:
+        >>> import numpy as np
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
         >>> made = rows({"identity": ([probs], "gamma=1")}, labels, ["ece"], budget="reduced")
         >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
@@ -156,6 +159,7 @@ def differences(
         cell: dataset, model, budget and source.
 
     Example:
+        >>> import numpy as np
         >>> labels = np.repeat([0, 1], [80, 20])
         >>> fits = {key: [np.tile([p, 1 - p], (100, 1))] for key, p in (("identity", 0.99), ("ets", 0.8))}
         >>> rows = differences(fits, [("ets", "identity")], labels, dataset="digits")

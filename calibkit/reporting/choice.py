@@ -65,7 +65,8 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         reasons.append("Leave the network as it is: one temperature raises its NLL beyond chance.")
     else:
         key = BASE
-        others = f"none of the {len(rivals)} others that these data allow is better beyond chance"
+        others = "the other one" if len(rivals) == 1 else f"none of the {len(rivals)} others"
+        others += f" that these data allow is{' not' * (len(rivals) == 1)} better beyond chance"
         if better:
             most = max(-tried.changes["nll"].value for tried in better.values())
             others = (

@@ -106,9 +106,17 @@ def test_the_ends_of_an_error_by_hand():
     draws, far, near = np.linspace(0.01, 0.08, 8), np.full(8, 0.02), np.full(8, 0.03)
     assert Resampled(0.03, draws, False, None).interval() == pytest.approx((-0.02, 0.05))
     for null in (near, far, np.empty(0)):
-        assert Resampled(0.03, draws, False, null).interval() == pytest.approx((0.0, 0.065))
+        assert Resampled(0.03, draws, False, null, (0.0, 1.0)).interval() == pytest.approx((0.0, 0.065))
     assert Resampled(0.05, draws, False, far).interval() == pytest.approx((0.02, 0.09))
     assert Resampled(0.05, draws, False, np.full(8, 0.05)).interval() == pytest.approx((0.0, 0.09))
+
+
+@pytest.mark.parametrize("right", [0, 1, 2, 28, 29, 30])
+def test_no_interval_leaves_the_range_of_its_metric(right):
+    probs, labels = np.tile([0.98, 0.02], (30, 1)), np.arange(30) >= right
+    for name, (low, high) in bootstrap(probs, labels.astype(int), n_resamples=100).items():
+        most = {"nll": np.inf, "entropy": np.inf, "brier": 2.0}.get(name, 1.0)
+        assert 0.0 <= low <= high <= most and not np.signbit(low), name
 
 
 @pytest.mark.parametrize("name", OF_GAPS)

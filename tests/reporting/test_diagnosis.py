@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import softmax
 from scipy.stats import chi2_contingency
 
 from calibkit.reading import read
 from calibkit.reporting import report
 from calibkit.reporting.diagnosis import diagnose
-from calibkit.reporting.suspicions import row_keys, same_counts
+from calibkit.reporting.suspicions import binomial_tail, row_keys, same_counts
 
 
 @pytest.fixture
@@ -79,6 +80,21 @@ def test_the_same_sample_twice_and_in_both_splits(sound):
     found = diagnose(read(leaked))
     assert [finding.kind for finding in found.findings] == ["samples in both splits"]
     assert found.first_paragraph.startswith("7 of 2007")
+
+
+@pytest.mark.parametrize(("least", "n", "p"), [(0, 5, 0.3), (7, 7, 0.5), (400, 5000, 0.1), (1, 1, 0.9)])
+def test_the_tail_of_the_binomial(least, n, p):
+    assert binomial_tail(least, n, p) == pytest.approx(stats.binom.sf(least - 1, n, p), rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2])
+def test_outputs_of_few_digits_are_no_leak(sample, digits):
+    """Independent samples, many of which share their outputs by chance, with other labels."""
+    (z, y), (test_z, test_y) = sample(3000, k=2), sample(3000, k=2, seed=1)
+    of = {"val_logits": z.round(digits), "val_labels": y, "test_logits": test_z.round(digits), "test_labels": test_y}
+    found = diagnose(read(of)).findings
+    assert {finding.kind for finding in found} >= {"duplicates", "samples in both splits"}
+    assert {finding.weight for finding in found} == {"note"}
 
 
 def test_a_missing_class_and_few_samples(sample):

@@ -76,10 +76,16 @@ def test_a_network_by_its_name(csv, capsys):
         (["compare", "mine.csv", "--kind", "logits", "--calibrators", "nope"], "nope"),
         (["compare", "mine.csv", "--kind", "logits", "--label", "truth"], "Expected `label` to be a column"),
         (["apply", "mine.csv", "mine.csv", "--kind", "logits"], "mine.csv"),
+        (
+            ["report", "mine.csv", "--kind", "logits", "--out", "mine.csv"],
+            "Expected `out` to be a folder, but got the",
+        ),
+        (["report", "rowless.csv", "--kind", "logits"], "Expected `source` to be a table with rows, but got none"),
         (["apply", "c.npz", "mine.csv", "--kind", "logits", "--out", "p.xlsx"], "Expected `out` to be one of .npy"),
     ],
 )
 def test_what_is_wrong_is_one_line(command, text, csv, capsys):
+    Path("rowless.csv").write_text("cat,dog,fox,label\n")
     assert main(command) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
@@ -93,6 +99,28 @@ def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
             process.stdout.close()
             assert process.stderr.read() == b"" and process.wait() == 1
     assert Path("mine-report/calibrator.npz").is_file()
+
+
+def test_a_report_that_cannot_be_saved_is_printed(csv, capsys):
+    Path("file").touch()
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets", "--out", "file/report"]) == 1
+    captured = capsys.readouterr()
+    assert "temperature scaling" in captured.out and "Expected `path` to be" in captured.err
+
+
+def test_a_method_whose_library_is_absent_is_left_out(csv, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
+    assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "ets", "isotonic"]) == 0
+    assert "left out: sklearn.isotonic is not installed" in capsys.readouterr().out
+
+
+def test_an_interrupt_is_one_line(csv, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibkit._shell._found", interrupted)
+    assert main(["compare", "mine.csv", "--kind", "logits"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
