@@ -31,6 +31,9 @@ MOST_BINS = 1 << 20
 #: Rows that are off by no more were likely rounded: to four digits over 1,000 classes.
 ROUNDED = 0.05
 
+#: Labels that others give to what has no class.
+IGNORED = (-100, -1, 255)
+
 
 def expected(name: str, want: str, got: object) -> ValueError:
     """The one error, to be raised: `expected("n_bins", "an integer larger than 0", n_bins)`."""
@@ -103,8 +106,10 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
     y = check_integers(name, labels, n_rows).to(device, torch.int64)
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= n_classes:
+        odd = low if low < 0 else high
         cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else ""
-        raise expected(name, f"in [0, {n_classes})", f"{low if low < 0 else high}{cure}")
+        cure = "; leave out the rows that have no class" if odd in IGNORED else cure
+        raise expected(name, f"in [0, {n_classes})", f"{odd}{cure}")
     return y
 
 
@@ -171,7 +176,9 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
         ends = float(low.min()), float(high.max())
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
             worst = ends[0] if ends[0] < 0 else ends[1]
-            got = "NaN" if ends[0] != ends[0] else f"{worst}; logits become probabilities by the softmax"
+            percent = ends[0] >= 0 and float((total - 99.0).abs().max()) < 1.0
+            cure = "divide percent by 100" if percent else "logits become probabilities by the softmax"
+            got = "NaN" if ends[0] != ends[0] else f"{worst}; {cure}"
             raise expected("probs", "in [0, 1]", got)
         cure = "; divide rounded rows by their sums" if error <= ROUNDED else ""
         raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}{cure}")

@@ -152,6 +152,8 @@ CURES = {
     "one-hot": (np.eye(2)[[0, 1, 0]], "one a row, but got shape (3, 2); one-hot rows become integers by argmax(1)"),
     "a column": (np.zeros((3, 1), int), "one a row, but got shape (3, 1); flatten the column"),
     "from 1": ([1, 2, 1], "in [0, 2), but got 2; number the classes from 0: y - 1"),
+    "from 1, of 255": ([1, 2, 255], "in [0, 2), but got 255; leave out the rows that have no class"),
+    "no class": ([1, -100, 0], "in [0, 2), but got -100; leave out the rows that have no class"),
     "whole numbers": (np.array([0.0, 1.0, 0.0]), "dtype torch.float64; they are whole numbers: cast them to int"),
 }
 
@@ -192,6 +194,8 @@ def test_rounded_rows_and_logits_are_told_what_to_do():
         scan_probs(rounded / 2)
     with pytest.raises(ValueError, match="but got -2.0; logits become probabilities by the softmax"):
         scan_probs(np.array([[3.0, -2.0]]))
+    with pytest.raises(ValueError, match="but got 90.0; divide percent by 100"):
+        scan_probs(np.array([[10.0, 90.0], [20.4, 79.8]]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
