@@ -171,7 +171,7 @@ def test_messages_name_the_cure(case):
         ([0, 0.5, 1], "integers, but got dtype torch.float64"),
         ([0, 3, 1], "in [0, 2), but got 3"),
         ([0, 1, 2], "in [0, 2), but got 2"),
-        ([-1, 0, 2], "in [0, 2), but got -1"),
+        ([-2, 0, 2], "in [0, 2), but got -2"),
         (None, "a numpy array, a torch tensor or nested numbers, but got NoneType"),
     ],
 )
