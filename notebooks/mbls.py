@@ -859,7 +859,7 @@ if drawn:
 # %% [markdown]
 # ### The margin on CIFAR-10
 #
-# {numref}`fig-mbls-cifar` is the paper's Figure 2 on our network, at the reduced budget.
+# {numref}`fig-mbls-cifar` is the paper's Figure 2.
 
 # %% tags=["hide-input"]
 of_mbls = stored["mbls"].meta["loss_options"]["margin"] if "mbls" in stored else None
