@@ -6,12 +6,15 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sized
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calibkit import __version__, _shell
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
+
+if TYPE_CHECKING:
+    from calibkit.logits import HeldOut
 
 _LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 
@@ -155,7 +158,7 @@ def _calibrate(args: argparse.Namespace) -> None:
         print(warning.message, file=sys.stderr)
     _shell.tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison.on(data.test, fits, REPORTED)
-    _few(data.test.labels, data.test.groups)
+    _warn_if_few(data.test)
     print(fits["after"])
     print(
         f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(data.test_labels)} test samples"
@@ -172,12 +175,12 @@ def _calibrate(args: argparse.Namespace) -> None:
         print(f"saved {fits['after'].save(args.out)}")
 
 
-def _few(labels: Sized, groups: Iterable[int] | None) -> None:
+def _warn_if_few(test: HeldOut) -> None:
     from calibkit.reporting.diagnosis import FEWEST
 
-    units = len(labels if groups is None else set(groups))
-    if units < FEWEST:
-        print(f"{units} test samples or groups: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
+    n_units, what = test.units
+    if n_units < FEWEST:
+        print(f"{n_units} test {what}: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -190,7 +193,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     _shell.tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
-    _few(test.labels, test.groups)
+    _warn_if_few(test)
     print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
     noise = False
     for name in REPORTED:

@@ -155,9 +155,9 @@ def _is_name(source: str) -> bool:
     """Whether it is no path but the name of a network."""
     if Path(source).exists():
         return False
-    from calibkit.networks import index, published
+    from calibkit.networks import index, published, zoo
 
-    return source in index() or source in published()
+    return source in zoo() or source in published() or source in index()  # at last the slow one
 
 
 def tell(text: str) -> None:

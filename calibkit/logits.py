@@ -39,6 +39,11 @@ class HeldOut:
         """Logits (0) or labels (1)."""
         return (self.logits, self.labels)[i]
 
+    @property
+    def units(self) -> tuple[int, str]:
+        """How many are drawn independently of each other, and what they are: "samples" or "groups"."""
+        return (len(self.labels), "samples") if self.groups is None else (len(np.unique(self.groups)), "groups")
+
     def is_of(self, other: HeldOut) -> bool:
         """Whether the samples are those of ``other``, by their labels and groups."""
         return np.array_equal(self.labels, other.labels) and np.array_equal(self.groups, other.groups)

@@ -112,7 +112,10 @@ def test_few_test_samples_are_said_to_be_few(tmp_path, command, capsys):
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
     assert main([command, str(Logits(z, y, z[:5], y[:5]).save(tmp_path / "few.npz"))]) == 0
-    assert "5 test samples or groups: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
+    assert "5 test samples: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
+    pairs = Logits(z, y, z[:80], y[:80], {}, np.arange(80) // 2).save(tmp_path / "pairs.npz")
+    assert main([command, str(pairs)]) == 0
+    assert "40 test groups: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])

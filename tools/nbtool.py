@@ -83,13 +83,18 @@ def execute(source: Path, target: Path) -> float:
     return time.perf_counter() - start
 
 
-def stamp(source: Path) -> str:
-    """A checksum of what decides the outputs of a source: its text, package, tools, stored results, where data lie."""
-    digest = hashlib.sha256(os.environ.get("CALIBKIT_DATA", "").encode())
+def stamps(sources: list[Path]) -> dict[Path, str]:
+    """For each source a checksum of what decides its outputs: text, package, tools, stored results, where data lie."""
+    common = hashlib.sha256(os.environ.get("CALIBKIT_DATA", "").encode())
     code = (path for folder in ("calibkit", "tools") for path in sorted((ROOT / folder).rglob("*.py")))
-    for path in (source, *code, *sorted((ROOT / "book" / "results").rglob("*.*"))):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    for path in (*code, *sorted((ROOT / "book" / "results").rglob("*.*"))):
+        common.update(path.read_bytes())
+    found = {}
+    for source in sources:
+        digest = common.copy()
+        digest.update(source.read_bytes())
+        found[source] = digest.hexdigest()
+    return found
 
 
 def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
@@ -101,16 +106,15 @@ def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
         into: folder of the notebooks, beside each of which its stamp is kept; None: that of the sources.
     """
     findfont("DejaVu Sans")  # builds matplotlib's font cache once, before each kernel would report that it does so
-    failures, targets, stamps = 0, {}, {}  # the stamps are of what is there before the first cell runs
+    targets = {source: (into or source.parent) / f"{source.stem}.ipynb" for source in sources}
+    failures, before = 0, stamps(sources) if into else {}  # of what is there before the first cell runs
     if into:
         into.mkdir(parents=True, exist_ok=True)
-    for source in sources:
-        targets[source] = (into or source.parent) / f"{source.stem}.ipynb"
-        file = targets[source].with_suffix(".stamp")
-        stamps[source] = file, stamp(source) if into else ""
-        if into and file.exists() and file.read_text() == stamps[source][1]:
-            print(f"{source.stem:32s} as before", flush=True)
-            del targets[source]
+        for source in sources:
+            file = targets[source].with_suffix(".stamp")
+            if file.exists() and file.read_text() == before[source]:
+                print(f"{source.stem:32s} as before", flush=True)
+                del targets[source]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(execute, source, target): source for source, target in targets.items()}
         for future in as_completed(futures):
@@ -122,7 +126,7 @@ def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
                 print(f"{source.stem:32s} FAILED\n{error}", file=sys.stderr, flush=True)
             else:
                 if into:
-                    file, text = stamps[source]
+                    file, text = targets[source].with_suffix(".stamp"), before[source]
                     write_atomic(file, lambda stream, text=text: stream.write(text.encode()))
     return failures
 

@@ -102,10 +102,9 @@ def diagnose(given: Given) -> Diagnosed:
     if len(held[0].labels) < FEWEST:
         text = f"There are {len(held[0].labels)} samples to fit on; even one temperature wants {FEWEST}. Collect more."
         found.append(Finding("doubt", "too few samples", text))
-    groups = held[-1].groups
-    units, what = (len(held[-1].labels), "samples") if groups is None else (len(np.unique(groups)), "groups")
-    if len(held) == 2 and units < FEWEST:
-        text = f"There are {units} test {what}; intervals from fewer than {FEWEST} are too short. Collect more."
+    n_units, what = held[-1].units
+    if len(held) == 2 and n_units < FEWEST:
+        text = f"There are {n_units} test {what}; intervals from fewer than {FEWEST} are too short. Collect more."
         found.append(Finding("doubt", "too few test samples", text))
     order = {"cured": 0, "doubt": 1, "note": 2}
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: order[finding.weight])))

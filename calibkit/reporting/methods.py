@@ -155,12 +155,10 @@ def deal(val: HeldOut, seed: int) -> np.ndarray:
     """(N,) the fold of each sample: the classes are spread over the folds, and groups stay whole."""
     rng = np.random.default_rng(seed)
     fold = np.empty(len(val.labels), dtype=int)
-    units = fold if val.groups is None else np.unique(val.groups)
-    if len(units) < 2 * FOLDS:
-        what = "samples" if val.groups is None else "groups"
-        raise expected(
-            what, f"{2 * FOLDS} or more, where there is no test set: each is judged by a fit on others", len(units)
-        )
+    n_units, what = val.units
+    if n_units < 2 * FOLDS:
+        want = f"{2 * FOLDS} or more, where there is no test set: each is judged by a fit on others"
+        raise expected(what, want, n_units)
     if val.groups is not None:
         distinct, group = np.unique(val.groups, return_inverse=True)
         return (rng.permutation(len(distinct)) % FOLDS)[group]

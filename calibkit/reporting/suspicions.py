@@ -39,10 +39,12 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
             f"({share:.1%}). Do the labels belong to these rows, and the classes to these columns?"
         )
         yield "doubt", "no better than guessing", text
-    keys = row_keys(part.logits)
-    copies = 0 if coarse else n - len(np.unique(keys))
+    if coarse:
+        return
+    distinct, row = np.unique(row_keys(part.logits), return_inverse=True)
+    copies = n - len(distinct)
     if copies:
-        pairs = np.column_stack([np.unique(keys, return_inverse=True)[1], part.labels])
+        pairs = np.column_stack([row, part.labels])
         alike = n - len(np.unique(pairs, axis=0)) == copies  # of a sample that is there twice the label is the same
         weight = "doubt" if alike and copies > 0.01 * n else "note"
         text = f"{copies} of {n} {name}samples have outputs equal to those of another: " + (

@@ -184,7 +184,7 @@ def mean_of(runs: Sequence[Resampled]) -> Resampled:
         return runs[0]
     draws = np.mean([run.draws for run in runs], axis=0)
     null = None if runs[0].null is None else np.mean([run.null for run in runs], axis=0)
-    return Resampled(float(np.mean([run.value for run in runs])), draws, runs[0].mean, null, runs[0].range)
+    return runs[0]._replace(value=float(np.mean([run.value for run in runs])), draws=draws, null=null)
 
 
 def difference(
