@@ -862,12 +862,14 @@ if drawn:
 # {numref}`fig-mbls-cifar` is the paper's Figure 2.
 
 # %% tags=["hide-input"]
-of_mbls = stored["mbls"].meta["loss_options"]["margin"] if "mbls" in stored else None
-key_of = {m: "mbls" if m == of_mbls else f"mbls margin={m:g}" for m in trained_margins}
-by_key = notebook.by_loss(
-    f"{dataset}/{model}", key_of.values(), seed=seed, budget=budget, device=device
+of_margin = notebook.by_margin(
+    f"{dataset}/{model}",
+    "mbls",
+    trained_margins,
+    seed=seed,
+    budget=budget,
+    device=device,
 )
-of_margin = {m: by_key[key] for m, key in key_of.items() if key in by_key}
 by_margin = None
 if of_margin and {"CE", "LS"} <= set(trained):
     beside = {str(m): data for m, data in of_margin.items()}

@@ -7,6 +7,7 @@ from calibkit.notebook.parameter_cell import Real, parameters
 with needs("book"):
     from calibkit.notebook.comparisons import (
         by_loss,
+        by_margin,
         differences,
         errors_of,
         facts,
@@ -21,6 +22,7 @@ __all__ = [
     "BUDGETS",
     "Real",
     "by_loss",
+    "by_margin",
     "differences",
     "errors_of",
     "facts",

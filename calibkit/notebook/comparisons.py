@@ -68,6 +68,28 @@ def by_loss(
     }
 
 
+def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object) -> dict[float, Logits]:
+    """The networks of one data set and model by the margin of their training loss, in the order of ``margins``.
+
+    The one that goes by the plain key of the loss is among them, if its margin is.
+
+    Args:
+        cell: ``"<dataset>/<model>"``.
+        loss: "mbls" or "acls".
+        margins: in logit units.
+        training: seed, budget and device, as in :func:`by_loss`.
+
+    Example:
+        >>> list(by_margin("cifar10/resnet20", "mbls", [2.0, 6.0, 77.0]))
+        [2.0, 6.0]
+    """
+    plain = by_loss(cell, [loss], **training)
+    own = plain[loss].meta["loss_options"]["margin"] if plain else None
+    keys = {margin: loss if margin == own else f"{loss} margin={margin:g}" for margin in margins}
+    found = by_loss(cell, keys.values(), **training)
+    return {margin: found[key] for margin, key in keys.items() if key in found}
+
+
 def facts(logits: Logits, name: str = "") -> Table:
     """What is known of a network: data set, training loss, epochs, budget, and how many samples were for what.
 
