@@ -59,10 +59,12 @@ def to_tensor(name: str, x: object) -> Tensor:
             array = array.astype(array.dtype.newbyteorder("="))
         if any(stride < 0 for stride in array.strides):
             array = array.copy()
-        with warnings.catch_warnings():
+        if array.flags.writeable:
+            return torch.from_numpy(array)
+        with warnings.catch_warnings():  # of the whole process, so no more often than it must be
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
             return torch.from_numpy(array)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of tensors in a list that need a gradient
         got = type(x).__name__
         if array is not None and hasattr(x, "__array__"):
             got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"

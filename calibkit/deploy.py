@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.calibrators.neural_clamping.network import frozen
-from calibkit.fitting.contract import Fitted, check_shape
+from calibkit.fitting.contract import Fitted, check_shape, without_autocast
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)
@@ -142,7 +141,7 @@ class Calibration(nn.Module):
         self._check(logits)
         given = torch.float32 if logits.dtype in HALF else logits.dtype
         rows = logits.movedim(1, -1).to(self.dtype or (torch.float64 if self.kind.looks_up else given))
-        with _without_autocast(logits.device.type):
+        with without_autocast(logits.device.type):
             probs = self._calibrator()._probs(rows.reshape(-1, self.n_classes))
         return probs.view(rows.shape).movedim(-1, 1).to(self.dtype or given)
 
@@ -175,8 +174,16 @@ class Calibration(nn.Module):
         self._view = view_of(self.kind)
 
     def _apply(self, fn, *args, **kwargs):
-        """Move the buffers, but round none to half precision, which would change a temperature in the third digit."""
-        return super()._apply(lambda x: x.to(moved.device) if (moved := fn(x)).dtype in HALF else moved)
+        """Move the buffers, but round none to half precision, which would change a temperature in the third digit.
+
+        What is looked up in float64 stays float64.
+        """
+
+        def apply(x: Tensor) -> Tensor:
+            moved = fn(x)
+            return x.to(moved.device) if self.kind.looks_up or moved.dtype in HALF else moved
+
+        return super()._apply(apply, *args, **kwargs)
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors) -> None:
         """Take what is loaded in its own shape: how many nodes isotonic regression has is up to the data."""
@@ -195,11 +202,6 @@ class Calibration(nn.Module):
                         return
                 self.register_buffer(name, value.new_empty(state_dict[prefix + name].shape))
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
-
-
-def _without_autocast(device: str) -> AbstractContextManager:
-    """No autocast, which multiplies matrices in half precision; not even its end is in an export that had none."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def view_of(kind: type[Fitted]) -> type[Fitted]:

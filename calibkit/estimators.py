@@ -58,8 +58,8 @@ class LogitCalibrator(_Classifier):
         method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
             Options stand in the key, so that a grid search over them is one over keys.
         classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
-            labels are among them; else the sorted labels where all K occur; else, as some do not, the labels are taken
-            to be column numbers in [0, K), with a warning where none is 0.
+            labels, as text, are among them; else the sorted labels where all K occur; else, as some do not, the labels
+            are taken to be column numbers in [0, K), with a warning where none is 0.
 
     Attributes:
         calibrator_: the fitted calibrator.
@@ -87,13 +87,13 @@ class LogitCalibrator(_Classifier):
         made = deepcopy(self.method) if isinstance(self.method, Calibrator) else calibrator(self.method)
         if not isinstance(made, Calibrator):
             raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
+        columns = [str(name) for name in getattr(X, "columns", ())]
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_features=2)
         check_classification_targets(y)
-        names = getattr(self, "feature_names_in_", None)
         if self.classes is not None:
             classes = np.asarray(self.classes)
-        elif names is not None and np.isin(np.unique(y).astype(object), names).all():
-            classes = names  # a table whose columns are called as the classes
+        elif set(np.unique(y).astype(str)) <= set(columns):
+            classes = _names_as(y, columns)  # a table whose columns are called as the classes
         else:
             classes = _classes_of(y, X.shape[1])
         if classes.shape != (X.shape[1],):
@@ -249,6 +249,17 @@ def _compares_pairs(estimator) -> bool:
         if (inner := getattr(estimator, name, None)) is not None:
             return _compares_pairs(inner)
     return getattr(estimator, "decision_function_shape", None) == "ovo"
+
+
+def _names_as(y: np.ndarray, columns: list[str]) -> np.ndarray:
+    """The names of the columns as labels: numbers where the labels are."""
+    if y.dtype.kind not in "iu":
+        return np.array(columns, dtype=object)
+    try:
+        return np.array([int(name) for name in columns], dtype=y.dtype)
+    except ValueError:
+        cure = "names, some of which are no numbers; give the labels as text, or `classes`"
+        raise expected("X", "of columns with numbers, as the labels are", cure) from None
 
 
 def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:

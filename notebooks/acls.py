@@ -923,7 +923,7 @@ plt.show()
 # ## Margin and weights
 #
 # The paper takes the margin from MbLS and varies it in its Figure A, where too small or too large calibrates poorly.
-# {numref}`fig-acls-margin` does so on CIFAR-10, with MbLS beside it, one training for each margin.
+# {numref}`fig-acls-margin` does so on CIFAR-10.
 
 # %% tags=["hide-input"]
 HEADS = {"ACLS": "acls", "MbLS": "mbls"}
@@ -989,12 +989,11 @@ chance of the test images, at {below.count("holds")} of {len(shared)}, and highe
     display(Markdown(text))
 
 # %% [markdown]
-# *The margin moves the confidence and leaves the accuracy.* The best margin is the one whose confidence fits the accuracy:
-# one number, chosen on held-out data, as a temperature is.
+# The best margin is the one whose confidence fits the accuracy: one number, chosen on held-out data, as a temperature is.
 #
 # The paper chooses $\lambda_1, \lambda_2$ on a part of the training images, in its Table A
 # ({ref}`appendix <printed-acls>`). With $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 %
-# at 0.01, and the training fails at 0.015. On the digits the mechanism shows.
+# at 0.01, and the training fails at 0.015. The digits show why.
 
 # %%
 same = {(0.0, 0.0): "CE", (0.1, 0.01): "ACLS"}

@@ -204,3 +204,13 @@ def test_a_calibrator_of_your_own():
     probs = CalibratedModel(NET, mixture)(Z)
     assert probs.dtype == torch.float32
     close(probs, 0.75 * Z.double().softmax(1) + 0.05)
+
+
+@pytest.mark.parametrize("name", ["spline", "isotonic", "histogram_binning"])
+def test_float_rounds_nothing_that_is_looked_up(name):
+    rng = np.random.default_rng(0)
+    true = 3 * rng.normal(size=(3000, 5))
+    z, y = torch.tensor(4 * true), (true + rng.gumbel(size=true.shape)).argmax(1)
+    method = CALIBRATORS[name]().fit(z.numpy(), y)
+    module = CalibratedModel(nn.Identity(), method, dtype=torch.float64).float()
+    np.testing.assert_array_equal(module(z).numpy(), method(z.numpy()))

@@ -161,8 +161,8 @@ def _simplex(x: Tensor) -> Tensor:
 
 def _replay(objective: Objective, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Temperature and then weights, both from where the public code of class-wise loss scaling starts."""
-    t = torch.ones(1, device=logits.device, requires_grad=True)
-    w = torch.tensor([1.0, 0.0, 0.0], device=logits.device, requires_grad=True)
+    t = torch.ones(1, dtype=torch.float32, device=logits.device, requires_grad=True)
+    w = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float32, device=logits.device, requires_grad=True)
     n_classes = logits.shape[1]
 
     def forward(z: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.scores import interpolate
 
 MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
-SLACK = 1e-6  # by how much the predicted class stays ahead, relative
+SLACK = 1e-6  # by how much the predicted class stays ahead, relative; half of it where others are levelled
 
 
 class Spline(Calibrator):
@@ -25,7 +25,8 @@ class Spline(Calibrator):
 
     .. math:: r(s_i) = s_i + h'(t_i),
 
-    linear between the samples, clipped to [1/K, 1].
+    linear between the samples, clipped to [1/K, 1]. Samples of equal confidence share their mean of c, and get the mean
+    of r, so that their order does not matter.
 
     The predicted class gets r(s); the others share the rest in proportion to their probabilities, levelled as far as it
     takes for none to overtake. So the argmax and the accuracy stay. Only the top label is calibrated.
@@ -73,11 +74,13 @@ class Spline(Calibrator):
             correct[rows] = (index == labels[rows]).double()
         order = confidence.argsort(stable=True)
         self.scores, correct = confidence[order].cpu().numpy(), correct[order].cpu().numpy()
+        _, tie, counts = np.unique(self.scores, return_inverse=True, return_counts=True)
+        correct = (np.bincount(tie, correct) / counts)[tie]
         t = np.linspace(0.0, 1.0, len(self.scores))
         values, slopes = natural_cubic(t, self.n_knots)
         error = np.cumsum(correct - self.scores) / len(self.scores)
         self.knot_values = np.linalg.lstsq(values, error, rcond=None)[0]
-        self.calibrated = self.scores + slopes @ self.knot_values
+        self.calibrated = (np.bincount(tie, self.scores + slopes @ self.knot_values) / counts)[tie]
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
         return {"scores": ("rows",), "calibrated": ("rows",)}
@@ -124,7 +127,7 @@ def with_confidence(probs: Tensor, index: Tensor, confidence: Tensor) -> Tensor:
     total = others.sum(1, keepdim=True)
     others = torch.where(total > 0, others / total, 1 / n_others)
     largest = others.amax(1, keepdim=True)
-    limit = confidence * (1 - 1e-3 * SLACK) / (1 - confidence)
+    limit = confidence * (1 - 0.5 * SLACK) / (1 - confidence)
     share = torch.where(largest > limit, (largest - limit) / (largest - 1 / n_others), 0.0)
     others = torch.lerp(others, torch.full_like(others, 1 / n_others), share.expand_as(others))
     return ((1 - confidence) * others).scatter(1, index, confidence)

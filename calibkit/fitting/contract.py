@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Self
@@ -144,11 +145,25 @@ class Calibrator(Fitted):
     """
 
     def fit(self, logits: Array, labels: Array) -> Self:
-        """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is."""
+        """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is.
+
+        A fit that fails or is interrupted leaves what was fitted before. Inside ``torch.inference_mode`` and
+        ``torch.autocast`` it is the same as outside.
+        """
         z, y = check_held_out(logits, labels)
-        with torch.inference_mode(False), progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"):
-            z, y = (x.clone() if x.is_inference() else x for x in (z, y))
-            self._fit(z, y)
+        before = vars(self).copy()
+        try:
+            with (
+                torch.inference_mode(False),
+                without_autocast(z.device.type),
+                progress(f"{type(self).__name__} on {len(z):,} x {z.shape[1]:,}"),
+            ):
+                z, y = (x.clone() if x.is_inference() else x for x in (z, y))
+                self._fit(z, y)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         self._set_data(z.shape[1])
         return self
 
@@ -166,6 +181,11 @@ class Calibrator(Fitted):
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
         raise NotImplementedError
+
+
+def without_autocast(device: str) -> AbstractContextManager:
+    """No autocast, which multiplies matrices in half precision; not even its end is in an export that had none."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _check_state(name: str, value: np.ndarray, *, signed: bool = False) -> None:

@@ -80,7 +80,7 @@ def replay(
 
 def scale(objective: Objective, logits: Tensor, labels: Tensor, n_temperatures: int) -> Tensor:
     """(n_temperatures,) float64: one temperature, or one for each class, replayed from 1. They may be negative."""
-    t = torch.ones(n_temperatures, device=logits.device, requires_grad=True)
+    t = torch.ones(n_temperatures, dtype=torch.float32, device=logits.device, requires_grad=True)
     replay(objective, logits, labels, lambda z: z / t, [t])
     return t.detach().double()
 

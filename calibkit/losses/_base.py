@@ -48,7 +48,7 @@ def check_integers(name: str, values: object, shape: torch.Size, device: torch.d
 def as_rows(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
     """Logits (N, K, *) and labels (N, *) as rows: z (M, K), y (M,) and keep (M,).
 
-    z is float32, or float64 as given; keep is 1 for rows that count and 0 for ignored ones, whose y is set to 0.
+    z is float32, or float64 as given; keep is 1 for rows that count and 0 for ignored ones, whose z and y are set to 0.
     """
     if not isinstance(logits, Tensor):
         raise expected("logits", "a torch tensor", type(logits).__name__)
@@ -62,6 +62,7 @@ def as_rows(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, 
     check_values("labels", y, n_classes, ignored=ignored, or_else=f" or {ignore_index}")
     z = logits.movedim(1, -1).reshape(-1, n_classes)
     z = z if z.dtype == torch.float64 else z.float()
+    z = z.masked_fill(ignored[:, None], 0.0)  # the loss of a row that does not count is finite, or 0 times it is NaN
     return z, y.masked_fill(ignored, 0), (~ignored).to(z.dtype)
 
 

@@ -85,7 +85,7 @@ class StreamingMetric(Metric):
     def _samples(self, probs: Tensor, labels: Tensor) -> Iterator[Sample]:
         for p, y in _rows(probs, labels):
             if self.ignore_index is not None:
-                kept = y != self.ignore_index
+                kept = y.long() != self.ignore_index  # as uint8, -100 would be 156
                 if not kept.all():
                     p, y = p[kept], y[kept]
             if len(y):

@@ -115,3 +115,26 @@ def test_published_logits(published):
 def test_knots_are_three_to_a_thousand(n_knots):
     with pytest.raises(ValueError, match="^Expected `n_knots` to be (an integer >= 3|at most 1,000), but got"):
         Spline(n_knots=n_knots)
+
+
+@pytest.mark.parametrize("order", ["right first", "wrong first"])
+def test_samples_of_equal_confidence_may_come_in_any_order(order):
+    """Of the sure ones as many are right as it says, whichever stand first."""
+    rng = np.random.default_rng(0)
+    sure = rng.random(5000) < 0.6
+    confidence = np.where(sure, 1.0, rng.uniform(0.5, 1.0, 5000))
+    y = (rng.random(5000) >= np.where(sure, 0.93, 0.9 * confidence)).astype(int)
+    z = np.stack([np.where(sure, 60.0, np.log(confidence / np.maximum(1 - confidence, 1e-30))), np.zeros(5000)], 1)
+    rows = np.argsort(y if order == "right first" else -y, kind="stable")
+    found, drawn = Spline().fit(z[rows], y[rows]), Spline().fit(z, y)
+    np.testing.assert_allclose(found(z), drawn(z), rtol=1e-9)
+    assert drawn(np.array([[60.0, 0.0]]))[0, 0] == pytest.approx(np.mean(y[sure] == 0), abs=0.01)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 1000])
+def test_predictions_stay_in_float32(k):
+    rng = np.random.default_rng(0)
+    true = rng.normal(size=(500, k))
+    y, z = (true + rng.gumbel(size=true.shape)).argmax(1), 4 * true
+    probs = Spline().fit(z, y)(z).astype(np.float32)
+    np.testing.assert_array_equal(probs.argmax(1), z.argmax(1))

@@ -156,3 +156,13 @@ def test_float32_pixels_of_many_classes():
         metric.update(probs, labels)
         want = METRICS[name](rows[kept], labels.flatten()[kept])
         assert metric.compute().item() == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_no_label_of_a_short_integer_is_taken_for_the_ignored_one(dtype):
+    """As uint8, -100 is 156."""
+    probs = torch.full((200, 200), 0.5 / 199).fill_diagonal_(0.5)
+    probs[156] = torch.eye(200)[0]
+    metric = streaming.Accuracy(ignore_index=-100)
+    metric.update(probs, torch.arange(200).to(dtype))
+    assert metric.compute().item() == pytest.approx(199 / 200)
