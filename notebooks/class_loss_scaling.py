@@ -812,7 +812,7 @@ table(stopped, caption, "tbl-cls-guo", names=heads)
 # print it looks harmful on these two networks with TS, because the run was stopped on its way. That does not make label smoothing a good choice: its
 # optimum is a large temperature here, and these two networks happen to need one. On the balanced set the same property
 # does harm. The paper's claim that LS and FL harm post-hoc calibration holds at the optimum on the balanced set, though
-# not in its own row for TS with LS, 0.44 %; on CIFAR-10-LT the opposite is true of LS.
+# not in twelve of its own cells, as TS with LS, 0.44 %; on CIFAR-10-LT the opposite is true of LS.
 #
 # ## What is left of the claim after the control
 #

@@ -100,6 +100,7 @@ ours, effects, third = (
     .query("source != 'public'"),  # only NC was fitted there
     results.load("third_party"),
 )
+effects["chance"] = [chance_with_seeds(row) for row in effects.itertuples()]
 ours["network"], third["network"] = (
     pooling.network_names(ours),
     pooling.network_names(third),
@@ -227,11 +228,10 @@ table(
 # \text{arm} = \frac1J \sqrt{\sum_{t} \Bigl( \sum_{j \in t} \text{arm}_j \Bigr)^2}
 # $$ (eq-comparison-arm)
 #
-# for $J$ networks and test sets $t$. Such an interval answers: would *these* networks give another mean on other test images? It does not say what another
-# network would give. For that, look at the spread of the networks themselves, the grey dots of {numref}`fig-comparison-forest`,
-# and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
+# for $J$ networks and test sets $t$. Such an interval answers: would *these* networks give another mean on other test images? For other
+# networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
 # chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator,
-# on every network and in ECE, NLL and Brier score.
+# on every network and in ECE, NLL and Brier score. Of a network trained several times a test counts the seeds, too.
 
 
 # %%
@@ -374,7 +374,7 @@ beside_ts(
 # %% [markdown]
 # The NLL is the finding in {numref}`tbl-comparison-bins`: on every network, or on most, some true
 # class gets the probability 0, and the NLL is infinite. The spline and histogram binning lower the ECE on some networks, most of them long-tailed, and raise it on others;
-# isotonic regression lowers it on one.
+# isotonic regression lowers it on none.
 #
 # ### Other objectives
 #
@@ -823,7 +823,6 @@ for dataset in ELSEWHERE:
     for how, method in ((RAW, "identity"), (AFTER, TS)):
         of = select(effects, TS, "cross_entropy", method=method, dataset=dataset)
         of = of[(of["loss"] != "cross_entropy") & of["metric"].isin(["ece", "nll"])]
-        of = of.assign(chance=[chance_with_seeds(row) for row in of.itertuples()])
         words = beyond_chance(of, level)
         for metric in ("ece", "nll"):
             chosen = of["metric"] == metric
@@ -842,8 +841,8 @@ table(
 )
 
 # %% [markdown]
-# Losses that were trained once are not told apart here: another seed may change the side. On CamVid it did: four losses
-# had a lower ECE than cross-entropy in the first training, label smoothing alone in the second ({doc}`mbls`). One
+# Losses that were trained once are not told apart here: another seed may change the side. On CamVid it did: three losses
+# had a lower ECE than it in the first training, label smoothing alone in the second ({doc}`mbls`). One
 # temperature takes off little there. On text cut at random one has a lower ECE, two with a temperature of their own, and none a lower NLL; cut by
 # date, all have a higher ECE as trained.
 #
@@ -868,7 +867,7 @@ for row in margin.itertuples():
     }
 table(
     pd.DataFrame.from_dict(answers, orient="index"),
-    "Does a margin of 6 beat a margin of 0? Difference in points, the NLL in nats, "
+    "Does a margin of 6 beat none at half the weight? Difference in points, the NLL in nats, "
     "with 95 % intervals",
     "tbl-comparison-margin",
     names=SAID,
