@@ -806,16 +806,16 @@ table(
 
 # %% [markdown]
 # Cross-entropy cannot do this: it raises the true class and lowers all others. ACLS can, and more often in the paper's
-# variant, whose push on the top logit is stronger. How often depends on the step: 0.29 % is a number about one training.
+# variant, whose push on the top logit is stronger. How often depends on the step; 0.29 % is about one training.
 
 # %% [markdown]
 # (sec-acls-experiment)=
 # ## Experiment: twelve losses, one network
 #
 # A ResNet-20 on CIFAR-10 is trained for 30 epochs with each of the twelve losses, the *reduced* budget of the
-# {ref}`protocol <sec-budgets>`. MbLS and ACLS have margin 6. Tables and figures show the first training of each loss, and
-# so does the summary; {numref}`tbl-acls-seeds` and {numref}`tbl-acls-3` have the mean of all. The intervals cover the
-# chance of the 10,000 test images and not that of the training. Temperature scaling (TS) is fitted on 5,000 other
+# {ref}`protocol <sec-budgets>`. MbLS and ACLS have margin 6. Tables, figures and summary show the first training of each
+# loss; {numref}`tbl-acls-seeds` and {numref}`tbl-acls-3` have the mean of all. The intervals cover the chance of the
+# 10,000 test images, not of the training. Temperature scaling (TS) is fitted on 5,000 other
 # images, by likelihood.
 
 # %%
@@ -906,17 +906,16 @@ plt.show()
 
 # %% [markdown]
 # **What this supports, and what it does not.** Before temperature scaling the losses fall into groups. Cross-entropy,
-# ECP and MDCA are over-confident by about six points: with the weights used here, for ECP those of the MbLS code, the
-# last two change little. The
+# ECP and MDCA are over-confident by about six points: with the weights used here the last two change little. The
 # focal loss and FLSD overshoot, and are under-confident by as much. CPC and the Brier score lie between. LS, MMCE, CRL,
 # MbLS and ACLS end within three points of the truth. The last group supports the paper.
 #
 # That ACLS is the best of the last group is not. By ECE the order there is not decided. By AECE, LS and MbLS are lower
 # than ACLS by more than test images and seeds explain, each tested by itself.
-# After temperature scaling no advantage is left, not even over cross-entropy: with one number, fitted in a second, all
-# networks but that of CPC come below two percent. Over three trainings each, ACLS with a temperature has a higher ECE than
+# After temperature scaling no advantage is left: all networks but that of CPC come below two percent. Over three
+# trainings each, ACLS with a temperature has a higher ECE than
 # cross-entropy with one, by more than test images and seeds explain ({numref}`tbl-comparison-losses`). For LS, MbLS and
-# ACLS this number is near one; their training has done what a temperature can do, and not done it better.
+# ACLS the temperature is near one; their training has done what it can do, not better.
 #
 # The network is small and its training short, and most losses were trained once.
 #
@@ -993,7 +992,7 @@ chance of the test images, at {below.count("holds")} of {len(shared)}, and highe
 #
 # The paper chooses $\lambda_1, \lambda_2$ on a part of the training images, in its Table A
 # ({ref}`appendix <printed-acls>`). With $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 %
-# at 0.01, and the training fails at 0.015. The digits show why.
+# at 0.01, and the training fails at 0.015.
 
 # %%
 same = {(0.0, 0.0): "CE", (0.1, 0.01): "ACLS"}
@@ -1010,7 +1009,7 @@ table(
 )
 
 # %% [markdown]
-# {numref}`tbl-acls-weights` suggests why trainings fail in the paper's grid. With $\lambda_1 = 0$ the code's gradient
+# {numref}`tbl-acls-weights` suggests why trainings fail: there the code's gradient
 # lifts the other classes and holds the top one fixed, so all logits *rise* together, and accuracy falls.
 #
 # ## The paper's tables
@@ -1019,7 +1018,7 @@ table(
 # stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. Where the badge of a
 # calibration error is a direction, the NLL was tested too, so the badge can say more than the two numbers show. A
 # ResNet-20 at the reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test
-# images. ACLS is compared with MbLS, often its nearest rival in the paper, the other losses with cross-entropy. Tables 1,
+# images. ACLS is compared with MbLS, the other losses with cross-entropy. Tables 1,
 # 6, A and B hold no answer that is not in another table too; they are in the {ref}`appendix <printed-acls>`.
 #
 # Any cell can be trained on a GPU by the paper's recipe, and `make results` records it:
