@@ -990,7 +990,7 @@ chance of the test images, at {below.count("holds")} of {len(shared)}, and highe
 # %% [markdown]
 # The best margin is the one whose confidence fits the accuracy: one number, chosen on held-out data, as a temperature is.
 #
-# The paper chooses $\lambda_1, \lambda_2$ on a part of the training images, in its Table A
+# The paper chooses $\lambda_1, \lambda_2$ on training images, in its Table A
 # ({ref}`appendix <printed-acls>`). With $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 %
 # at 0.01, and the training fails at 0.015.
 
@@ -1009,7 +1009,7 @@ table(
 )
 
 # %% [markdown]
-# {numref}`tbl-acls-weights` suggests why trainings fail: there the code's gradient
+# {numref}`tbl-acls-weights` suggests why trainings fail: with $\lambda_1 = 0$ the code's gradient
 # lifts the other classes and holds the top one fixed, so all logits *rise* together, and accuracy falls.
 #
 # ## The paper's tables

@@ -86,7 +86,7 @@ def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object
     plain = by_loss(cell, [loss], **training)
     own = plain[loss].meta["loss_options"]["margin"] if plain else None
     keys = {margin: loss if margin == own else f"{loss} margin={margin:g}" for margin in margins}
-    found = by_loss(cell, keys.values(), **training)
+    found = plain | by_loss(cell, [key for key in keys.values() if key != loss], **training)
     return {margin: found[key] for margin, key in keys.items() if key in found}
 
 
