@@ -55,7 +55,7 @@ class Logits:
 
     Attributes:
         val_logits: (N, K) before softmax.
-        val_labels: (N,) int64 in [0, K).
+        val_labels: (N,) integers in [0, K).
         test_logits: (M, K).
         test_labels: (M,).
         meta: JSON-like facts: dataset, model, loss, seed, epochs, recipe, split, accuracy, commit, torch, device.

@@ -221,14 +221,15 @@ table(
 # difference from TS on network $j$, negative if the calibrator is better. The {ref}`protocol <sec-intervals>` gives
 # each $\Delta_j$ an interval by the paired bootstrap. Their mean gets one as follows. Networks of one data set share their
 # test images, so their errors are taken as *fully correlated*, and the arms of their intervals (from the value to
-# either end) are averaged, which never makes an interval shorter. The long-tailed CIFAR-10 is tested on the same images
-# as the whole one. Different test sets are independent, and their arms are added in squares:
+# either end) are added, which never makes an interval shorter. The long-tailed CIFAR-10 is tested on the same images
+# as the whole one. Different test sets are independent, and so are the seeds of different networks; these are added in squares:
 #
 # $$
-# \text{arm} = \frac1J \sqrt{\sum_{t} \Bigl( \sum_{j \in t} \text{arm}_j \Bigr)^2}
+# \text{arm} = \frac1J \sqrt{\sum_{t} \Bigl( \sum_{j \in t} \text{arm}_j \Bigr)^2 + \sum_j s_j^2}
 # $$ (eq-comparison-arm)
 #
-# for $J$ networks and test sets $t$. Such an interval answers: would *these* networks give another mean on other test images? For other
+# for $J$ networks, test sets $t$, and the arm $s_j$ over the seeds of network $j$, by Student's quantile; 0 if it was
+# trained once. Such an interval answers: would *these* networks give another mean on other test images and from other seeds? For other
 # networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
 # chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator,
 # on every network and in ECE, NLL and Brier score. Of a network trained several times a test counts the seeds, too.
@@ -261,7 +262,7 @@ beside_ts(
 # The column −/+/? counts the networks where the calibrator is better, worse, and not decided. Where a calibrator gives a
 # true class the probability 0 its NLL is infinite, and mean and counts of the NLL leave that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference from temperature scaling, mean over networks with a 95 % interval over test images; blue is better, vermilion is worse, neither is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference from temperature scaling, mean over networks with a 95 % interval over test images and seeds; blue is better, vermilion is worse, neither is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -320,7 +321,7 @@ def as_text(found, metric):
     )
 
 
-# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL minus that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images; blue is better, vermilion is worse, neither is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL minus that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
+# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL minus that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images and seeds; blue is better, vermilion is worse, neither is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL minus that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
 of_nll, linear = by_group(short, "nll"), 0.05
 fig, axes = plt.subplots(2, 3, figsize=(7, 6), sharey=True, sharex=True)
 for ax, (group, rows) in zip(axes.flat, of_nll.items(), strict=False):

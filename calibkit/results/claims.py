@@ -15,7 +15,7 @@ import pandas as pd
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit.metrics.comparison import Estimate
-from calibkit.results.effects import load_effects, over_networks, with_seeds
+from calibkit.results.effects import load_effects, over_networks
 
 COLUMNS = (
     *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
@@ -71,8 +71,7 @@ def pooled(rows: pd.DataFrame) -> Pooled | None:
     """
     if rows.empty:
         return None
-    low, high = zip(*(with_seeds(row)[1:] for row in rows.itertuples()), strict=True)
-    estimate = over_networks(rows.assign(low=low, high=high))
+    estimate = over_networks(rows)
     best_first = ["published-logits", "paper", "reduced"]
     kinds = {"published-logits" if row.source == "published-logits" else row.budget for row in rows.itertuples()}
     strength = STRENGTHS[max(kinds, key=best_first.index)]

@@ -149,17 +149,19 @@ def images_of(datasets: pd.Series) -> pd.Series:
 
 
 def over_networks(rows: pd.DataFrame) -> Estimate:
-    r"""The mean of the differences of N networks, with a 95 % interval over test sets.
+    r"""The mean of the differences of N networks, with a 95 % interval over test sets and seeds.
 
     Networks of one test set share its images, and their errors are taken as fully correlated: the arms of their
-    intervals are added. Test sets are independent: their sums are added in squares,
+    intervals are added. Test sets are independent, and so are the seeds of two networks: those sums, and the arms
+    :math:`s_n` over seeds (:func:`seed_arm`), are added in squares,
 
-    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2} .
+    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2 + \sum_n s_n^2} .
 
-    The interval speaks of these networks on other test images. What other networks would give, it does not say.
+    The interval speaks of these networks on other test images and, of those trained several times, from other seeds.
+    What other networks would give, it does not say.
 
     Args:
-        rows: columns dataset, value, low, high; one row a network.
+        rows: columns dataset, value, low, high, seed_error, seed_df; one row a network.
 
     Returns:
         Estimate: NaN where there is no row.
@@ -167,14 +169,16 @@ def over_networks(rows: pd.DataFrame) -> Estimate:
     Example:
         >>> rows = pd.DataFrame({"dataset": ["cifar10", "cifar10_lt", "svhn"], "value": [1.0, 2.0, 3.0]})
         >>> rows = rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)  # arms of the test sets: 3 and 1.5
-        >>> f"{over_networks(rows):.2f}"
+        >>> f"{over_networks(rows.assign(seed_error=np.nan, seed_df=np.nan)):.2f}"
         '2.00 [0.88, 3.12]'
     """
     if rows.empty:
         return Estimate(np.nan, np.nan, np.nan)
     value = rows["value"].mean()
     arms = pd.DataFrame({"low": rows["value"] - rows["low"], "high": rows["high"] - rows["value"]})
-    low, high = np.sqrt((arms.groupby(images_of(rows["dataset"])).sum() ** 2).sum()) / len(rows)
+    over_tests = (arms.groupby(images_of(rows["dataset"])).sum() ** 2).sum()
+    over_seeds = sum(seed_arm(row) ** 2 for row in rows.itertuples())
+    low, high = np.sqrt(over_tests + over_seeds) / len(rows)
     return Estimate(float(value), float(value - low), float(value + high))
 
 

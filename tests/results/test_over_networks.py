@@ -9,7 +9,8 @@ from calibkit.results.effects import over_networks
 
 def rows(values, arms, datasets):
     values, arms = np.asarray(values, float), np.asarray(arms, float)
-    return pd.DataFrame({"dataset": datasets, "value": values, "low": values - arms, "high": values + 2 * arms})
+    frame = pd.DataFrame({"dataset": datasets, "value": values, "low": values - arms, "high": values + 2 * arms})
+    return frame.assign(seed_error=np.nan, seed_df=np.nan)
 
 
 def test_one_network_keeps_its_interval():
@@ -33,8 +34,16 @@ def test_the_interval_covers_draws_of_that_correlation():
     z = rng.standard_normal((20_000, 2))[:, (datasets == "b").astype(int)]
     means = (z * arms / 1.96).mean(1)
     frame = pd.DataFrame({"dataset": datasets, "value": 0.0, "low": -arms, "high": arms})
+    frame = frame.assign(seed_error=np.nan, seed_df=np.nan)
     _, low, high = over_networks(frame)
     assert abs(np.mean((means > low) & (means < high)) - 0.95) < 0.005
+
+
+def test_seeds_of_two_networks_are_independent_where_their_test_set_is_one():
+    """Two standard errors of 4 degrees of freedom, whose quantile is 2.776, beside arms of 0.5 that add up."""
+    frame = rows([1, 3, 5], [0.5, 0.5, 0.5], ["cifar10"] * 3).assign(seed_error=[0.2, 0.3, np.nan], seed_df=4.0)
+    arm = np.hypot(1.5, 2.776445 * np.hypot(0.2, 0.3)) / 3
+    assert over_networks(frame)[:2] == pytest.approx((3, 3 - arm))
 
 
 def test_nothing_is_no_number():

@@ -118,9 +118,11 @@ class NeuralClamping(Fitted):
         self.seed = check_int("seed", seed, 0)
         super().__init__()
 
+    @torch.inference_mode(False)
     def fit(self, model: nn.Module, images: Array, labels: Array) -> Self:
         """Fit delta and T on held-out images (N, ...), normalised as the model takes them, and labels (N,)."""
         x = check_images(model, images)
+        x = x.clone() if x.is_inference() else x
         where = place(model, x)
         n_classes = forward(model, x[: self.batch_size]).shape[1]
         y = check_labels(labels, len(x), n_classes, where[0])

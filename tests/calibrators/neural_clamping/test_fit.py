@@ -122,13 +122,15 @@ def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images,
 FAST = {"epochs": 2, "batch_size": 16}
 
 
-def test_fit_works_under_no_grad_and_is_repeated_by_its_seed(network, images, labels):
-    first = NeuralClamping(**FAST, seed=5).fit(network, images, labels)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("init", [{"init": "random"}, {"init": "theorem", "input_range": (-2, 2)}])
+def test_fit_works_without_gradients_and_is_repeated_by_its_seed(network, images, labels, mode, init):
+    first = NeuralClamping(**FAST, **init, seed=5).fit(network, images, labels)
     torch.manual_seed(123)
-    with torch.no_grad():
-        second = NeuralClamping(**FAST, seed=5).fit(network, images, labels)
+    with mode():
+        second = NeuralClamping(**FAST, **init, seed=5).fit(network, 1 * images, 1 * labels)
     assert first.temperature == second.temperature and np.array_equal(first.delta, second.delta)
-    assert not np.array_equal(first.delta, NeuralClamping(**FAST, seed=6).fit(network, images, labels).delta)
+    assert not np.array_equal(first.delta, NeuralClamping(**FAST, **init, seed=6).fit(network, images, labels).delta)
 
 
 def test_numpy_and_torch_float32_and_float64(make_network, network, images, labels):
