@@ -115,11 +115,12 @@ torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
 # %%
-data = notebook.logits_of(logits, budget=budget, device=device)
+how_trained = {"budget": budget, "device": device, "paper": "acls"}
+data = notebook.logits_of(logits, **how_trained)
 test_z, test_y = (torch.from_numpy(array) for array in data.test)
 test_z = test_z.double()
 baseline = f"{comparison}-cross_entropy-s{seed}"  # it must be there
-notebook.logits_of(baseline, budget=budget, device=device)
+notebook.logits_of(baseline, **how_trained)
 notebook.facts(data, "tbl-acls-network")
 
 # %% [markdown]
@@ -688,7 +689,7 @@ table(
 # For the margin {numref}`tbl-acls-spared` measures this share on the networks of the comparison below.
 
 # %%
-networks = notebook.by_loss(comparison, LOSSES, seed=seed, budget=budget, device=device)
+networks = notebook.by_loss(comparison, LOSSES, seed=seed, **how_trained)
 missing = [loss for loss in LOSSES if loss not in networks]
 conditions = {}
 for loss, network in networks.items():
@@ -926,11 +927,12 @@ plt.show()
 
 # %% tags=["hide-input"]
 HEADS = {"ACLS": "acls", "MbLS": "mbls"}
-how_trained = {"seed": seed, "budget": budget, "device": device}
 swept = {
     f"{head} {m:g}": data
     for head, loss in HEADS.items()
-    for m, data in notebook.by_margin(comparison, loss, margins, **how_trained).items()
+    for m, data in notebook.by_margin(
+        comparison, loss, margins, seed=seed, **how_trained
+    ).items()
 }
 by_margin = None
 if {name.split()[0] for name in swept} == set(HEADS):

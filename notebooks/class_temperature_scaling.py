@@ -154,7 +154,7 @@ print(f"mean over classes of the two parts   {(under + over).mean():.6f}")
 print(f"class-wise ECE computed directly     {direct:.6f}")
 assert abs((under + over).mean() - direct) < 1e-12  # equation (5)
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, on either side? (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Does the calibration error of a class depend on its accuracy, on either side? As in the paper's Figure 1. (a) to (c): a point is a class; error by equation (2), its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
 errors = {
     "error": under + over,
     "under-confident part": under,
@@ -439,7 +439,7 @@ Markdown(f"The search accepted {len(sweeps)} steps: {', '.join(by_sweep)}.")
 #
 # One division into validation and test images is one draw. Here all held-out images are pooled and divided at random
 # several times. Of the validation part only the first $n$ images are used, so that $n$ varies and the test images do not.
-# {numref}`fig-cts-sizes` answers for this network: 5,000, the most that was tried, if any.
+# On this network ({numref}`fig-cts-sizes`) at best 5,000, the most that was tried.
 
 # %%
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
@@ -710,12 +710,12 @@ table(
 
 # %% [markdown]
 # For CTS the constraint of the code gives what the paper prints ({numref}`tbl-cts-own`, {numref}`tbl-cts-own-off`); that
-# of the text does not on CIFAR-100. On the network with cross-entropy neither does. U-CTS is reproduced on four of six, and on
+# of the text does not on CIFAR-100. On the network with cross-entropy neither does. U-CTS is within 0.05 on four of six, and on
 # CIFAR-100 its accuracy falls by another amount than printed ({numref}`tbl-cts-own-accuracy`).
 #
-# ### How far the end of the search is an accident
+# ### How far chance decides where the search ends
 #
-# A greedy search takes the lowest of 100 nearly equal numbers, some hundred times in turn. An early change that should
+# A greedy search takes the lowest of 100 nearly equal numbers, about a hundred times over. An early change that should
 # not matter can send it elsewhere. Two such changes: every logit of the validation images is multiplied by
 # $1 + 10^{-6} \varepsilon$ with $\varepsilon$ from a standard normal distribution, a change of the last digits of a
 # float32; and the classes are numbered in another order, so that the search visits them in that order.
@@ -853,7 +853,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-gains")
 # book the two methods cannot be told apart, but for ACLS. And the NLL rises on almost all, with or without a gain in ECE. A
 # fit that is better by the number that chose it, and worse by a proper score, is not simply better.
 #
-# How large the gain on ACLS is, is an accident. These logits are stored to four digits. {numref}`tbl-cts-nudge` moves those
+# The size of the gain on ACLS is an accident. These logits are stored to four digits. {numref}`tbl-cts-nudge` moves those
 # of the validation set at random, by no more than the rounding did, and fits again.
 
 
@@ -1064,7 +1064,7 @@ Markdown(
 #   CIFAR-100. One run per cell cannot settle this.
 # - That no accuracy is lost holds on the validation images, where it is a constraint. It says nothing about new ones,
 #   and on those accuracy is lost here.
-# - The temperatures of the classes are not known: those from two halves of the data do not correlate beyond chance
+# - Here the temperatures of the classes are not known: of those that move in one half of the data, few move in the other
 #   ({numref}`fig-cts-temperatures`).
 #
 # **Use it** where the ECE itself is the target, and a worse NLL and some accuracy are acceptable. **Otherwise** take

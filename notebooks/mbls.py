@@ -688,7 +688,7 @@ alike: at no weight do their mean errors differ by more than
 SHORT = names.LOSSES
 keys = [*losses, *([MARGIN_0] if "mbls" in losses else [])]
 stored = notebook.by_loss(
-    f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device
+    f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device, paper="mbls"
 )
 trained = {SHORT.get(key, key): data for key, data in stored.items()}
 if missing := [key for key in keys if key not in stored]:
@@ -869,6 +869,7 @@ of_margin = notebook.by_margin(
     seed=seed,
     budget=budget,
     device=device,
+    paper="mbls",
 )
 by_margin = None
 if of_margin and {"CE", "LS"} <= set(trained):

@@ -665,7 +665,7 @@ table(
 # The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric: this is
 # what a calibrated classifier with the same outputs scores on a test set of this size
 # {cite:p}`vaicenavicius2019evaluating`. Many such draws give the whole distribution, and so a test of calibration: an
-# ECE beyond its 95 % quantile is evidence against it.
+# ECE beyond its 97.5 % quantile is evidence against it.
 #
 # We do this for two classifiers with ten classes and $N = 10{,}000$ test samples, the size of CIFAR-10 and CIFAR-100.
 # The *easy* one has larger logits and is as accurate as networks are on CIFAR-10. The *hard* one is the calibrated
@@ -688,8 +688,8 @@ for name, scale in SCALES.items():
     kind = f"{name}: accuracy {100 * accuracy(probs, labels):.1f} %"
     for m in (10, 15, 25, 100):
         scores = score_if_calibrated(probs, n_bins=m)
-        scores_of[name, m], top = scores, np.quantile(scores, 0.95)
-        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "95 % quantile": top}
+        scores_of[name, m], top = scores, np.quantile(scores, 0.975)
+        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "97.5 % quantile": top}
 table(
     100 * pd.DataFrame(rows).T,
     "Which ECE does a perfect classifier score on 10,000 samples? Percent",
@@ -697,7 +697,7 @@ table(
 )
 
 # %% [markdown]
-# Nothing below the 95 % quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
+# Nothing below the 97.5 % quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
 # this, never with zero.**
 #
 # ## Intervals, and how many samples a difference needs
@@ -798,7 +798,14 @@ BENT = {  # confidence and size -> another confidence
     "counter-wavy": lambda c, size: c - size * c * (1 - c) * np.sin(4 * np.pi * c),
     "too cold": lambda c, size: expit((1 + size) * logit(c)),
     "too warm": lambda c, size: expit(logit(c) / (1 + size)),
+    "coarse": lambda c, size: five_values(c),
 }
+
+
+def five_values(c):
+    """Each confidence as the mean of its fifth of them: calibrated if ``c`` is."""
+    fifth = 5 * c.argsort().argsort() // len(c)
+    return (np.bincount(fifth, c) / np.bincount(fifth))[fifth]
 
 
 def population():
@@ -938,8 +945,8 @@ deviation above predicts {100 * theory:.0f} %.
 # (sec-metrics-alike)=
 # ### Samples that are alike
 #
-# All this takes the samples as independent. The pixels of an image are not, nor are the frames of a film. With `groups`
-# the bootstrap draws together what belongs together; on CamVid these are ten frames that follow each other.
+# All this takes the samples as independent. Pixels of an image are not, nor are frames of a film, such as CamVid's
+# street scenes. With `groups` the bootstrap draws together what belongs together, there ten successive frames.
 
 # %% tags=["hide-input", "nbval-check-output"]
 street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()
@@ -958,11 +965,11 @@ def correlation(values, of_film, ahead):
 
 blocks = pd.DataFrame({"gap": gap, "film": film}).groupby(block).mean()
 Markdown(f"""
-For the first MbLS network on CamVid the gap between confidence and accuracy in one frame
+For one network on CamVid the gap between confidence and accuracy in one frame
 correlates with that in the next by {correlation(gap, film, 1):.2f}, and with that ten
 frames on by {correlation(gap, film, 10):.2f}. The means of neighbouring blocks do by
-{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}, which so few
-leave uncertain; larger blocks would leave few to draw from ({len(blocks)} now).
+{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}, so these
+intervals may be too narrow; larger blocks would leave few to draw from ({len(blocks)} now).
 """)
 
 # %% [markdown]
@@ -1018,7 +1025,8 @@ table(
 #
 # The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
 # until it has a given true ECE. In three pairs both have the same true ECE, one erring up where the other errs down:
-# over- and under-confident, two temperatures on either side of the best one, and two opposite waves. In four pairs the
+# over- and under-confident, two temperatures on either side of the best one, and two opposite waves. In a fourth both are
+# calibrated, but *coarse* says only five different values. In four pairs the
 # true ECEs are half a point or one point apart. As above, the result is stored.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1026,6 +1034,7 @@ PAIRS = [  # kind and true ECE in percent, of the one and of the other
     ("over 1.0", "under 1.0"),
     ("too cold 0.2", "too warm 0.2"),
     ("wavy 1.0", "counter-wavy 1.0"),
+    ("calibrated 0.0", "coarse 0.0"),
     ("calibrated 0.0", "over 0.5"),
     ("over 0.5", "over 1.0"),
     ("calibrated 0.0", "wavy 1.0"),
@@ -1081,10 +1090,11 @@ table(
 # %% [markdown]
 # A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
 # difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5 % that
-# are allowed. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
+# are allowed. In the fourth row both are calibrated, too, and it sees a difference far too often: what says only a few
+# values has less bias, and no resampling tells. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
 # whole point in a quarter of the test sets. The NLL sees more in each of these rows. (The two waves have equal ECEs but
-# not quite equal NLLs, hence its entry in the third row.) So **equally good methods seldom differ beyond
-# chance, but a difference that is within it may be real too**; then look at the NLL. The last two columns say why the ends are moved: beside a
+# not quite equal NLLs, hence its entry in the third row.) So **methods equally good and equally sharp seldom
+# differ beyond chance, but a difference within it may be real**; then look at the NLL. The last two columns say why the ends are moved: beside a
 # calibrated method the hull holds the true difference in little more than half of the test sets.
 #
 # ### Many comparisons
@@ -1252,7 +1262,7 @@ def on_first(n):
     for name, probs in real.items():
         test.add(name, probs[:n])
         scores = 100 * score_if_calibrated(probs[:n], n_bins=n_bins)
-        perfect[name] = scores.mean(), np.quantile(scores, 0.95)
+        perfect[name] = scores.mean(), np.quantile(scores, 0.975)
     return test, perfect
 
 
@@ -1263,7 +1273,7 @@ columns, parts = {metric: ("", metric) for metric in chosen}, {}
 for n, test, honest in ((n_test, every, perfect), (n_few, few, few_perfect)):
     change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
     part = pd.concat([estimates(test, real, columns), change]).T
-    for i, of in enumerate(("mean", "95 % quantile")):
+    for i, of in enumerate(("mean", "97.5 % quantile")):
         ends = {name: f"{scores[i]:.2f}" for name, scores in honest.items()}
         part.loc[f"ECE if calibrated, {of}"] = ends
     parts[f"{n:,} images"] = part
@@ -1287,7 +1297,7 @@ text = f"""
 *T* = {scaling.temperature:.2f}, and all {n_test:,} images settle the matter. The ECE before
 is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
 Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
-{after.value:.2f} % that remain are above the 95 % quantile of {perfect["after"][1]:.2f} %, so
+{after.value:.2f} % that remain are above the 97.5 % quantile of {perfect["after"][1]:.2f} %, so
 one temperature has not removed everything. The other metrics agree on the gain, and the accuracy
 is untouched because *T* keeps the order of the classes.
 

@@ -809,9 +809,8 @@ for ax, (metric, title, scale) in zip(axes, panels, strict=True):
 plt.show()
 
 # %% [markdown]
-# From the random start $\boldsymbol\delta$ gains nothing beyond chance, neither on $T^*$ alone nor on a temperature of its
-# own. From the start of Theorem 1 the ECE is lower than with a temperature of its own, but still within chance, and it is not
-# told apart from that of $T^*$ alone. The intervals are wide: they hold the paper's 29 % for $\boldsymbol\delta$, too. And
+# From neither start does $\boldsymbol\delta$ gain anything beyond chance, on $T^*$ alone or on a temperature of its own; from
+# both the ECE is lower than with the latter. The intervals are wide: they hold the paper's 29 % for $\boldsymbol\delta$, too. And
 # the $\gamma$ chosen here is 0, so this is NC (CE), of which the paper prints no gain on its ResNet-110.
 # Its 36 % is NC (FL) against the best method on the logits, which is one temperature by ECE.
 
@@ -833,8 +832,8 @@ start and by {by_ece["Theorem 1"]:+.2f} from that of Theorem 1. The paper prints
 #
 # That network is small, was trained for a short time, and is less over-confident than the paper's. Two that others
 # trained for longer and published, a ResNet-20 and a ResNet-56 whose shortcuts are convolutions (option B), are nearer
-# to the paper's 10.74 %. They have seen all training images, so one half of the test images calibrates and the other
-# half tests. The command is the one above with `-p network weights/cifar100_resnet56`, after
+# to the paper's 10.74 %. They have seen all training images, so half of the test images serve to calibrate, half to
+# test. The command is the one above with `-p network weights/cifar100_resnet56`, after
 # `calibkit data prepare published`.
 #
 # Does NC work for under-confident networks, too? The paper has one, the EfficientNet-B0, and does not discuss it. Ours,
@@ -1000,7 +999,7 @@ On the ResNet-110 *T*\\* alone has {alone:.2f} % in Table 3, and the grid search
 
 # %% [markdown]
 # So in print, too, the perturbation seldom gains under the NLL; with the focal loss it does on the ResNet-110, the only one taken apart. And the temperature of
-# "TS (grid)" was not chosen on the test images, or the search, which passes every temperature up to 5 at steps of 0.001,
+# "TS (grid)" was not chosen on the test images; otherwise the search, up to 5 in steps of 0.001,
 # would have found one as good as $T^*$.
 #
 # {numref}`tbl-nc-starts` is the paper's Figure 3 on CIFAR-100, as numbers.
@@ -1027,8 +1026,8 @@ rendered.table(
 # %% [markdown]
 # The start of Theorem 1 has less spread, as in the paper, though not on the published ResNet-20. The mean ECE is lower, but
 # the two starts are not told apart; the accuracy is higher beyond chance. Its start is almost $\boldsymbol\delta = 0$, and
-# the fit changes little. Of a random start the fit keeps most. With learning rate $r$ and momentum $b$ the penalty alone
-# shortens $\boldsymbol\delta$ in $n$ steps by a factor of about $(1 - 2 r \lambda / (1 - b))^n$. One fit shows how far it
+# the fit changes little. Of a random start the fit keeps most. With learning rate $\rho$ and momentum $\nu$ the penalty alone
+# shortens $\boldsymbol\delta$ in $n$ steps by a factor of about $(1 - 2 \rho \lambda / (1 - \nu))^n$. One fit shows how far it
 # gets.
 
 

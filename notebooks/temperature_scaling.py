@@ -196,8 +196,8 @@ table(
 # ### A second reading: uncertainty equals surprise
 #
 # Put $L'(b) = 0$ into {eq}`eq-ts-nll` and $L$ becomes the mean entropy of the $\p_i$. So at the optimum the mean *entropy* of
-# the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Turned around,
-# TS is the solution of maximum entropy: of all probabilities whose mean expected logit is that of the labels,
+# the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Conversely,
+# TS is the maximum-entropy solution: of all probabilities whose mean expected logit is that of the labels,
 # $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
 # nothing of softmax finds it. {numref}`tbl-ts-rivals` holds rivals that obey the same constraint, mixtures of a sharper
 # softmax with uniform probabilities: they have less entropy.
@@ -242,7 +242,7 @@ table(
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
 #
-# Between the two there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
+# If neither happens, there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
 # spread of the logits in a row.
 
 # %% tags=["nbval-check-output"]
@@ -420,7 +420,7 @@ Of {len(losses)} differences in ECE, {below} lie below zero, {lower["ece"]} of t
 """)
 
 # %% [markdown]
-# Fitting what is reported gains little, for no network more than chance; for eight it only rounds $T$ to the grid. The
+# Fitting what is reported lowers the test ECE on ten networks, on none beyond chance; for eight it only rounds $T$ to the grid. The
 # largest differences are those of the focal loss and of FLSD, a variant of it.
 # Both leave a network under-confident, and there the fit by ECE sharpens more. What it gains in ECE may be chance; what it
 # loses in NLL is not. Where the fit by ECE has the lower NLL, the gain is at least ten times smaller. So fit by
@@ -438,7 +438,7 @@ Of {len(losses)} differences in ECE, {below} lie below zero, {lower["ece"]} of t
 # = \frac{J / I}{2 n} \text{ nats},
 # $$ (eq-ts-excess)
 #
-# by the second-order expansion of $L$ and {eq}`eq-ts-error`. It gains the difference from $T = 1$. So calibrating pays,
+# by the second-order expansion of $L$ and {eq}`eq-ts-error`. It gains $L(1) - L(b^\star)$, the *gain*. So calibrating pays,
 # on average, from about $n^\star = (J / I) / (2 \, \text{gain})$ images on. With $d$ parameters and a model that is
 # right, $J / I$ becomes $d$.
 #
@@ -556,7 +556,7 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds within a factor of two down to some fifty images; $n^\star$ lies below that: few are enough. In
+# The law holds within a factor of two down to some fifty images; $n^\star$ lies below that range: a few images are enough. In
 # nearly all draws calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain,
 # so it needs the most. The exception is at the far left: among 20 images of CIFAR-10 there may be no mistake. Then $T$
 # ends at its bound, the result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in
@@ -623,7 +623,7 @@ for title, found in compared.items():
         }
 table(
     pd.DataFrame(rows).T,
-    f"From how many images on are all of {n_few} draws better?",
+    f"From how many images on are the first {n_few} draws all better?",
     "tbl-ts-methods",
 )
 
@@ -702,7 +702,7 @@ table(
 
 # %% [markdown]
 # The balanced network hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point. Of two that were
-# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart; on two ResNet-110s they can ({doc}`class_loss_scaling`). The weights have a price, too: the few images of a rare class decide,
+# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart, though on two ResNet-110s they can ({doc}`class_loss_scaling`). The weights have a price, too: the few images of a rare class decide,
 # so the balanced $T$ varies more. (A $\pm$ is the standard deviation over the draws.)
 #
 # ### Covariate shift: other images
@@ -794,7 +794,7 @@ table(
 # %% [markdown]
 # Under noise and rotation the network keeps most of its confidence while accuracy falls. The best temperature rises
 # several times over, and
-# the clean one helps ever less. Blur is another matter: it makes the network *less* sure, about as much as it
+# the clean one leaves most of the ECE. Blur is another matter: it makes the network *less* sure, about as much as it
 # should be, and the clean temperature even takes too much away. So "T is too small under shift" is a rule with
 # exceptions, and no clean validation set tells which case is coming. Only images of the new kind do. Nor is a better $T$
 # always a cure: on the most blurred and the most turned digits, even the best one leaves several points.
@@ -878,7 +878,7 @@ table(
 # *Ranges*: the best temperature is near 1, and the error stays. Every top-label error and the reliability diagram *after*
 # TS show it. A method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS the top-label errors seem nearly fine, because the gaps of the two groups cancel at each confidence.
+# *Classes*: after TS four fifths of the top-label error are gone, as the gaps of the two groups nearly cancel at each confidence.
 # Among the samples of each predicted class, though, the error is nearly what it was. To see it, draw a reliability
 # diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise error. A temperature a class, the
 # subject of {doc}`class_temperature_scaling`, halves it.
@@ -928,8 +928,8 @@ table(
 
 # %% [markdown]
 # The training images ask for *more* confidence. Once all of them are right, $T$ is at its bound: every prediction is made
-# with confidence near one, and the ECE is nearly the share of mistakes. Held-out images ask for less confidence than the
-# training images do, and after 50 steps or more for less than the network has. They are right.
+# with confidence near one, and the ECE is nearly the share of mistakes. Held-out images ask for less than
+# that, and from 50 steps on for less than the network has. They are right.
 #
 # ## What to do
 
@@ -961,7 +961,7 @@ Markdown(minus(text))
 
 # %% tags=["nbval-check-output"]
 data = tails[long_tails[0]]
-fit = TemperatureScaling().fit(*data.val)  # a warning: T is at a bound, do not use it
+fit = TemperatureScaling().fit(*data.val)  # if it warns, T is at a bound: not usable
 balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for balanced tests
 careful = calibrator("vector_scaling lam=None:class_balanced")  # with a penalty
 rivals = {"one T": fit, "one T, balanced": balanced}

@@ -14,7 +14,6 @@ is on the other, and is *not decided* else: see :class:`calibkit.metrics.compari
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from calibkit._checks import check_choice
 from calibkit.metrics.comparison import Comparison, Estimate
 
 NOT_RUN = "not run here"
-#: Every word that a claim can get, in the order of a tally.
+#: Every word that a claim can get.
 VERDICTS = ("holds", "not decided", "does not hold", NOT_RUN)
 
 Judge = Callable[[Estimate], str]
@@ -117,17 +116,6 @@ def joint(verdicts: Iterable[str]) -> str:
     given = {check_choice("verdicts", word, VERDICTS) for word in verdicts}
     worst_first = ("does not hold", "not decided", NOT_RUN, "holds")
     return next((word for word in worst_first if word in given), NOT_RUN)
-
-
-def tally(verdicts: Iterable[str], words: Iterable[str] = VERDICTS[:3]) -> str:
-    """How often each word was said.
-
-    Example:
-        >>> tally(["holds", "not decided", "holds"])
-        'holds 2, not decided 1, does not hold 0'
-    """
-    counts = Counter(check_choice("verdicts", word, VERDICTS) for word in verdicts)
-    return ", ".join(f"{word} {counts[word]}" for word in words)
 
 
 def direction(change: Estimate) -> str:

@@ -23,10 +23,10 @@ _FACTS = {"data": "dataset", "training loss": "loss", "epochs": "epochs", "budge
 
 
 # ------------------------------------------------------------------------------------------------------ networks
-def logits_of(name: str, *, budget: str = "smoke", device: str = "auto") -> Logits:
+def logits_of(name: str, *, budget: str = "smoke", device: str = "auto", paper: str | None = None) -> Logits:
     """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
 
-    A network that is not stored at the budget is trained first, and then shown.
+    A network that is not stored at the budget is trained first, by the recipe of ``paper`` at the budget "paper".
 
     Raises:
         ValueError: none of the three; at "smoke", a network that is not stored.
@@ -39,11 +39,17 @@ def logits_of(name: str, *, budget: str = "smoke", device: str = "auto") -> Logi
         network = Network.parse(name)
     except ValueError:
         return load_logits(name)
-    return network.logits(budget, device=device)
+    return network.logits(budget, device=device, paper=paper if budget == "paper" else None)
 
 
 def by_loss(
-    cell: str, losses: Iterable[str], *, seed: int = 0, budget: str = "smoke", device: str = "auto"
+    cell: str,
+    losses: Iterable[str],
+    *,
+    seed: int = 0,
+    budget: str = "smoke",
+    device: str = "auto",
+    paper: str | None = None,
 ) -> dict[str, Logits]:
     """The networks of one data set and model by their training loss, in the order of ``losses``.
 
@@ -55,14 +61,16 @@ def by_loss(
         seed: of the trainings.
         budget: one of ``BUDGETS``.
         device: for a training.
+        paper: whose recipe trains them at the budget "paper", all of them alike; default: that of each loss.
 
     Example:
         >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
         ['mbls']
     """
     networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
+    how = {"device": device, "paper": paper if budget == "paper" else None}
     return {
-        loss: network.logits(budget, device=device)
+        loss: network.logits(budget, **how)
         for loss, network in networks.items()
         if budget != "smoke" or network.find() is not None
     }
@@ -77,7 +85,7 @@ def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object
         cell: ``"<dataset>/<model>"``.
         loss: "mbls" or "acls".
         margins: in logit units.
-        training: seed, budget and device, as in :func:`by_loss`.
+        training: seed, budget, device and paper, as in :func:`by_loss`.
 
     Example:
         >>> list(by_margin("cifar10/resnet20", "mbls", [2.0, 6.0, 77.0]))

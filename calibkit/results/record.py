@@ -69,14 +69,17 @@ def replays(name: str) -> list[str]:
 
 
 def cell(name: str, logits: Logits) -> dict[str, str]:
-    """The columns that say which network a row is of."""
+    """The columns that say which network a row is of, and whose recipe trained it at the budget "paper"."""
     if name in PUBLISHED:
         facts = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
         return facts | {"budget": "paper", "source": "published-logits"}
     columns = ("dataset", "model", "loss", "budget")
     if missing := [column for column in columns if column not in logits.meta]:
         raise expected("logits", f"a file whose meta names {', '.join(columns)}", f"{name!r} without {missing[0]}")
-    return {column: logits.meta[column] for column in columns} | {"source": "ours"}
+    return {column: logits.meta[column] for column in columns} | {
+        "source": "ours",
+        "paper": logits.meta.get("paper", ""),
+    }
 
 
 def trainings(name: str) -> list[Logits]:
@@ -178,7 +181,7 @@ def _done(where: dict[str, str], n_seeds: int, keys: Iterable[str]) -> set[str]:
     for rows in (load("ours"), load_effects().query("loss == base_loss")):
         rows = rows[rows["n_seeds"] >= n_seeds]
         for column, value in where.items():
-            rows = rows[rows[column] == value]
+            rows = rows[rows[column] == value] if column in rows else rows
         found.append(rows)
     in_ours, compared = found
     pairs = {*zip(compared["method"], compared["base_method"], strict=True)}

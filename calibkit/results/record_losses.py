@@ -20,17 +20,17 @@ from calibkit.results.record import cell, fit_each, paired, record, resample_eac
 #: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
 LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
 AFTER = ("identity", TS, TS_ECE)
-#: Data set, model and budget.
-Place = tuple[str, str, str]
+#: Data set, model, budget and whose recipe.
+Place = tuple[str, str, str, str]
 
 
 def record_losses(names: Iterable[str]) -> int:
     """Differences between training losses; returns how many rows of ``effects.csv`` are new or different.
 
-    Of networks of one data set, model and budget, each loss as trained is held against ``LOSS_BASES`` as trained and
-    against cross-entropy after one temperature; after a temperature, against cross-entropy after the same. A name
-    stands for all its seeds (:func:`calibkit.results.record.trainings`). The spread over seeds is pooled over the
-    losses that have several. What others published is left out.
+    Of networks of one data set, model, budget and recipe, each loss as trained is held against ``LOSS_BASES`` as
+    trained and against cross-entropy after one temperature; after a temperature, against cross-entropy after the same.
+    A name stands for all its seeds (:func:`calibkit.results.record.trainings`). The spread over seeds is pooled over
+    the losses that have several. What others published is left out.
 
     Args:
         names: of the zoo, of the external logits, or paths; where two are of one loss, the one of more seeds counts.
@@ -44,7 +44,7 @@ def record_losses(names: Iterable[str]) -> int:
         where = cell(name, networks[0])
         if where["source"] != "ours":
             continue
-        of_loss = cells.setdefault((where["dataset"], where["model"], where["budget"]), {})
+        of_loss = cells.setdefault(tuple(where[key] for key in ("dataset", "model", "budget", "paper")), {})
         if len(networks) > len(of_loss.get(where["loss"], ())):
             of_loss[where["loss"]] = networks
     return append_effects(
@@ -68,7 +68,7 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
         for method in AFTER
         for metric in effects.COMPARED
     }
-    rows, where = [], dict(zip(("dataset", "model", "budget"), of, strict=True)) | {"source": "ours"}
+    rows, where = [], dict(zip(("dataset", "model", "budget"), of[:3], strict=True)) | {"source": "ours"}
     for (loss, method), own in runs.items():
         bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
         bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []

@@ -6,7 +6,10 @@
 
 from calibkit.training.held_out import predict
 from calibkit.training.preparation import assemble
-from calibkit.training.recipes import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, recipe_of
+from calibkit.training.recipes import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, owner_of, recipe_of
 from calibkit.training.trainer import fit
 
-__all__ = ["LOSS_OPTIONS", "MODEL_SETTINGS", "RECIPES", "VARIANTS", "Recipe", "assemble", "fit", "predict", "recipe_of"]
+__all__ = [
+    *("LOSS_OPTIONS", "MODEL_SETTINGS", "RECIPES", "VARIANTS", "Recipe"),
+    *("assemble", "fit", "owner_of", "predict", "recipe_of"),
+]

@@ -18,7 +18,7 @@ from calibkit.losses import LOSSES
 from calibkit.models import build, options_for, suited
 from calibkit.training.batches import Feed
 from calibkit.training.distributed import synchronise
-from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, recipe_of
+from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -71,6 +71,8 @@ def assemble(
     cls = LOSSES[name]
     options = LOSS_OPTIONS.get((name, dataset), {}) | options
     facts = {"model": model, "loss": str(key), "loss_options": options, "budget": budget, "pretrained": pretrained}
+    if budget == "paper":
+        facts["paper"] = owner_of(dataset, budget, key.name, paper)
     if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
         if "n_samples" in options:
             raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))

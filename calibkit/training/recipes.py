@@ -170,13 +170,36 @@ MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, float]] = {
 VARIANTS: dict[str, dict[str, float]] = {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
 
 
-def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *, model: str = "") -> Recipe:
-    """The recipe for a data set: at the budget "paper" that of ``paper``, else that of the loss's own paper, else any,
-    with what that paper has of its own for ``model``. At another budget there is one for all papers and models, and
-    ``paper`` is None.
+def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> str:
+    """Whose recipe a training follows: at the budget "paper" that of ``paper``, else of the loss's own paper, else any;
+    at another budget there is one for all papers, and ``paper`` is None.
 
     Raises:
-        ValueError: nobody has a recipe for it; the message lists those there are. A paper at another budget.
+        ValueError: nobody has such a recipe; the message lists those there are. A paper at another budget.
+
+    Example:
+        >>> owner_of("cifar10", "paper", "acls"), owner_of("cifar10", "paper", "cross_entropy", "mbls")
+        ('acls', 'mbls')
+    """
+    if paper is not None and budget != "paper":
+        raise expected("paper", f"None at the budget {budget}, which has one recipe for all papers", repr(paper))
+    owners = [owner for owner, data in RECIPES if data == dataset]
+    of_papers = [owner for owner in owners if owner not in ("smoke", "reduced")]
+    wanted = (paper or (loss if loss in of_papers else next(iter(of_papers), None))) if budget == "paper" else budget
+    if not owners:
+        raise expected("dataset", f"one with a recipe: {', '.join({data: 0 for _, data in RECIPES})}", repr(dataset))
+    if wanted not in (of_papers if budget == "paper" else owners):
+        known = ", ".join(owners if paper is None else of_papers)
+        name = "budget" if paper is None else "paper"
+        raise expected(name, f"one with a recipe for {dataset}, of {known}", repr(paper or budget))
+    return wanted
+
+
+def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *, model: str = "") -> Recipe:
+    """The recipe for a data set of :func:`owner_of`, with what that paper has of its own for ``model``.
+
+    Raises:
+        ValueError: as :func:`owner_of`.
 
     Example:
         >>> recipe_of("cifar10", "paper", "mbls") == RECIPES["mbls", "cifar10"]
@@ -186,15 +209,5 @@ def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *,
         >>> recipe_of("cifar100_lt", "paper", "cross_entropy", model="resnet110_sd").lr
         0.05
     """
-    if paper is not None and budget != "paper":
-        raise expected("paper", f"None at the budget {budget}, which has one recipe for all papers", repr(paper))
-    owners = [owner for owner, data in RECIPES if data == dataset]
-    if budget == "paper":
-        owners = [owner for owner in owners if owner not in ("smoke", "reduced")]
-        wanted = paper or (loss if loss in owners else next(iter(owners), None))
-    else:
-        wanted = budget
-    if wanted not in owners:
-        known = ", ".join("/".join(key) for key in RECIPES)
-        raise expected("budget", f"one with a recipe: {known}", f"{paper or budget}/{dataset}")
-    return replace(RECIPES[wanted, dataset], **MODEL_SETTINGS.get((wanted, dataset, model), {}))
+    owner = owner_of(dataset, budget, loss, paper)
+    return replace(RECIPES[owner, dataset], **MODEL_SETTINGS.get((owner, dataset, model), {}))

@@ -66,16 +66,9 @@ def test_joined_verdicts_are_those_of_the_logical_and(words):
     assert verdict == claims.joint(reversed(words))
 
 
-@pytest.mark.parametrize("judge", [claims.joint, claims.tally])
-def test_another_word_is_no_verdict(judge):
+def test_another_word_is_no_verdict():
     with pytest.raises(ValueError, match="Expected `verdicts` to be"):
-        judge(["holds", "maybe"])
-
-
-def test_tally_counts_absent_networks_only_where_asked():
-    words = ["holds", "not run here", "holds"]
-    assert claims.tally(words) == "holds 2, not decided 0, does not hold 0"
-    assert claims.tally(words, claims.VERDICTS).endswith("not run here 1")
+        claims.joint(["holds", "maybe"])
 
 
 def test_direction_mirrors_the_sign():

@@ -45,12 +45,16 @@ def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):
 
     monkeypatch.setattr(Network, "train", train)
     monkeypatch.setattr(Network, "find", lambda network, budget="smoke": None)
-    found = notebook.by_loss("cifar10/resnet20", ["acls", "mbls margin=8"], seed=3, budget="paper", device="cpu")
+    how = {"budget": "paper", "device": "cpu", "paper": "acls"}
+    found = notebook.by_loss("cifar10/resnet20", ["acls", "mbls margin=8"], seed=3, **how)
     assert list(found) == ["acls", "mbls margin=8"]
     assert asked == [
-        ("cifar10/resnet20-acls-s3", "paper", {"device": "cpu"}),
-        ("cifar10/resnet20-mbls,margin=8-s3", "paper", {"device": "cpu"}),
+        ("cifar10/resnet20-acls-s3", "paper", {"device": "cpu", "paper": "acls"}),
+        ("cifar10/resnet20-mbls,margin=8-s3", "paper", {"device": "cpu", "paper": "acls"}),
     ]
+    notebook.logits_of(NAME, **how)
+    notebook.logits_of(NAME, budget="reduced", device="cpu", paper="acls")  # has one recipe for all papers
+    assert [(budget, options["paper"]) for _, budget, options in asked[2:]] == [("paper", "acls"), ("reduced", None)]
     assert found["acls"].meta == notebook.logits_of(NAME, budget="reduced").meta == {"dataset": "drawn"}
     assert notebook.by_loss("cifar10/resnet20", ["acls"]) == {}
 

@@ -1,11 +1,9 @@
 """Classifiers with a known truth, and the table that is printed."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from calibkit.metrics import accuracy, ece
-from calibkit.notebook.printing import show
 from calibkit.notebook.simulated import binned_error, draw_labels, top_label, true_curve, two_classes, with_error
 
 
@@ -81,9 +79,3 @@ def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
         true_curve(probs, truth[:-1])
     x, y = true_curve(np.tile([1.0, 0.0], (30, 1)), np.tile([0.9, 0.1], (30, 1)), n_bins=10)
     assert (x.tolist(), y.round(9).tolist()) == ([0.95], [0.9])  # the last bin has its upper end
-
-
-def test_show_prints_fixed_digits_and_no_negative_zero(capsys):
-    show(pd.DataFrame({"a": [-1e-9, 12.3456], "n": [1, 2], "t": ["x", "y"]}), 3)
-    text = capsys.readouterr().out
-    assert text.split() == ["a", "n", "t", "0", "0.000", "1", "x", "1", "12.346", "2", "y"]

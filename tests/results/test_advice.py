@@ -61,7 +61,7 @@ def test_class_temperatures_on_a_hundred_classes():
 
 def test_class_temperatures_in_the_guide():
     counts = against(TS_ECE, CTS).query("metric == 'ece'")["word"].value_counts()
-    said = f"a lower ECE than one temperature beyond chance on {WORDS[counts['better']]} networks"
+    said = f"a lower ECE than one temperature by ECE beyond chance on {WORDS[counts['better']]} networks"
     assert f"{said}, a higher one on {WORDS[counts['worse']]}," in text("which_method")
     assert "on more than twenty" in text("which_method") and counts["not decided"] > 20
 

@@ -1,5 +1,7 @@
 """From stored logits to rows of ours.csv."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -25,6 +27,14 @@ def test_recorded_rows_are_those_of_the_methods(toy):
     assert nll.loc["temperature_scaling", "note"].startswith(f"T = {temperature:.4f}; val ECE ")
     assert record.record(str(toy), keys) == 0  # already there
     assert record.record(str(toy), keys[:1], again=True) == 0  # measured again, and the same
+
+
+def test_whose_recipe_it_was_goes_with_the_numbers(toy):
+    logits = Logits.load(toy)
+    path = replace(logits, meta=logits.meta | {"budget": "paper", "paper": "mbls"}).save(toy)
+    assert record.record(str(path), ["identity", "temperature_scaling"]) == 2 * len(REPORTED)
+    assert set(results.load("ours")["paper"]) == {"mbls"}
+    assert record.record(str(path), ["identity", "temperature_scaling"]) == 0
 
 
 def test_an_infinite_nll_is_left_out(toy, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from calibkit.logits import Logits
 from calibkit.models import MODELS
 from calibkit.networks import zoo
-from calibkit.training import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, recipe_of
+from calibkit.training import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, assemble, owner_of, recipe_of
 
 #: Of each paper's own training: epochs, batch size, first learning rate, epochs at which it is divided by 10, weight
 #: decay, largest gradient norm, optimiser, and the epoch whose network is tested. Mukhoti et al. 2020, Appendix, whose
@@ -122,6 +122,7 @@ def test_learning_rates_by_hand():
 def test_the_recipe_is_that_of_the_losss_own_paper():
     assert recipe_of("cifar10", "paper", "acls").keep == "best"
     assert recipe_of("cifar10", "paper", "acls", "class_temperature_scaling").keep == "last"
+    assert owner_of("cifar10", "paper", "focal") == owner_of("cifar100", "paper", "mbls") == "class_temperature_scaling"
     assert recipe_of("cifar100", "paper", "mbls") == RECIPES["class_temperature_scaling", "cifar100"]
     assert recipe_of("20newsgroups", "paper", "cross_entropy").optimizer == "adam"
     assert recipe_of("digits", "smoke", "mbls") == RECIPES["smoke", "digits"]
@@ -131,14 +132,24 @@ def test_the_recipe_is_that_of_the_losss_own_paper():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (("imagenet", "reduced", "acls"), "Expected `budget` to be one with a recipe: .*, but got reduced/imagenet"),
-        (("digits", "paper", "mbls"), "Expected `budget` to be one with a recipe: .*, but got paper/digits"),
-        (("cifar10", "paper", "mbls", "reduced"), "Expected `budget` to be one with .*, but got reduced/cifar10"),
-        (("cifar10", "paper", "mbls", "nope"), "Expected `budget` to be one with .*, but got nope/cifar10"),
+        (
+            ("imagenet", "reduced", "acls"),
+            "Expected `budget` to be one with .* for imagenet, of acls, but got 'reduced'",
+        ),
+        (
+            ("digits", "paper", "mbls"),
+            "Expected `budget` to be one with .*, of reduced, smoke, but got 'paper'",
+        ),
+        (("cifar10", "paper", "mbls", "reduced"), "Expected `paper` to be one with .*, but got 'reduced'"),
+        (
+            ("cifar10", "paper", "mbls", "nope"),
+            "Expected `paper` to be one with .* for cifar10, of .*, mbls, acls, but got 'nope'",
+        ),
         (
             ("cifar10", "reduced", "mbls", "nope"),
             "Expected `paper` to be None at the budget reduced, .*, but got 'nope'",
         ),
+        (("svhn", "reduced", "mbls"), "Expected `dataset` to be one with a recipe: cifar10, .*, but got 'svhn'"),
         (("digits", "smoke", "mbls", "mbls"), "Expected `paper` to be None at the budget smoke, .*, but got 'mbls'"),
     ],
 )
@@ -175,3 +186,10 @@ def test_recipes_that_nobody_has(wanted, message):
 def test_bad_recipes(option, value, message):
     with pytest.raises(ValueError, match=message):
         Recipe(**{"epochs": 1, option: value})
+
+
+@pytest.mark.parametrize("paper", ["mbls", "acls"])
+def test_the_losses_of_a_chapter_are_trained_alike(paper):
+    recipes = [assemble("cifar10", "resnet20", loss, "paper", paper)[2:] for loss in ("cross_entropy", "focal", "acls")]
+    assert {recipe for recipe, _ in recipes} == {RECIPES[paper, "cifar10"]}
+    assert {facts["paper"] for _, facts in recipes} == {paper}
