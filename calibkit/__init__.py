@@ -31,10 +31,11 @@ _NAMES = {
     "calibkit.deploy": "CalibratedModel",
     "calibkit.estimators": "CalibratedClassifier LogitCalibrator",
     "calibkit.logits": "Logits",
-    "calibkit.losses": "LOSSES",
+    "calibkit.losses": "LOSSES loss",
     "calibkit.metrics": (
-        "METRICS Monitor accuracy ace adaptive_ece bootstrap brier classwise_ece debiased_ece ece entropy evaluate "
-        "ks_error mce nll reliability_bins smooth_ece tace variational_calibration_error variational_ece"
+        "METRICS Monitor accuracy ace adaptive_ece aurc bootstrap bootstrap_difference brier classwise_ece "
+        "debiased_ece ece entropy evaluate ks_error mce nll reliability_bins risk_coverage smooth_ece tace "
+        "variational_calibration_error variational_ece"
     ),
     "calibkit.metrics.comparison": "Comparison Estimate",
     "calibkit.models": "MODELS",

@@ -36,12 +36,15 @@ from calibkit.estimators import CalibratedClassifier as CalibratedClassifier
 from calibkit.estimators import LogitCalibrator as LogitCalibrator
 from calibkit.logits import Logits as Logits
 from calibkit.losses import LOSSES as LOSSES
+from calibkit.losses import loss as loss
 from calibkit.metrics import METRICS as METRICS
 from calibkit.metrics import Monitor as Monitor
 from calibkit.metrics import accuracy as accuracy
 from calibkit.metrics import ace as ace
 from calibkit.metrics import adaptive_ece as adaptive_ece
+from calibkit.metrics import aurc as aurc
 from calibkit.metrics import bootstrap as bootstrap
+from calibkit.metrics import bootstrap_difference as bootstrap_difference
 from calibkit.metrics import brier as brier
 from calibkit.metrics import classwise_ece as classwise_ece
 from calibkit.metrics import debiased_ece as debiased_ece
@@ -52,6 +55,7 @@ from calibkit.metrics import ks_error as ks_error
 from calibkit.metrics import mce as mce
 from calibkit.metrics import nll as nll
 from calibkit.metrics import reliability_bins as reliability_bins
+from calibkit.metrics import risk_coverage as risk_coverage
 from calibkit.metrics import smooth_ece as smooth_ece
 from calibkit.metrics import tace as tace
 from calibkit.metrics import variational_calibration_error as variational_calibration_error

@@ -10,7 +10,7 @@ import re
 import secrets
 import stat
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from calibkit._checks import expected
 
-#: What the arrays that are read from one npz may hold together: 40 times the logits of ImageNet's validation images.
+#: What the arrays that are read from one npz may hold together beyond the size of the file: 40 times the logits of
+#: ImageNet's validation images. A file that unpacks to more is likelier a trap.
 LARGEST = 1 << 33
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
@@ -107,20 +108,32 @@ def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compres
     """An npz, atomically; returns the path.
 
     Raises:
-        ValueError: an array of objects, which only pickle could write.
+        ValueError: an array of objects, which only pickle could write; arrays that compress so well that
+            :func:`read_npz` would refuse the file.
     """
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise expected(name, "an array of numbers or text", "one of objects")
     save = np.savez_compressed if compress else np.savez
-    return write_atomic(path, lambda stream: save(stream, **arrays))
+
+    def write(stream: IO[bytes]) -> None:
+        save(stream, **arrays)
+        stream.flush()
+        with zipfile.ZipFile(stream.name) as archive:
+            beyond = _beyond(archive.infolist(), stream)
+        if beyond > LARGEST:
+            want = f"of at most {LARGEST:,} bytes more than their file takes, as only that is read again"
+            raise expected("arrays", want, f"{beyond:,} bytes more")
+
+    return write_atomic(path, write)
 
 
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of an npz, or those of ``names`` that it has. No pickle is ever loaded, and no other entry is read.
 
     Raises:
-        ValueError: no regular file; one that is damaged, holds objects, or more than ``LARGEST`` bytes of ``names``.
+        ValueError: no regular file; one that is damaged, holds objects, or of ``names`` more than ``LARGEST`` bytes
+            beyond its own size.
         FileNotFoundError: no such file.
     """
     path = Path(path)
@@ -131,12 +144,17 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
             with zipfile.ZipFile(stream) as archive:
                 entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
                 wanted = {name: entry for name, entry in entries.items() if names is None or name in names}
-                if sum(entry.file_size for entry in wanted.values()) > LARGEST:
-                    raise ValueError(f"more than {LARGEST:,} bytes of arrays")
+                if _beyond(wanted.values(), stream) > LARGEST:
+                    raise ValueError(f"more than {LARGEST:,} bytes of arrays beyond the size of the file")
                 return {name: _read_array(archive, entry) for name, entry in wanted.items()}
         except Exception as error:  # a damaged file makes zipfile, zlib and numpy raise whatever they like
             got = f"{error or type(error).__name__} in {str(path)!r}"
             raise expected("path", "a whole npz file without pickle", got) from error
+
+
+def _beyond(entries: Iterable[zipfile.ZipInfo], stream: IO[bytes]) -> int:
+    """The bytes that entries of a file unpack to, less those that the file itself takes."""
+    return sum(entry.file_size for entry in entries) - os.fstat(stream.fileno()).st_size
 
 
 def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:

@@ -36,11 +36,13 @@ def cache() -> Path:
 
 
 def commit() -> str:
-    """The short commit of the checkout, or "unknown"."""
+    """The short commit of the checkout; "unknown" where there is none, or no git."""
     root = checkout()
     if root is None:
         return "unknown"
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
-    )
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    except OSError:  # no git, or none that runs
+        return "unknown"
     return done.stdout.strip() or "unknown"

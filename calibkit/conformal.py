@@ -6,8 +6,11 @@ uniform draws (N, 1). A set holds the classes whose score is no larger than a qu
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from fractions import Fraction
+from pathlib import Path
 from typing import Literal, Self, get_args
 
 import numpy as np
@@ -26,6 +29,8 @@ from calibkit._checks import (
     scan_probs,
     to_tensor,
 )
+from calibkit._files import read_json, read_npz, write_npz
+from calibkit.fitting.stored import reading
 
 Score = Literal["lac", "aps", "randomized_aps"]
 
@@ -126,8 +131,7 @@ class ConformalSets:
 
     def __call__(self, probs: Array) -> Array:
         """Which classes are in the set of each row: (N, K) bool, in the container and on the device of ``probs``."""
-        if self.threshold is None:
-            raise RuntimeError("Expected `ConformalSets` to be fitted, but got no call of fit() before")
+        self._check_fitted()
         p, _ = scan_probs(probs)
         if p.shape[1] != self.n_classes:
             raise expected("probs", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(p.shape)}")
@@ -135,6 +139,51 @@ class ConformalSets:
         for rows in row_blocks(p):
             sets[rows] = self._scores(p[rows]) <= self.threshold
         return like(sets, probs)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write settings, threshold and the state of the generator to ``path`` (npz, no pickle), atomically.
+
+        Returns:
+            The path, which :meth:`load` reads.
+
+        Raises:
+            RuntimeError: called before ``fit``.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> sets = ConformalSets(0.3).fit(np.array([[0.7, 0.2, 0.1]] * 9), np.array([0] * 7 + [1] * 2))
+            >>> with TemporaryDirectory() as folder:
+            ...     ConformalSets.load(sets.save(f"{folder}/sets.npz"))
+            ConformalSets(alpha=0.3, score='lac', threshold=0.3)
+        """
+        self._check_fitted()
+        settings = {"alpha": self.alpha, "score": self.score, "seed": self.seed, "n_classes": self.n_classes}
+        settings["generator"] = self._rng.bit_generator.state
+        return write_npz(path, {"settings": np.asarray(json.dumps(settings)), "threshold": np.asarray(self.threshold)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """What :meth:`save` wrote to ``path``; the next call draws as that of the saved one would have.
+
+        Raises:
+            ValueError: another file, or a damaged one.
+            FileNotFoundError: no such file.
+        """
+        with reading(path, cls.__name__):
+            found = read_npz(path, ("settings", "threshold"))
+            settings, threshold = read_json(path, found["settings"]), found["threshold"]
+            n_classes, state = check_int("n_classes", settings.pop("n_classes"), 2), settings.pop("generator")
+            if threshold.shape != () or threshold.dtype != np.float64 or np.isnan(threshold):
+                raise expected("threshold", "a number in float64", f"{threshold!r}")
+            sets = cls(**settings)
+            sets._rng = np.random.default_rng()
+            sets._rng.bit_generator.state = state
+            sets.threshold, sets.n_classes = threshold.item(), n_classes
+            return sets
+
+    def _check_fitted(self) -> None:
+        if self.threshold is None:
+            raise RuntimeError("Expected `ConformalSets` to be fitted, but got no call of fit() before")
 
     def _scores(self, probs: Tensor) -> Tensor:
         """(n, K) scores of a block of rows."""

@@ -140,7 +140,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
 
     Raises:
         ValueError: fewer than two classes; a class with fewer samples than folds; scores that are not one per class, as
-            of an SVC that compares pairs; ``sample_weight``.
+            of an SVC that compares pairs; ``sample_weight``; ``groups`` where nothing is split.
         NotFittedError: use before ``fit``; ``"prefit"`` with an estimator that is not fitted.
 
     Differs from ``CalibratedClassifierCV(method="temperature")``: T is the exact optimum, and theirs is as near to it
@@ -162,22 +162,25 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     ) -> None:
         self.estimator, self.method, self.cv = estimator, method, cv
 
-    def fit(self, X, y, **fit_params) -> Self:
+    def fit(self, X, y, *, groups=None, **fit_params) -> Self:
         """Fit the classifier and its calibrator; returns self.
 
         Args:
             X: (N, ...) whatever the classifier takes.
             y: (N,) labels.
+            groups: (N,) for a splitter that keeps groups together, as ``cv=GroupKFold(5)``.
             fit_params: for the ``fit`` of the classifier, cut to the samples of a fold where they are one per sample.
         """
         if fit_params.pop("sample_weight", None) is not None:
             cure = 'fit the classifier with weights, then this with cv="prefit" on samples that count alike'
             raise expected("sample_weight", "None, as calibrators weigh all samples alike", f"weights; {cure}")
-        X, y = indexable(X, column_or_1d(y, warn=True))
+        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         if isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit"):
             check_is_fitted(self.estimator)
+            if groups is not None:
+                raise expected("groups", "None where nothing is split", "groups beside a fitted classifier")
             self.estimator_ = self.estimator
             scores = self._scores(X)
         else:
@@ -185,11 +188,11 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
             if len(classes) < 2:
                 raise expected("y", "of at least 2 classes", "1 class" if len(classes) else "none")
             folds = check_cv(self.cv, y, classifier=True)
-            n_folds = folds.get_n_splits(X, y)
+            n_folds = folds.get_n_splits(X, y, groups)
             if counts.min() < n_folds:
                 got = f"{counts.min()} of {classes[counts.argmin()]!r}"
                 raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
-            folds = list(folds.split(X, y))
+            folds = list(folds.split(X, y, groups))
             for rest, _ in folds:
                 if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
                     want = "folds that leave samples of every class to fit on"

@@ -17,7 +17,7 @@ from calibkit._files import read_folder, read_json, read_npz, write_npz
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Logits and labels of one split. It unpacks into the two: ``calibrator.fit(*data.val)``.
 
@@ -49,7 +49,7 @@ class HeldOut:
         return np.array_equal(self.labels, other.labels) and np.array_equal(self.groups, other.groups)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Logits:
     """A trained network's logits on held-out data: calibrators fit on ``val`` and are judged on ``test``.
 
@@ -62,7 +62,7 @@ class Logits:
         test_groups: (M,) integers: test samples of one number go together, as the pixels of an image or of near
             frames, and are to be resampled together. None: each by itself.
 
-    Lists, tensors and tables become arrays.
+    Lists, tensors and tables become arrays. Two objects are equal if they are the same one, whatever they hold.
 
     Raises:
         ValueError: shapes that do not fit, NaN, labels out of range, probabilities in place of logits.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -44,7 +45,11 @@ PUBLISHED: dict[str, tuple[str, str, str]] = {
     "sctl-cifar100lt-wide_resnet_28": ("cifar100_lt", "wide_resnet_28", "cross_entropy"),
 }
 
-_NAME = re.compile(r"(?P<dataset>\w+)/(?P<model>\w+)-(?P<loss>[\w,=.-]+)-s(?P<seed>[0-9]+)")
+#: What :meth:`Network.train` takes beside the budget, and :meth:`Network.logits` passes on.
+OPTIONS = ("paper", "pretrained", "folder", "device", "devices", "nodes", "compile")
+
+_NAME = re.compile(r"(?P<dataset>\w+)/(?P<model>\w+)-(?P<loss>[\w,=.()[\]+-]+)-s(?P<seed>[0-9]+)")
+_NEXT_OPTION = re.compile(r",\s*(?=[^\W\d]\w*=)")  # other commas are inside of a value
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Network:
     Attributes:
         dataset: key of DATASETS.
         model: key of MODELS.
-        loss: key of a loss with its options, "mbls margin=8".
+        loss: key of a loss with its options, "mbls margin=8"; a comma may stand before an option, as in names.
         seed: of its first weights and of the order of the training samples.
 
     Raises:
@@ -77,7 +82,7 @@ class Network:
 
     def __post_init__(self) -> None:
         """The loss as its key writes itself, so that equal networks are equal."""
-        object.__setattr__(self, "loss", str(Key.parse(self.loss.replace(",", " "))))
+        object.__setattr__(self, "loss", str(Key.parse(_NEXT_OPTION.sub(" ", self.loss))))
         check_int("seed", self.seed, 0)
 
     @classmethod
@@ -137,13 +142,21 @@ class Network:
             training: options of :meth:`train`.
 
         Raises:
-            ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained.
+            ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained; an unknown option,
+                or a paper at another budget than "paper", also where nothing is left to train; ``pretrained`` where
+                what is stored was not.
         """
+        _check_options(budget, training)
         found = self.find(budget)
         if found is None and budget == "smoke":
             want = "one of those that `calibkit networks` lists, or trained at a higher budget"
             raise _absent("network", want, str(self))
-        return self.train(budget, **training) if found is None else Logits.load(found)
+        if found is None:
+            return self.train(budget, **training)
+        logits = Logits.load(found)
+        if training.get("pretrained") and not logits.meta.get("pretrained"):
+            raise expected("pretrained", f"False, as it was for the stored {found}", True)
+        return logits
 
     def train(
         self,
@@ -168,6 +181,7 @@ class Network:
         """
         from calibkit.training import assemble, fit
 
+        _check_options(budget, {"paper": paper, **how})
         model, loss, recipe, facts = assemble(
             self.dataset, self.model, self.loss, budget, paper, seed=self.seed, pretrained=pretrained
         )
@@ -177,6 +191,15 @@ class Network:
     def with_seed(self, seed: int) -> Network:
         """The same network from another seed."""
         return replace(self, seed=seed)
+
+
+def _check_options(budget: str, training: Mapping[str, object]) -> None:
+    """Refuse what no training takes, and a paper where no recipe is a paper's."""
+    for name in training:
+        check_choice("training", name, OPTIONS)
+    if training.get("paper") is not None and budget != "paper":
+        want = f"None at the budget {budget}, which has one recipe for all papers"
+        raise expected("paper", want, repr(training["paper"]))
 
 
 def zoo() -> dict[str, Path]:

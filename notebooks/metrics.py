@@ -1021,7 +1021,8 @@ table(
 # One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated
 # method looks smaller than it is. Where the interval of the *one* method begins at 0, the upper end of *other* minus
 # *one* is therefore at least $v + (h - l)$, with $v$ the difference and $[l, h]$ its percentile interval; and likewise
-# below. No end is moved across 0, so this never decides what is beyond chance.
+# below. No end is moved across 0, so this never decides what is beyond chance. And where the intervals of *both* begin at
+# 0, both may be calibrated, so that of their difference is extended to hold 0.
 #
 # The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
 # until it has a given true ECE. In three pairs both have the same true ECE, one erring up where the other errs down:
@@ -1090,8 +1091,9 @@ table(
 # %% [markdown]
 # A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
 # difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5 % that
-# are allowed. In the fourth row both are calibrated, too, and it sees a difference far too often: what says only a few
-# values has less bias, and no resampling tells. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
+# are allowed. In the fourth row the percentile interval sees one in most test sets: what says only a
+# few values has less bias. The interval in use holds 0 there, as both may be calibrated; two methods that are not have no
+# such protection. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
 # whole point in a quarter of the test sets. The NLL sees more in each of these rows. (The two waves have equal ECEs but
 # not quite equal NLLs, hence its entry in the third row.) So **methods equally good and equally sharp seldom
 # differ beyond chance, but a difference within it may be real**; then look at the NLL. The last two columns say why the ends are moved: beside a

@@ -162,7 +162,7 @@ def test_core_install_calibrates_and_evaluates(logits):
         ("from calibkit import LogitCalibrator", "sklearn", "sklearn"),
         ("from calibkit import read; read('mine.csv', kind='logits')", "pandas", "report"),
         ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),
-        ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "train"),
+        ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "sklearn"),
         ("from calibkit import models; models.build('resnet50', 10)", "torchvision", "train"),
         ("from calibkit.deploy import CalibratedModel; CalibratedModel.save_onnx(None, 'm.onnx')", "onnx", "deploy"),
     ],

@@ -119,9 +119,49 @@ def test_only_what_is_asked_for_is_read(tmp_path):
 def test_sizes_are_bounded_before_they_are_read(tmp_path, monkeypatch):
     path = write_npz(tmp_path / "a.npz", {**ARRAYS, "zeros": np.zeros(10**6)})
     monkeypatch.setattr(_files, "LARGEST", 10**6)
-    with pytest.raises(ValueError, match=r"more than 1,000,000 bytes of arrays in '.*a.npz'"):
+    with pytest.raises(ValueError, match=r"1,000,000 bytes of arrays beyond the size of the file in '.*a.npz'"):
         read_npz(path)
     assert set(read_npz(path, ARRAYS)) == set(ARRAYS)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_what_is_written_is_read_whatever_its_size(tmp_path, monkeypatch, compress):
+    """A file of its own size is no trap: only what it unpacks to beyond that is bounded."""
+    monkeypatch.setattr(_files, "LARGEST", 10**6)
+    arrays = {"x": np.random.default_rng(0).normal(size=(10**6, 2)), "n": np.arange(10)}
+    path = write_npz(tmp_path / "a.npz", arrays, compress=compress)
+    np.testing.assert_equal(read_npz(path), arrays)
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "LARGEST", 10**6)
+    path = write_npz(tmp_path / "a.npz", ARRAYS)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"Expected `arrays` to be of at most 1,000,000 bytes more than their file"):
+        write_npz(path, {"zeros": np.zeros(10**6)})
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    zeros = {"zeros": np.zeros(10**6)}
+    np.testing.assert_equal(read_npz(write_npz(path, zeros, compress=False)), zeros)
+
+
+def test_the_bound_of_writing_is_that_of_reading(tmp_path, monkeypatch):
+    """To the byte, headers and all."""
+    refused = []
+    for n in range(900, 1100):
+        path = tmp_path / f"{n}.npz"
+        try:
+            monkeypatch.setattr(_files, "LARGEST", 8 * 1000)
+            write_npz(path, {"zeros": np.zeros(n)})
+            read_npz(path)
+        except ValueError as error:
+            assert "`arrays`" in str(error) and not path.exists()
+            refused.append(n)
+            monkeypatch.setattr(_files, "LARGEST", 1 << 33)
+            write_npz(path, {"zeros": np.zeros(n)})
+            monkeypatch.setattr(_files, "LARGEST", 8 * 1000)
+            with pytest.raises(ValueError, match="more than 8,000 bytes"):
+                read_npz(path)
+    assert refused == [*range(refused[0], 1100)] and 950 < refused[0] < 1050
 
 
 def test_a_header_promises_no_more_than_there_is(tmp_path):

@@ -103,3 +103,13 @@ def test_groups_become_an_array():
     for groups in ([5, 5, 6], torch.tensor([5, 5, 6])):
         stored = Logits(z, y, z, y, test_groups=groups).test_groups
         assert isinstance(stored, np.ndarray) and stored.tolist() == [5, 5, 6]
+
+
+def test_a_file_and_a_split_are_equal_to_themselves_alone():
+    """Whether two hold the same samples is asked by ``is_of``."""
+    z, y = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
+    one, other = Logits(z, y, z, y), Logits(z, y, z, y)
+    assert one == one and one != other and len({one, other, one}) == 2
+    split = one.test
+    assert split == split and split != other.test and split in [other.val, split]
+    assert split.is_of(other.test)

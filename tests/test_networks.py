@@ -1,15 +1,18 @@
 """Who a network is, where it lies, and at which budget it was trained."""
 
+import inspect
 import json
 
 import numpy as np
 import pytest
 
 from calibkit import _folders
+from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import accuracy, ece
-from calibkit.networks import PUBLISHED, Network, load_logits, published, zoo
+from calibkit.networks import OPTIONS, PUBLISHED, Network, load_logits, published, zoo
 from calibkit.results import load
+from calibkit.training import assemble, fit
 
 DIGITS = Network("digits", "small_cnn")
 MARGIN_0 = Network("cifar10", "resnet20", "mbls margin=0 weight=0.05", 12)
@@ -44,6 +47,29 @@ def test_a_name_is_one_network(name, network):
 
 
 @pytest.mark.parametrize(
+    ("loss", "name", "options"),
+    [
+        ("cutmix milestones=(0.5,0.75)", "cutmix,milestones=(0.5,0.75)", {"milestones": (0.5, 0.75)}),
+        ("cutmix milestones=(0.5,) epochs=2", "cutmix,milestones=(0.5,),epochs=2", {"milestones": (0.5,), "epochs": 2}),
+        ("cutmix,milestones=[0.5],lr=0.01", "cutmix,milestones=[0.5],lr=0.01", {"milestones": [0.5], "lr": 0.01}),
+        ("cutmix augment=crop+flip", "cutmix,augment=crop+flip", {"augment": "crop+flip"}),
+        ("mbls weight=1e16", "mbls,weight=1e+16", {"weight": 1e16}),
+    ],
+)  # fmt: skip
+def test_options_of_every_kind_have_names(loss, name, options):
+    network = Network("digits", "small_cnn", loss)
+    assert str(network) == f"digits/small_cnn-{name}-s0" and Network.parse(str(network)) == network
+    assert Key.parse(network.loss).options == options
+
+
+def test_a_recipe_takes_the_options_of_a_name():
+    network = Network.parse("digits/small_cnn-cutmix,milestones=(0.25,0.5),augment=crop+flip-s0")
+    *_, recipe, facts = assemble("digits", "small_cnn", network.loss, "smoke")
+    assert (recipe.milestones, recipe.augment, recipe.cutmix) == ((0.25, 0.5), "crop+flip", 0.5)
+    assert facts["loss"] == network.loss
+
+
+@pytest.mark.parametrize(
     "bad", ["nonsense", "cifar10/resnet20", "a/b-c-s", "a/b-c-s-1", "a/b/c-d-s0", "../x/b-c-s0", "a/b-c-s0/", "", None]
 )
 def test_what_is_no_name(bad):
@@ -53,6 +79,7 @@ def test_what_is_no_name(bad):
 
 def test_commas_and_spaces_name_one_loss():
     assert Network("a", "b", "mbls,margin=0") == Network("a", "b", "mbls margin=0")
+    assert Network("a", "b", "mbls, margin=0 ,weight=1") == Network("a", "b", "mbls margin=0 weight=1")
     with pytest.raises(ValueError, match="Expected `seed`"):
         Network("a", "b", seed=-1)
 
@@ -96,6 +123,47 @@ def test_what_is_trained_above_smoke_is_found_and_not_trained_again(house):
     assert DIGITS.weights("reduced") == path.with_name("weights.npz")
     with pytest.raises(ValueError, match="Expected `budget` to be one with a recipe"):
         DIGITS.logits("paper", device="cpu")  # what is there is of a lower budget, and no paper trains on digits
+
+
+@pytest.mark.parametrize("in_zoo", [True, False])
+def test_options_are_read_also_where_something_is_stored(house, in_zoo):
+    house(DIGITS, "reduced", in_zoo=in_zoo)
+    with pytest.raises(ValueError, match="Expected `training` to be one of .*device, .*, but got 'devcie'"):
+        DIGITS.logits("reduced", devcie="cpu")
+    with pytest.raises(ValueError, match="Expected `paper` to be None at the budget reduced, .*, but got 'mbls'"):
+        DIGITS.logits("reduced", paper="mbls")
+    with pytest.raises(ValueError, match="Expected `pretrained` to be False, as it was for the stored .*, but"):
+        DIGITS.logits("reduced", pretrained=True)
+    how = {"device": "cpu", "devices": 2, "nodes": 1, "compile": True, "folder": None, "paper": None}
+    assert DIGITS.logits("reduced", pretrained=False, **how).meta["budget"] == "reduced"
+
+
+def test_a_paper_is_asked_for_at_its_budget_only(house):
+    house(DIGITS, "paper")
+    assert DIGITS.logits("paper", paper="mbls", device="cpu").meta["budget"] == "paper"
+    house(DIGITS, "reduced", in_zoo=True)
+    with pytest.raises(ValueError, match="Expected `paper` to be None at the budget smoke"):
+        DIGITS.logits(paper="mbls")
+
+
+def test_what_was_trained_from_given_weights_is_given_to_who_asks_for_it(house):
+    path = house(DIGITS, "reduced")
+    logits = Logits.load(path)
+    logits.meta["pretrained"] = True
+    logits.save(path)
+    assert DIGITS.logits("reduced", pretrained=True).meta == logits.meta
+
+
+def test_an_unknown_option_is_refused_before_anything_is_built(house):
+    for ask in (DIGITS.logits, DIGITS.train):
+        with pytest.raises(ValueError, match="Expected `training` to be one of .*, but got 'devcie'"):
+            ask("reduced", devcie="cpu")
+
+
+def test_the_options_are_those_of_a_training():
+    own = {"model", "loss", "data", "recipe", "seed", "meta"}  # what a network brings itself
+    parameters = {*inspect.signature(fit).parameters, *inspect.signature(Network.train).parameters}
+    assert set(OPTIONS) == parameters - own - {"self", "budget", "how"}
 
 
 def test_a_name_that_no_training_can_give():

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 
-from calibkit._checks import expected
-from calibkit._files import read_json, read_npz
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.dir_odir import DirODIR
 from calibkit.calibrators.ets import ETS
@@ -28,8 +26,9 @@ from calibkit.calibrators.structured_matrix_scaling import StructuredMatrixScali
 from calibkit.calibrators.structured_vector_scaling import StructuredVectorScaling
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
+from calibkit.fitting import stored
 from calibkit.fitting.contract import Calibrator, Fitted
-from calibkit.keys import ALIASES, Key
+from calibkit.keys import Key
 from calibkit.objectives import OBJECTIVES
 
 CALIBRATORS = {
@@ -72,28 +71,19 @@ def calibrator(key: str | Key) -> Fitted:
 
 
 def load_calibrator(path: str | os.PathLike) -> Fitted:
-    """The calibrator that ``save`` wrote to ``path``.
+    """The calibrator of ``CALIBRATORS`` that ``save`` wrote to ``path``; a class of one's own has its own ``load``.
 
     Raises:
-        ValueError: another file.
+        ValueError: another file, also that of a class of one's own.
         FileNotFoundError: no such file.
     """
-    try:
-        header = read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
-        cls = CALIBRATORS[ALIASES.get(header["calibrator"], header["calibrator"])]
-        result = cls(**header["options"])
-        result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
-        result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
-        return result
-    except (KeyError, TypeError, ValueError) as error:
-        text = f"no {error}" if isinstance(error, KeyError) else error
-        raise expected("path", "a file that Calibrator.save wrote", f"{str(path)!r}: {text}") from error
-
-
-def _objective_from_json(entry: dict[str, object]) -> object:
-    if "arguments" not in entry:
-        return entry
-    return OBJECTIVES[ALIASES.get(entry["objective"], entry["objective"])](**entry["arguments"])
+    with stored.reading(path, "Calibrator"):
+        header = stored.read_header(path)
+        cls = CALIBRATORS.get(header["calibrator"])
+        if cls is None or not stored.is_of(header, cls):
+            name = header.get("class", header["calibrator"])
+            raise ValueError(f"that of {name}, which is none of CALIBRATORS; {name}.load reads it")
+        return cls.of_file(path, header)
 
 
 __all__ = [

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_bins, check_int, expected
+from calibkit._checks import check_int, expected
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
-from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
+from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_smooth
@@ -43,7 +43,8 @@ class ClassTemperatureScaling(Calibrator):
         grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
             0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of which 0 is none, and
             nothing of those of the classes. With 1 among them the ECE is no higher than before.
-        n_bins: bins of ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III).
+        n_bins: bins of the objective ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III). An object
+            ``ECE(n_bins)`` has its own.
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
         accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code runs it,
             and as it was printed: the candidates are tried in rising order, and one is taken if its ECE is lower and
@@ -57,8 +58,8 @@ class ClassTemperatureScaling(Calibrator):
             held-out data after the step. The first row is the start (sweep 0, class -1). Empty for smooth objectives.
 
     Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1,
-            ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
+        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+            or beside an objective object, ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
         RuntimeError: called before ``fit``.
 
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
@@ -87,13 +88,13 @@ class ClassTemperatureScaling(Calibrator):
         objective: ObjectiveName | Objective = "ece",
         *,
         grid: Sequence[float] | float | None = None,
-        n_bins: int = 15,
+        n_bins: int = BINS,
         max_sweeps: int = 5,
         accuracy_constraint: Constraint = True,
         solver: Solver = "exact",
     ) -> None:
         super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_bins(n_bins)
+        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
         self.solver = replay.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool) and accuracy_constraint != "running":

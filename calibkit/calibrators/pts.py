@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import check_int, check_real, expected
+from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.replay import Solver
@@ -96,9 +96,20 @@ class PTS(Calibrator):
         self.top_k, self.hidden = check_int("top_k", top_k, 1), tuple(check_int("hidden", n, 1) for n in hidden)
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0)
 
-    def temperatures(self, logits: Tensor) -> Tensor:
-        """(N,) float64 temperature of each row of a tensor of logits."""
-        return self._temperatures(logits.double())
+    def temperatures(self, logits: Array) -> Array:
+        """The temperature T(z) that divides each row of the logits.
+
+        Args:
+            logits: (N, K) before softmax, as in the call.
+
+        Returns:
+            (N,) float64, in the container and on the device of ``logits``.
+
+        Raises:
+            ValueError: bad ``logits``, or another number of classes than in ``fit``.
+            RuntimeError: called before ``fit``.
+        """
+        return like(self._temperatures(self._checked(logits).double()), logits)
 
     def _temperatures(self, z: Tensor) -> Tensor:
         exact, sizes = self.solver == "exact", self._sizes(z.shape[1])

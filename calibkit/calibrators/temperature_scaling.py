@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from calibkit._checks import check_bins
 from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, Shape
-from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
+from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, ObjectiveName, get
@@ -32,7 +31,7 @@ class TemperatureScaling(Calibrator):
         grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
             0.2, ..., 10.0, as in Mukhoti et al. 2020; 0.001 is the step of Tang et al. 2024. With 1 among them the ECE
             is no higher than before.
-        n_bins: bins of ``"ece"``; 15 as in Guo et al.
+        n_bins: bins of the objective ``"ece"``; 15 as in Guo et al. An object ``ECE(n_bins)`` has its own.
         solver: ``"exact"``, or ``"sctl"`` for the fit of Jung et al. 2023 as their code runs it: float32, L-BFGS from
             T = 1 without a line search, which often stops before the optimum. Only for reproducing their tables.
 
@@ -42,8 +41,8 @@ class TemperatureScaling(Calibrator):
             (every label has the largest logit) the best T is 0, and on logits that tell nothing it is infinite.
 
     Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1,
-            an unknown solver.
+        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+            or beside an objective object, an unknown solver.
         RuntimeError: called before ``fit``.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
@@ -67,11 +66,11 @@ class TemperatureScaling(Calibrator):
         objective: ObjectiveName | Objective = "nll",
         *,
         grid: Sequence[float] | float | None = None,
-        n_bins: int = 15,
+        n_bins: int = BINS,
         solver: Solver = "exact",
     ) -> None:
         super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_bins(n_bins)
+        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
         self.solver = replay.check_solver(solver, get(objective))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:

@@ -237,7 +237,7 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
 
 def _digits(split: str, seed: int) -> Split:
     """scikit-learn's 1,797 scans of handwritten digits: 1,000 / 300 / 497."""
-    with needs("train"):
+    with needs("sklearn"):
         from sklearn.datasets import load_digits
 
     bunch = load_digits()

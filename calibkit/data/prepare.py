@@ -67,17 +67,21 @@ def prepare(
         name: a key of ``SOURCES``; a long-tailed name prepares the data set it is cut from.
         archive: the official archive, or the folder that holds the official archives, where they are already on
             disk. Default: download them into ``<cache>/archives``.
-        splits: of those that the data set has on disk, what to write. Default: all.
+        splits: of those that the data set has on disk (:func:`calibkit.data.files`), what to write. Default: all.
 
     Raises:
-        ValueError: an unknown name; an archive with another checksum, or that is broken or lacks something.
+        ValueError: an unknown name; a split that has no files of its own, as it is carved or read from another's; an
+            archive with another checksum, or that is broken or lacks something.
         OSError: the download fails, or the file must be fetched by hand.
     """
-    name = DATASETS[name].base or name if name in DATASETS else name
+    asked, name = name, DATASETS[name].base or name if name in DATASETS else name
     source = SOURCES[check_choice("name", name, SOURCES)]
+    targets = {split: paths for split, paths in files(name).items() if split in splits}
     for split in splits:
         check_choice("splits", split, get_args(SplitName))
-    targets = {split: paths for split, paths in files(name).items() if split in splits}
+        if split not in targets and set(splits) != set(get_args(SplitName)):
+            on_disk = f"{', '.join(files(name))}, from whose files the splits of {asked} are read"
+            raise expected("splits", f"among {on_disk}", repr(split))
     targets = {split: paths for split, paths in targets.items() if not all(path.exists() for path in paths)}
     folder = cache() / name
     if not targets:

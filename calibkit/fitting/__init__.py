@@ -1,6 +1,7 @@
 r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
 
-- ``contract``: what every calibrator has; ``safeguard``: none ends worse than the network as it is,
+- ``contract``: what every calibrator has; ``stored``: the header of its file; ``safeguard``: none ends worse than the
+  network as it is,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
 - ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``row_losses``:
   the losses as functions of a temperature of each row, from a table,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +50,29 @@ def is_diagonal(x: Tensor) -> bool:
 
 def apply(x: Tensor, z: Tensor) -> Tensor:
     """Calibrated logits of a block, a new tensor."""
-    return torch.addcmul(x[:, 1], z, x[:, 0]) if is_diagonal(x) else torch.addmm(x[:, -1], z, x[:, :-1].T)
+    return transform(z, x[:, 0] if is_diagonal(x) else x[:, :-1], x[:, -1])
+
+
+def transform(z: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """``W z + b`` of each row of (n, K) logits, a new tensor; weights (K,) are those of a diagonal W.
+
+    Example:
+        >>> transform(torch.tensor([[1.0, 2.0]]), torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.0])).tolist()
+        [[2.5, 6.0]]
+    """
+    return torch.addcmul(bias, z, weights) if weights.ndim == 1 else torch.addmm(bias, z, weights.T)
+
+
+def arrays(x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (K,) or (K, K) and bias (K,) of the parameters, as the fitted attributes hold them.
+
+    Example:
+        >>> weights, bias = arrays(torch.tensor([[1.0, 2.0, 0.5], [3.0, 4.0, 0.0]]))
+        >>> weights.tolist(), bias.tolist()
+        ([[1.0, 2.0], [3.0, 4.0]], [0.5, 0.0])
+    """
+    columns = x.T.cpu().numpy()
+    return (columns[0] if is_diagonal(x) else columns[:-1].T).copy(), columns[-1].copy()
 
 
 def shapes(n_classes: int, *, diagonal: bool) -> dict[str, tuple[int, ...]]:

@@ -77,12 +77,11 @@ class AffineCalibrator(Calibrator):
             x, strengths = start, (math.inf,) * len(given)
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
-        columns = x.T.cpu().numpy()
-        self.weights, self.bias = (columns[0] if self.diagonal else columns[:-1].T).copy(), columns[-1].copy()
+        self.weights, self.bias = affine.arrays(x)
 
     def _probs(self, logits: Tensor) -> Tensor:
-        z, weights, bias = self._features(logits), as_vector(self.weights, logits), as_vector(self.bias, logits)
-        return (torch.addcmul(bias, z, weights) if self.diagonal else torch.addmm(bias, z, weights.T)).softmax(1)
+        weights, bias = as_vector(self.weights, logits), as_vector(self.bias, logits)
+        return affine.transform(self._features(logits), weights, bias).softmax(1)
 
 
 def ridge_to_temperature(lam: float, start: Tensor) -> Ridge | None:

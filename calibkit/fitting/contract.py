@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -16,9 +14,9 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
-from calibkit._files import write_npz
+from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
-from calibkit.objectives import OBJECTIVES
+from calibkit.fitting import stored
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
 Shape = tuple[int | str, ...]
@@ -122,12 +120,43 @@ class Fitted:
     def save(self, path: str | os.PathLike) -> Path:
         """Write options and state to ``path`` (npz, no pickle), atomically; returns the path.
 
-        :func:`calibkit.load_calibrator` reads it.
+        :meth:`load` reads it, and :func:`calibkit.load_calibrator` whatever class of ``CALIBRATORS`` wrote it.
         """
         known = {name: value for name in ("classes", "floor") if (value := getattr(self, name))}
-        header = {"calibrator": self.key(), "options": self.options()} | known
-        text = json.dumps(header, default=_objective_to_json)
-        return write_npz(path, {"header": np.asarray(text), **self.state_dict()})
+        header = {"calibrator": self.key(), "class": type(self).__name__, "options": self.options()} | known
+        return write_npz(path, {"header": np.asarray(stored.header_text(header)), **self.state_dict()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """What :meth:`save` of this class wrote to ``path``, of a class of one's own too; no pickle is read.
+
+        Raises:
+            ValueError: another file, also that of another class.
+            FileNotFoundError: no such file.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> from calibkit import TemperatureScaling
+            >>> class Mine(TemperatureScaling):
+            ...     pass
+            >>> fitted = Mine().fit(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1]))
+            >>> with TemporaryDirectory() as folder:
+            ...     Mine.load(fitted.save(f"{folder}/mine.npz"))
+            Mine(temperature=1.82)
+        """
+        with stored.reading(path, cls.__name__):
+            header = stored.read_header(path)
+            if not stored.is_of(header, cls):
+                raise ValueError(f"that of {header.get('class', header['calibrator'])}")
+            return cls.of_file(path, header)
+
+    @classmethod
+    def of_file(cls, path: str | os.PathLike, header: dict[str, object]) -> Self:
+        """The calibrator of a file whose header says that this class wrote it."""
+        result = cls(**header["options"])
+        result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
+        result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
+        return result
 
     def _probs(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities (n, K) of logits (n, K), row by row."""
@@ -169,14 +198,19 @@ class Calibrator(Fitted):
 
     def __call__(self, logits: Array) -> Array:
         """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``."""
-        self.check_fitted()
-        z = check_logits(logits)
-        if z.shape[1] != self.n_classes:
-            raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(z.shape)}")
+        z = self._checked(logits)
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
         for rows in row_blocks(z):
             probs[rows] = self._probs(z[rows].double())
         return like(probs, logits)
+
+    def _checked(self, logits: Array) -> Tensor:
+        """Logits (N, K) of as many classes as in ``fit``, which must have been called."""
+        self.check_fitted()
+        z = check_logits(logits)
+        if z.shape[1] != self.n_classes:
+            raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(z.shape)}")
+        return z
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
@@ -225,14 +259,6 @@ def _short(value: object) -> str:
     if value.size > SHOWN:
         return f"<{' x '.join(map(str, value.shape))} array>"
     return repr([float(f"{x:.4g}") for x in value.ravel()])
-
-
-def _objective_to_json(option: object) -> dict[str, object]:
-    """An objective object as its name and its arguments."""
-    for name, cls in OBJECTIVES.items():
-        if type(option) is cls:
-            return {"objective": name, "arguments": asdict(option)}
-    raise expected("options", "numbers, strings, sequences of them or objectives of OBJECTIVES", repr(option))
 
 
 def as_vector(value: object, like_tensor: Tensor) -> Tensor:

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import check_real, expected
+from calibkit._checks import check_bins, check_real, expected
+from calibkit.objectives import Objective
 from calibkit.objectives.ece import bin_gaps
 
 HIGHEST, FINEST = 10.0, 1e-4  # temperature, and step, of a grid that is given by its step
+BINS = 15  # of the ECE where nothing is said: Guo et al. 2017
 ROUNDING = 1e-12  # of an ECE, and more
 
 
@@ -41,6 +43,13 @@ def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):
         raise expected("grid", "at least one temperature, rising", repr(grid))
     return tuple(check_real("grid", t, 0.0, open_low=True) for t in values)
+
+
+def check_own_bins(n_bins: int, objective: str | Objective) -> int:
+    """Bins of the objective ``"ece"``; beside an object, which has its own, any but the default are refused."""
+    if isinstance(objective, Objective) and check_bins(n_bins) != BINS:
+        raise expected("n_bins", "left out beside an objective object, which has its own options", n_bins)
+    return check_bins(n_bins)
 
 
 def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: int) -> float:

@@ -47,8 +47,7 @@ class StructuredCalibrator(Calibrator):
         x = no_worse(objective, logits, labels, x, start, calibrated)
         self.fell_back = x is start
         self.smoothing = 0.0 if self.fell_back else self.smoothing
-        columns = x.T.cpu().numpy()
-        self.weights, self.bias = (columns[0] if self.diagonal else columns[:-1].T).copy(), columns[-1].copy()
+        self.weights, self.bias = affine.arrays(x)
 
     def _features(self, logits: Tensor) -> Tensor:
         """Log-probabilities of temperature scaling, a share ``smoothing`` of them spread over all classes; finite."""
@@ -66,5 +65,5 @@ class StructuredCalibrator(Calibrator):
         return Ridge(strength, start)
 
     def _probs(self, logits: Tensor) -> Tensor:
-        f, weights, bias = self._features(logits), as_vector(self.weights, logits), as_vector(self.bias, logits)
-        return (torch.addcmul(bias, f, weights) if self.diagonal else torch.addmm(bias, f, weights.T)).softmax(1)
+        weights, bias = as_vector(self.weights, logits), as_vector(self.bias, logits)
+        return affine.transform(self._features(logits), weights, bias).softmax(1)

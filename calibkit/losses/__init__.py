@@ -1,5 +1,11 @@
-"""Train-time losses: ``LOSSES["mbls"](margin=6.0)(logits, labels) -> scalar``."""
+"""Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``."""
 
+from __future__ import annotations
+
+import inspect
+
+from calibkit._checks import expected
+from calibkit.keys import Key
 from calibkit.losses._base import Loss
 from calibkit.losses.acls import ACLS
 from calibkit.losses.brier import Brier
@@ -29,4 +35,50 @@ LOSSES: dict[str, type[Loss]] = {
     "acls": ACLS,
 }
 
-__all__ = ["LOSSES", "Loss"]
+
+def loss(key: str | Key, **options: object) -> Loss:
+    """The loss of a key, such as ``"mbls"`` or ``"mbls margin=8"``.
+
+    Args:
+        key: a name of ``LOSSES``, with options that are not the default.
+        options: more of them, as ``n_samples``, which ``"crl"`` needs.
+
+    Raises:
+        ValueError: no such loss, an option that it does not have or that is given twice, or none that it needs.
+
+    Example:
+        >>> loss("mbls margin=8")
+        MbLS(margin=8.0, weight=0.1, variant='code', ignore_index=-100)
+        >>> loss("crl weight=0.5", n_samples=50_000).weight
+        0.5
+    """
+    key = key if isinstance(key, Key) else Key.parse(key)
+    if key.objective is not None:
+        raise expected("loss", "NAME [OPTION=VALUE ...]", repr(str(key)))
+    for name in key.options.keys() & options:
+        raise expected(name, "given once", f"{name}={key.options[name]!r} in the key and {options[name]!r} beside it")
+    options = {**key.options, **options}
+    if key.name in LOSSES:
+        for name, parameter in inspect.signature(LOSSES[key.name]).parameters.items():
+            if parameter.default is parameter.empty and name not in options:
+                raise expected(name, f"given to {key.name}", "no such option")
+    return Key(key.name, options).build(LOSSES, "loss")
+
+
+__all__ = [
+    "ACLS",
+    "CPC",
+    "CRL",
+    "ECP",
+    "FLSD",
+    "LOSSES",
+    "MDCA",
+    "MMCE",
+    "Brier",
+    "CrossEntropy",
+    "Focal",
+    "LabelSmoothing",
+    "Loss",
+    "MbLS",
+    "loss",
+]

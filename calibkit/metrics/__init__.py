@@ -1,7 +1,8 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a lower bound.
+numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a lower bound, ``mean_iou``
+the mIoU of dense prediction.
 ``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day what a
 deployed network does.
 """
@@ -10,6 +11,7 @@ from calibkit.metrics.binning import ReliabilityBins, reliability_bins
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.monitor import Monitor
+from calibkit.metrics.overlap import mean_iou
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
@@ -39,6 +41,7 @@ __all__ = [
     "excess_aurc",
     "ks_error",
     "mce",
+    "mean_iou",
     "nll",
     "reliability_bins",
     "risk_coverage",

@@ -19,10 +19,14 @@ from calibkit.metrics.resampling import resampled
 class Estimate(NamedTuple):
     """A number with its 95 % interval. As text it is "value [low, high]", each formatted alike.
 
+    What it decides is a text too, and Python takes any text for true: compare it, ``gain.below() == "holds"``.
+
     Example:
         >>> gain = Estimate(-0.0125, -0.02, -0.004).percent
         >>> f"{gain:+.2f}", gain.below(), gain.below(-1.0), gain.within(3.0)
         ('-1.25 [-2.00, -0.40]', 'holds', 'not decided', 'holds')
+        >>> "better" if gain.below(-1.0) == "holds" else "perhaps not"
+        'perhaps not'
     """
 
     value: float

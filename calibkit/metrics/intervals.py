@@ -39,17 +39,22 @@ class Resampled(NamedTuple):
             limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
             low, high = 0.0 if self.value <= limit else low, max(high, self.value + (high - low) / 2.0)
         least, most = self.range
-        return max(least, low), min(most, high)
+        return min(max(least, low), most), max(least, min(most, high))
 
     def difference(self, base: Resampled, level: float = 0.95) -> tuple[float, float, float]:
         """Value, low and high of this less ``base``: see :func:`bootstrap_difference`."""
-        value, draws = _quiet(self.value - base.value), _quiet(self.draws - base.draws)
+        value, draws = less(self.value, base.value), less(self.draws, base.draws)
+        if not math.isfinite(self.value):  # where both are infinite, their 0 is no centre to reflect at
+            return value, *map(_quiet, percentiles(draws, level))
         if self.mean:
             return value, *map(_quiet, interval(value, draws, level))
         (low, high), ends = hull(value, draws, level), percentiles(draws, level)
-        if low <= 0 and self.may_be_zero(level):
+        zero, base_zero = self.may_be_zero(level), base.may_be_zero(level)
+        if zero and base_zero:
+            low, high = min(low, 0.0), max(high, 0.0)
+        if low <= 0 and zero:
             low = min(low, value - (ends[1] - ends[0]))
-        if high >= 0 and base.may_be_zero(level):
+        if high >= 0 and base_zero:
             high = max(high, value + (ends[1] - ends[0]))
         return value, _quiet(low), _quiet(high)
 
@@ -62,7 +67,8 @@ class Resampled(NamedTuple):
 
         Two-sided, from the normal distribution with the standard deviation of the draws, so that it can be far below
         1 / R: around the value for a mean over rows, else around the mean of the draws and around its reflection, of
-        which the larger p-value counts. 1 for equal methods, and where one of the two is infinite in some resample.
+        which the larger p-value counts. 1 for equal methods, where both may be calibrated, and where one of the two is
+        infinite in some resample.
 
         Example:
             >>> draws = np.array([-1.0, 1.0])
@@ -72,13 +78,26 @@ class Resampled(NamedTuple):
         """
         if not all(np.isfinite(of.value) and np.isfinite(of.draws).all() for of in (self, base)):
             return 1.0
-        value, draws = _quiet(self.value - base.value), _quiet(self.draws - base.draws)
+        if self.may_be_zero() and base.may_be_zero():
+            return 1.0
+        value, draws = less(self.value, base.value), less(self.draws, base.draws)
         spread, middle = draws.std(), draws.mean()
         if spread == 0:
             return float(value == 0)
         centres = [value] if self.mean else [middle, 2 * value - middle]
         same_side = self.mean or min(centres) * max(centres) > 0
         return math.erfc(min(map(abs, centres)) / (spread * math.sqrt(2))) if same_side else 1.0
+
+
+def less(a: np.ndarray | float, b: np.ndarray | float) -> np.ndarray | float:
+    """``a - b``, and 0 where the two are equal, infinities among them, or nearer to each other than ``NOISE``.
+
+    Example:
+        >>> less(math.inf, math.inf), less(math.inf, 1.0)
+        (0.0, inf)
+    """
+    same = np.equal(a, b)
+    return _quiet(np.subtract(a, b, out=np.zeros(same.shape), where=~same))
 
 
 def _quiet(numbers: np.ndarray | float) -> np.ndarray | float:

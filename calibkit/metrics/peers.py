@@ -50,7 +50,7 @@ def _bins(key: Tensor, inner: Tensor, closed: str) -> tuple[Tensor, Tensor, Tens
 
 def torchmetrics(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
     """[a, b) in float32, float64 input included; 1.0 has a bin of its own."""
-    return _bins(confidence.float(), torch.linspace(0, 1, n_bins + 1)[1:], "left")
+    return _bins(confidence.float(), torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[1:], "left")
 
 
 def netcal(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:

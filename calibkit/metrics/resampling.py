@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from math import inf
+from math import inf, log
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_bins, check_int, check_integers, expected
+from calibkit._checks import Array, check_bins, check_int, check_integers, expected, like
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled, check_level
@@ -71,7 +72,7 @@ def bootstrap(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         metrics: names of ``METRICS``, all of them if None; or a mapping of names to own functions ``f(probs, labels)``,
-            which are called on every resample.
+            which are called on every resample, with both in the container of ``probs``: numpy unless that is a tensor.
         groups: (N,) integers: rows of one number are drawn together. Default: each row by itself.
         n_resamples: number of resamples.
         level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
@@ -93,6 +94,7 @@ def bootstrap(
         (0.72, 0.88)
     """
     check_level(level)
+    metrics = in_container(metrics, probs)
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: of.interval(level) for name, of in found.items()}
 
@@ -114,8 +116,10 @@ def bootstrap_difference(
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
     interval: between two methods that are equally well calibrated the first alone sees a difference in 15 to 20 % of
-    test sets, and both together in at most about 5 %. Near 0 a difference looks smaller than it is, for there an error
-    is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
+    test sets, and both together in at most about 5 %. Of two methods whose own intervals begin at 0 it holds 0: both
+    may be calibrated, and the one that says fewer different values has less bias. Near 0 a difference looks smaller
+    than it is, for there an error is mostly bias. So with v the difference on the sample and [l, h] its percentile
+    interval,
 
     * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
     * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
@@ -123,6 +127,9 @@ def bootstrap_difference(
     but an end that lies beyond 0, on the side of v, stays where it is: whether 0 is held does not depend on this. At
     N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 90 % of test sets (chapter
     metrics).
+
+    Two infinite values, as the NLL has where both give a label the probability 0, differ by 0. Where that of ``after``
+    is infinite, the interval is the percentile one.
 
     What the two have in common cancels, so that the interval is mostly narrower than the two single ones suggest; the
     rules near 0 can make it wider. Two methods differ beyond the chance of the test set where the interval does not
@@ -154,7 +161,7 @@ def bootstrap_difference(
         (-0.109, 0.02)
     """
     check_level(level)
-    metrics = metrics if isinstance(metrics, Mapping) else check_names(metrics)
+    metrics = in_container(metrics, before) if isinstance(metrics, Mapping) else check_names(metrics)
     first, second = Sample.of(before, labels), Sample.of(after, labels)
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
@@ -199,6 +206,7 @@ def bootstrap_values(
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])
     """
+    metrics = in_container(metrics, probs)
     found = resampled(Sample.of(probs, labels), metrics, groups, n_resamples, seed, n_bins)
     return {name: of.draws for name, of in found.items()}
 
@@ -211,12 +219,12 @@ def resampled(
     seed: int,
     n_bins: int,
 ) -> dict[str, Resampled]:
-    """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw."""
+    """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw; own functions get tensors."""
     n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     own = isinstance(metrics, Mapping)
-    if own and not all(callable(metric) for metric in metrics.values()):
-        raise expected("metrics", "names, or a mapping of names to functions", repr(metrics))
+    if own:
+        check_functions(metrics)
     names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
     if own:
@@ -228,11 +236,28 @@ def resampled(
     values = measure(sample, names, n_bins)
     drawn = _by_weights(sample, {name: STATISTICS[name](sample, n_bins) for name in names}, counts, n_resamples)
     null = {name: None if name in MEANS else np.empty(0) for name in names}
-    most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": inf, "brier": 2.0}
+    largest = max(log(sample.probs.shape[1]), values.get("entropy", 0.0))  # which may be rounded upwards
+    most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": largest, "brier": 2.0}
     known = tuple(name for name in names if name in OF_GAPS and groups is None)
     if known:
         null |= consistency_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
     return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], (0.0, most[name])) for name in names}
+
+
+def check_functions(metrics: Mapping[str, object]) -> None:
+    """Raise ValueError unless every value can be called."""
+    if not all(callable(metric) for metric in metrics.values()):
+        raise expected("metrics", "names, or a mapping of names to functions", repr(metrics))
+
+
+def in_container(
+    metrics: Iterable[str] | Mapping[str, Metric] | None, probs: Array | Sample
+) -> Iterable[str] | Mapping[str, Metric] | None:
+    """Own functions that are handed tensors, as functions that get numpy unless ``probs`` is a tensor."""
+    if not isinstance(metrics, Mapping) or isinstance(probs, Tensor | Sample):
+        return metrics
+    check_functions(metrics)
+    return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}
 
 
 def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:

@@ -174,6 +174,8 @@ def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric
 def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
     """Spearman's correlation of two values a class, with the 95 % percentile interval of a bootstrap over classes.
 
+    Resamples in which one of the two is constant have none and are left out; NaN where all are.
+
     Args:
         x: (K,).
         y: (K,).
@@ -188,10 +190,12 @@ def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, s
     rng = np.random.default_rng(seed)
 
     def spearman(i: np.ndarray) -> float:
-        return float(np.corrcoef(pd.Series(x[i]).rank(), pd.Series(y[i]).rank())[0, 1])
+        ranks = [pd.Series(of[i]).rank() for of in (x, y)]
+        return float(np.corrcoef(*ranks)[0, 1]) if all(of.nunique() > 1 for of in ranks) else np.nan
 
     draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(n_resamples)]
-    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(draws, [2.5, 97.5])))
+    known = [draw for draw in draws if not np.isnan(draw)] or [np.nan]
+    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(known, [2.5, 97.5])))
 
 
 # ---------------------------------------------------------------------------------------- rows of the result files

@@ -17,6 +17,7 @@ import pandas as pd
 from calibkit import _folders
 from calibkit._checks import check_real, expected
 from calibkit._files import write_atomic
+from calibkit.results.rows import locked
 
 COLUMNS = ("table", "row", "column", "value")
 DIGITS = 6  # significant ones that are stored
@@ -34,7 +35,7 @@ def recorded(
 
     The stored numbers are returned either way, so that what is shown does not depend on the machine. For the same
     reason ``compute`` may not depend on parameters of the notebook. A table that is not stored yet is computed and
-    stored: delete its rows to measure it anew.
+    stored, also where several processes write to one chapter: delete its rows to measure it anew.
 
     Args:
         name: ``"<chapter>/<table>"``.
@@ -63,8 +64,7 @@ def recorded(
     if not np.isfinite(measured.to_numpy()).all():
         raise expected("compute", "a table of finite numbers", measured.to_dict("index"))
     if stored is None:
-        _write(path, table, measured)
-        return _read(path, table)
+        stored = _stored_now(path, table, measured)
     _check(name, measured, stored, tolerance)
     return stored
 
@@ -112,6 +112,15 @@ def _read(path: Path, table: str) -> pd.DataFrame | None:
         return None
     wide = rows.pivot(index="row", columns="column", values="value")
     return wide.loc[rows["row"].unique(), rows["column"].unique()].rename_axis(index=None, columns=None)
+
+
+def _stored_now(path: Path, table: str, measured: pd.DataFrame) -> pd.DataFrame:
+    """The table as the file has it: just added, or by another process meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name(f".{path.name}.lock")):
+        if _read(path, table) is None:
+            _write(path, table, measured)
+        return _read(path, table)
 
 
 def _write(path: Path, table: str, measured: pd.DataFrame) -> None:

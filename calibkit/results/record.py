@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.special import softmax
-from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Calibrator, Fitted
 from calibkit.keys import Key
 from calibkit.logits import Logits
-from calibkit.metrics import REPORTED, ece
+from calibkit.metrics import REPORTED, ece, mean_iou
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED, Network, load_logits, zoo
 from calibkit.results import effects
@@ -233,7 +232,7 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
     rows = {row["metric"]: row | {"note": f"{row['note']}; of a sample of pixels"} for row in rows}
     if method != "identity":
         return [*rows.values()]
-    groups, own = networks[0].test_groups, {"miou": _mean_iou}
+    groups, own = networks[0].test_groups, {"miou": mean_iou}
     runs = [resample(softmax(of.test_logits, 1), of.test_labels, own, groups=groups)["miou"] for of in networks]
     miou = over_seeds([run.value for run in runs], [run.interval() for run in runs])
     rows["miou"] = rows["accuracy"] | miou | {"metric": "miou"}
@@ -245,16 +244,6 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
         arms = row["low"] - row["value"], row["high"] - row["value"]
         rows[metric] = row | over_seeds(values, np.add.outer(values, arms)) | {"note": note}
     return [*rows.values()]
-
-
-def _mean_iou(probs: Tensor, labels: Tensor) -> float:
-    """The mean over classes of intersection over union; classes that neither occur nor are predicted are left out."""
-    predicted, n_classes = probs.argmax(1), probs.shape[1]
-    said, true, both = (
-        torch.bincount(of, minlength=n_classes) for of in (predicted, labels, labels[predicted == labels])
-    )
-    either = said + true - both
-    return float((both.double() / either)[either > 0].mean())
 
 
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:

@@ -10,6 +10,14 @@ from calibkit.training.recipes import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VAR
 from calibkit.training.trainer import fit
 
 __all__ = [
-    *("LOSS_OPTIONS", "MODEL_SETTINGS", "RECIPES", "VARIANTS", "Recipe"),
-    *("assemble", "fit", "owner_of", "predict", "recipe_of"),
+    "LOSS_OPTIONS",
+    "MODEL_SETTINGS",
+    "RECIPES",
+    "VARIANTS",
+    "Recipe",
+    "assemble",
+    "fit",
+    "owner_of",
+    "predict",
+    "recipe_of",
 ]

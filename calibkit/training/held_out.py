@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -9,6 +12,7 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
+from calibkit.metrics.overlap import iou_of_confusion
 from calibkit.training.batches import Feed
 from calibkit.training.preparation import Setup
 
@@ -23,7 +27,7 @@ BINS = 15
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
     """Logits ``(N, K, *)`` of inputs of data set ``data``, as ``load_split`` gives them, in the precision of the
-    weights.
+    weights. Every layer keeps its mode.
     """
     weight, spec = next(model.parameters()), DATASETS[check_choice("data", data, DATASETS)]
     return logits_of(model, Feed(inputs, spec, weight.device, weight.dtype)).cpu().numpy()
@@ -48,14 +52,23 @@ def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.nd
     return arrays, facts, maps
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """``model`` in evaluation mode while the block lasts; every module gets its own mode back."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
 @torch.no_grad()
 def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tensor:
-    """Logits (N, K, *) of a whole split, or of the rows of ``index``, in evaluation mode; the model's own is kept."""
-    training = model.training
-    model.eval()
-    logits = torch.cat([model(feed(rows)) for rows in (feed.batches() if index is None else [index])])
-    model.train(training)
-    return logits
+    """Logits (N, K, *) of a whole split, or of the rows of ``index``, in evaluation mode."""
+    with evaluating(model):
+        return torch.cat([model(feed(rows)) for rows in (feed.batches() if index is None else [index])])
 
 
 @torch.no_grad()
@@ -69,10 +82,9 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
     """
     rng = np.random.default_rng(0)
     kept, kept_labels, confusions, gaps = [], [], [], []
-    training = model.training
-    model.eval()
     for index in feed.batches(BATCH):
-        z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
+        with evaluating(model):
+            z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
         y = torch.from_numpy(np.array(labels[index.cpu().numpy()], dtype=np.int64)).flatten(1)
         k = z.shape[2]
         for rows, of_rows in zip(z, y, strict=True):
@@ -83,7 +95,6 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
             rows, of_rows = rows[labelled], of_rows[labelled]
             confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
             gaps.append(gap_of_bins(rows.softmax(1), of_rows))
-    model.train(training)
     confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
     by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
     facts = pooled_metrics(confusion.sum(0), gap.sum(0))
@@ -135,9 +146,8 @@ def gap_of_bins(probs: Tensor, labels: Tensor) -> np.ndarray:
 
 def pooled_metrics(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
     """Accuracy, mean IoU and ECE from a confusion matrix (true, predicted) and each bin's hits less its confidence."""
-    hits, either = np.diag(confusion), confusion.sum(0) + confusion.sum(1) - np.diag(confusion)
     return {
-        "accuracy": float(hits.sum() / confusion.sum()),
-        "miou": float((hits[either > 0] / either[either > 0]).mean()),
+        "accuracy": float(np.trace(confusion) / confusion.sum()),
+        "miou": iou_of_confusion(confusion),
         "ece": float(np.abs(gap).sum() / confusion.sum()),
     }

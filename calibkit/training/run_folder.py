@@ -99,9 +99,19 @@ class Run:
         if "recipe" in found:
             defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
             found = {**found, "recipe": {**as_json(defaults), **found["recipe"]}}
+        found = self._comparable(found)
         for name, value in self.facts.items():
             if found.get(name) != value:
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
+
+    def _comparable(self, found: dict) -> dict:
+        """The facts of a run, with this one's where they lack what another calibkit did not write."""
+        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings") if name in self.facts}
+        found = {**ours, **found}
+        if "loss_settings" in ours:
+            theirs = found["loss_settings"].items()
+            found["loss_settings"] = ours["loss_settings"] | {k: v for k, v in theirs if k in ours["loss_settings"]}
+        return found
 
     def _put_damaged_aside(self) -> None:
         damaged = []
@@ -118,11 +128,18 @@ class Run:
             path.replace(path.with_suffix(".damaged"))
 
     def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
-        """Fill model, loss and optimiser from the newest checkpoint; a row of ``LOG`` for each epoch done so far."""
+        """Fill model, loss and optimiser from the newest checkpoint; a row of ``LOG`` for each epoch done so far.
+
+        Raises:
+            ValueError: a checkpoint of another network, loss or optimiser.
+        """
         for path in filter(Path.exists, self.checkpoints):
             arrays = read_npz(path)
             self._check(json.loads(str(arrays["facts"])))
-            rows = unpack(arrays, model, loss, optimizer)
+            try:
+                rows = unpack(arrays, model, loss, optimizer)
+            except (KeyError, RuntimeError, ValueError) as error:
+                raise expected("folder", "a run of this network and loss", f"{path}: {error}") from error
             added = [math.nan] * (len(LOG) - len(rows[0]))  # columns that a run begun by an older calibkit lacks
             return [[*row[:-1], *added, row[-1]] for row in rows]
         return []

@@ -15,6 +15,7 @@ from calibkit.logits import Logits
 from calibkit.models import load_weights, mc_dropout
 from calibkit.training.distributed import launch
 from calibkit.training.held_out import held_out
+from calibkit.training.identity import digest_of, settings_of
 from calibkit.training.loop import train
 from calibkit.training.preparation import Setup, check_run, prepare
 from calibkit.training.recipes import Recipe
@@ -46,8 +47,9 @@ def fit(
 
     Args:
         model: network from images (N, C, H, W), or tokens (N, L), to logits (N, K), or (N, K, H, W) for dense
-            prediction; its fresh weights are the starting point.
-        loss: ``loss(logits, labels) -> scalar``, a key of LOSSES or any module.
+            prediction; its fresh weights are the starting point. Its layers and their shapes tell it from another.
+        loss: ``loss(logits, labels) -> scalar``, one of LOSSES or any module. The numbers and texts among its
+            attributes, and its arrays of floats, tell it from another, as they are when ``fit`` is called.
         data: name of a data set.
         recipe: what to do.
         folder: where the run's files go.
@@ -62,14 +64,15 @@ def fit(
         meta: facts to store in the Logits beside the run's own, as model and loss names.
 
     Raises:
-        ValueError: a folder that holds a run with another recipe, loss, data set or seed, in which another process
-            trains at the moment, or whose checkpoints are all damaged; a loss that is not finite any more, after which
-            the last checkpoint stays; no GPU for ``device="cuda"``; one process where torchrun started several; a
-            recipe with CutMix for what is no image or for a loss that keeps a history of images; one with dropout for a
-            network without a last linear layer.
+        ValueError: a folder that holds a run with another recipe, network, loss, data set or seed, in which another
+            process trains at the moment, or whose checkpoints are all damaged; a loss that is not finite any more,
+            after which the last checkpoint stays; no GPU for ``device="cuda"``; one process where torchrun started
+            several; a recipe with CutMix for what is no image or for a loss that keeps a history of images; one with
+            dropout for a network without a last linear layer.
     """
     check_run(data, loss, recipe, seed, device, devices, nodes)
     facts = {"loss": repr(loss), **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
+    facts |= {"network_digest": digest_of(model), "loss_settings": settings_of(loss)}
     run = Run(Path(folder), facts)
     if recipe.dropout:
         mc_dropout(model, recipe.dropout, recipe.passes, seed=seed)

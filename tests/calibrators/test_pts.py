@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.special import softmax
 
 from calibkit.calibrators import PTS, TemperatureScaling, load_calibrator
 from calibkit.metrics import nll
@@ -55,6 +56,32 @@ def test_gradient_vanishes(fitted):
     (gradient,) = torch.autograd.grad(loss, x)
     assert float(gradient.abs().max()) < 1e-4
     assert torch.allclose(fitted.temperatures(z), t.detach(), rtol=1e-12)
+
+
+def test_temperatures_come_in_the_container_of_the_caller(fitted):
+    """They are what the logits are divided by: numpy, a list and half precision too."""
+    z = varying(50, 4)[0].numpy()
+    t = fitted.temperatures(z)
+    assert isinstance(t, np.ndarray) and t.dtype == np.float64 and t.shape == (50,)
+    np.testing.assert_allclose(softmax(z / t[:, None], axis=1), fitted(z), atol=1e-14)
+    np.testing.assert_array_equal(fitted.temperatures(z.tolist()), t)
+    of_tensor = fitted.temperatures(torch.from_numpy(z).half())
+    assert of_tensor.dtype == torch.float64 and np.allclose(of_tensor, t, rtol=0.05)
+
+
+def test_temperatures_are_checked_as_the_probabilities_are(fitted):
+    z = varying(50, 4)[0]
+    with pytest.raises(RuntimeError, match="Expected `PTS` to be fitted, but got no call of fit"):
+        PTS().temperatures(z)
+    for bad, message in (
+        (z[:, :4], r"Expected `logits` to be of shape \(N, 10\) as in fit\(\), but got shape \(50, 4\)"),
+        (z[0], r"Expected `logits` to be of shape \(N, K\), but got shape \(10,\)"),
+        (z * torch.nan, "Expected `logits` to be finite"),
+        (z.softmax(1), "Expected `logits` to be logits, from before the softmax"),
+    ):
+        for use in (fitted, fitted.temperatures):
+            with pytest.raises(ValueError, match=message):
+                use(bad)
 
 
 @pytest.mark.parametrize("objective", [name for name, cls in OBJECTIVES.items() if cls.smooth])

@@ -1,6 +1,7 @@
 """Preparing data sets from generated copies of their official archives: whole, broken, interrupted, done already."""
 
 import json
+import re
 import tracemalloc
 
 import numpy as np
@@ -79,6 +80,26 @@ def test_one_split_needs_its_own_archives_only(made):
         (folder / file).unlink()
     assert main(["data", "prepare", name, "--archive", str(folder), "--splits", split]) == 0
     assert stored(name) == sorted(path.name for path in files(name)[split]) and not available(name)
+
+
+def test_a_split_that_has_no_files_of_its_own_is_refused(made, capsys):
+    """What is carved when it is read cannot be prepared alone; all three names are all there is."""
+    name, _, _, official = made
+    folder = official()
+    for split in {"train", "val", "test"} - set(files(name)):
+        assert main(["data", "prepare", name, "--archive", str(folder), "--splits", "train", split]) == 1
+        text = f"Expected `splits` to be among {', '.join(files(name))}, from whose files .*, but got '{split}'"
+        assert re.search(text, capsys.readouterr().err) and stored(name) == []
+    assert main(["data", "prepare", name, "--archive", str(folder), "--splits", "test", "val", "train"]) == 0
+    assert stored(name) == whole(name)
+
+
+@pytest.mark.parametrize(("name", "split"), [("cifar10_lt", "val"), ("20newsgroups_random", "val")])
+def test_so_it_is_of_a_data_set_that_is_cut_from_another(tmp_path, monkeypatch, name, split):
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match=f"among train, test, from whose files the splits of {name} are read, but got"):
+        prepare.prepare(name, splits=[split])
+    assert not list(tmp_path.iterdir())
 
 
 def test_checksums_are_those_that_others_publish():

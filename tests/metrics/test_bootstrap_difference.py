@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from calibkit.metrics import METRICS, bootstrap, bootstrap_difference, bootstrap_values, ece
 from calibkit.metrics._sample import Sample
-from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.intervals import Resampled, hull
 from calibkit.metrics.resampling import resampled
 
 
@@ -95,6 +95,24 @@ def test_two_methods_that_are_equally_calibrated_rarely_differ(metric, at_most):
     assert differ <= at_most * 200
 
 
+def test_two_calibrated_methods_rarely_differ_though_one_says_a_single_value():
+    """One value makes less bias, and all resamples have it: the hull alone would see a difference far too often."""
+    rng = np.random.default_rng(2)
+    top = rng.uniform(0.5, 1.0, 2000)
+    coarse = np.full_like(top, top.mean())
+    says = [np.stack([c, 1 - c], 1) for c in (top, coarse)]
+    differ, by_hull = 0, 0
+    for _ in range(100):
+        y = (rng.random(len(top)) > top).astype(int)
+        fine, few = (resampled(Sample.of(probs, y), ["ece"], None, 200, 0, 15)["ece"] for probs in says)
+        _, low, high = few.difference(fine)
+        assert few.chance(fine) == 1.0 or not (fine.may_be_zero() and few.may_be_zero())
+        differ += not low <= 0 <= high
+        low, high = hull(few.value - fine.value, few.draws - fine.draws)
+        by_hull += not low <= 0 <= high
+    assert differ <= 5 and by_hull >= 10
+
+
 @pytest.mark.parametrize("metric", ["ece", "nll"])
 def test_the_p_value_is_where_the_interval_leaves_zero(metric):
     _, q, y = two()
@@ -113,6 +131,36 @@ def test_pairing_narrows_the_interval():
     nearly = 0.99 * p + 0.01 / 4
     (low, high), (a, b) = bootstrap_difference(p, nearly, y, metrics=["nll"])["nll"], bootstrap(p, y)["nll"]
     assert high - low < 0.3 * (b - a)
+
+
+SURE = np.array([[1.0, 0.0]] * 3 + [[0.5, 0.5]] * 3)
+WRONG = np.array([1, 0, 0, 0, 1, 0])  # the first row is sure of the other class: an infinite NLL
+
+
+def test_infinite_nlls_of_both_differ_by_zero():
+    """Where the row that both get wrong is not drawn, the difference is that of the other rows, by hand."""
+    other = np.array([[1.0, 0.0]] * 3 + [[0.6, 0.4]] * 3)
+    rng = np.random.default_rng(0)
+    draws = []
+    for rows in (rng.integers(0, 6, 6) for _ in range(200)):
+        a, b = (p[rows, WRONG[rows]] for p in (SURE, other))
+        draws.append(0.0 if 0 in rows else np.log(a).mean() - np.log(b).mean())
+    low, high = np.sort(draws)[[4, 195]]
+    found = bootstrap_difference(SURE, other, WRONG, ["nll"], n_resamples=200)["nll"]
+    assert found == pytest.approx((low, high)) and low < 0 < high
+    assert bootstrap_difference(SURE, SURE, WRONG, ["nll"], n_resamples=200)["nll"] == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_infinite_nll_of_one_stays_infinite(own):
+    finite = np.full((6, 2), 0.5)
+    nll = {"nll": METRICS["nll"]} if own else ["nll"]
+    assert bootstrap_difference(finite, SURE, WRONG, nll, n_resamples=200)["nll"][1] == np.inf
+    assert bootstrap_difference(SURE, finite, WRONG, nll, n_resamples=200)["nll"][0] == -np.inf
+    assert bootstrap_difference(SURE, SURE, WRONG, nll, n_resamples=200)["nll"] == (0.0, 0.0)
+    runs = [resampled(Sample.of(p, WRONG), nll, None, 200, 0, 15)["nll"] for p in (finite, SURE)]
+    assert [of.difference(base)[0] for of in runs for base in runs] == [0.0, -np.inf, np.inf, 0.0]
+    assert [of.chance(base) for of in runs for base in runs] == [1.0] * 4
 
 
 def test_bad_input():

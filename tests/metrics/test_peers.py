@@ -189,3 +189,15 @@ def test_one_input_many_answers(like, in_float32, in_float64):
     probs, labels = np.array([[0.7, 0.3], [0.75, 0.25], [0.8, 0.2]]), np.array([0, 1, 0])
     assert ece(probs.astype(np.float32), labels, n_bins=10, like=like) == pytest.approx(in_float32, abs=1e-6)
     assert ece(probs, labels, n_bins=10, like=like) == pytest.approx(in_float64, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["torchmetrics", "torch-uncertainty", "probmetrics"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_torchs_default_dtype_does_not_matter(name, dtype):
+    """The rows above: edges in float64 would part 0.7 from 0.75."""
+    probs, labels = np.array([[0.7, 0.3], [0.75, 0.25], [0.8, 0.2]], dtype), np.array([0, 1, 0])
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert ece(probs, labels, n_bins=10, like=name) == pytest.approx(0.65 / 3, abs=1e-6)
+    finally:
+        torch.set_default_dtype(torch.float32)

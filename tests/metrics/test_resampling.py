@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import METRICS, bootstrap, bootstrap_values, consistency, evaluate, resampling
+from calibkit.metrics import (
+    METRICS,
+    bootstrap,
+    bootstrap_difference,
+    bootstrap_values,
+    consistency,
+    evaluate,
+    resampling,
+)
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled, percentiles
@@ -63,6 +71,27 @@ def test_own_function_is_called_on_each_resample(mixed):
     assert intervals["errors"] == pytest.approx((300 * (1 - high), 300 * (1 - low)))
 
 
+@pytest.mark.parametrize("given", [np.asarray, np.ndarray.tolist, torch.from_numpy])
+def test_own_function_gets_the_container_of_the_caller(given, mixed):
+    """Numpy of a list too; accuracy as anyone writes it, and its interval as the name gives it."""
+    seen = set()
+
+    def acc(probs, labels):
+        seen.update([type(probs), type(labels)])
+        return (
+            (probs.argmax(1) == labels).mean() if isinstance(probs, np.ndarray) else METRICS["accuracy"](probs, labels)
+        )
+
+    probs, labels = map(given, mixed)
+    found = bootstrap(probs, labels, {"acc": acc}, n_resamples=50)["acc"]
+    assert seen == {torch.Tensor if given is torch.from_numpy else np.ndarray}
+    assert found == pytest.approx(bootstrap(*mixed, ["accuracy"], n_resamples=50)["accuracy"])
+    draws = bootstrap_values(probs, labels, {"acc": acc}, n_resamples=50)["acc"]
+    assert draws == pytest.approx(bootstrap_values(*mixed, ["accuracy"], n_resamples=50)["accuracy"])
+    assert bootstrap_difference(probs, probs, labels, {"acc": acc}, n_resamples=5) == {"acc": (0.0, 0.0)}
+    assert len(seen) == 1
+
+
 def test_interval_of_a_mean_is_the_normal_one():
     """Accuracy of 0.8 over 400 rows: 1.96 * sqrt(0.16 / 400) = 0.039 to either side."""
     probs, labels = np.tile([0.9, 0.1], (400, 1)), np.repeat([0, 1], [320, 80])
@@ -115,8 +144,18 @@ def test_the_ends_of_an_error_by_hand():
 def test_no_interval_leaves_the_range_of_its_metric(right):
     probs, labels = np.tile([0.98, 0.02], (30, 1)), np.arange(30) >= right
     for name, (low, high) in bootstrap(probs, labels.astype(int), n_resamples=100).items():
-        most = {"nll": np.inf, "entropy": np.inf, "brier": 2.0}.get(name, 1.0)
+        most = {"nll": np.inf, "entropy": np.log(2), "brier": 2.0}.get(name, 1.0)
         assert 0.0 <= low <= high <= most and not np.signbit(low), name
+
+
+def test_no_interval_of_the_entropy_is_above_that_of_the_uniform_distribution():
+    """Its draws are skewed to 0, so that their reflection is skewed beyond ln 2; all rows uniform: a single point."""
+    low, high = bootstrap([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]], [0, 1, 0], ["entropy"])["entropy"]
+    assert 0 <= low < 2 / 3 * np.log(2) < high == np.log(2)
+    for k in (3, 7, 10):
+        probs = np.full((20, k), 1 / k)
+        low, high = bootstrap(probs, np.zeros(20, int), ["entropy"], n_resamples=20)["entropy"]
+        assert low <= METRICS["entropy"](probs, np.zeros(20, int)) <= high == pytest.approx(low) == np.log(k)
 
 
 @pytest.mark.parametrize("name", OF_GAPS)

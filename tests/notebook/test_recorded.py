@@ -2,11 +2,13 @@
 
 import csv
 import re
+import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from calibkit.notebook import recorded as module
 from calibkit.notebook.recorded import fit_seconds, recorded
 from calibkit.reporting.needs import NEEDS
 
@@ -102,6 +104,48 @@ def test_a_new_table_is_measured_and_stored_behind_the_others(tmp_path):
     assert path.read_text().startswith(STORED)
     for name, table in (("page/stop", TABLE), ("page/more", TABLE * 2)):
         pd.testing.assert_frame_equal(recorded(name, never, available=False, folder=path.parent), table)
+
+
+def slow(monkeypatch, meanwhile):
+    """The next write of a chapter waits until another process has called ``meanwhile``, or half a second."""
+    write = module.write_atomic
+
+    def late(*args):
+        monkeypatch.setattr(module, "write_atomic", write)
+        other = threading.Thread(target=meanwhile)
+        other.start()
+        other.join(0.5)
+        others.append(other)
+        return write(*args)
+
+    others = []
+    monkeypatch.setattr(module, "write_atomic", late)
+    return others
+
+
+def test_two_that_write_one_chapter_lose_nothing(tmp_path, monkeypatch):
+    """The second reads the file while the first is about to replace it."""
+    others = slow(monkeypatch, lambda: recorded("page/more", lambda: TABLE * 2, available=True, folder=tmp_path))
+    recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path)
+    others[0].join()
+    for name, table in (("page/stop", TABLE), ("page/more", TABLE * 2)):
+        pd.testing.assert_frame_equal(recorded(name, never, available=False, folder=tmp_path), table)
+
+
+def test_two_that_measure_one_table_store_it_once(tmp_path):
+    """The second finds it stored when it has measured it, and is held against that."""
+
+    def measured(table):
+        recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path)
+        return table
+
+    found = recorded("page/stop", lambda: measured(TABLE + 0.001), available=True, folder=tmp_path)
+    pd.testing.assert_frame_equal(found, TABLE)
+    assert (tmp_path / "page.csv").read_text() == STORED
+    (tmp_path / "page.csv").unlink()
+    with pytest.raises(ValueError, match="within 0.005 of the stored"):
+        recorded("page/stop", lambda: measured(TABLE + 1), available=True, folder=tmp_path)
+    assert (tmp_path / "page.csv").read_text() == STORED
 
 
 def test_integers_are_numbers(tmp_path):

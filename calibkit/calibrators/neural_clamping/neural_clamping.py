@@ -16,7 +16,7 @@ from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_int, check_labels, check_real, expected, like
 from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
 from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
-from calibkit.fitting.contract import Fitted, Shape
+from calibkit.fitting.contract import Fitted, Shape, without_autocast
 from calibkit.fitting.temperature import fit_temperature
 
 #: What the authors' demonstration minimises.
@@ -120,15 +120,24 @@ class NeuralClamping(Fitted):
 
     @torch.inference_mode(False)
     def fit(self, model: nn.Module, images: Array, labels: Array) -> Self:
-        """Fit delta and T on held-out images (N, ...), normalised as the model takes them, and labels (N,)."""
+        """Fit delta and T on held-out images (N, ...), normalised as the model takes them, and labels (N,).
+
+        Returns self. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside.
+        """
         x = check_images(model, images)
         x = x.clone() if x.is_inference() else x
-        where = place(model, x)
+        device, dtype = place(model, x)
+        with without_autocast(device.type):
+            self._fit(model, x, labels, device, dtype)
+        return self
+
+    def _fit(self, model: nn.Module, x: Tensor, labels: Array, device: torch.device, dtype: torch.dtype) -> None:
+        """Set the fitted attributes from checked images; ``device`` and ``dtype`` are those of the model."""
         n_classes = forward(model, x[: self.batch_size]).shape[1]
-        y = check_labels(labels, len(x), n_classes, where[0])
+        y = check_labels(labels, len(x), n_classes, device)
         generator = torch.Generator().manual_seed(self.seed)
-        delta = self._start(model, x, generator).to(*where).requires_grad_()
-        temperature = torch.ones((), dtype=torch.float64, device=where[0], requires_grad=True)
+        delta = self._start(model, x, generator).to(device, dtype).requires_grad_()
+        temperature = torch.ones((), dtype=torch.float64, device=device, requires_grad=True)
         with frozen(model), torch.enable_grad():
             curve = self._descend(model, x, y, delta, temperature, n_classes, generator)
         delta, temperature = delta.detach(), temperature.detach().item()
@@ -139,7 +148,6 @@ class NeuralClamping(Fitted):
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)
         self.loss_curve = np.asarray(curve)
         self._set_data(n_classes)
-        return self
 
     def _start(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
         if self.init == "theorem":

@@ -133,6 +133,19 @@ def test_fit_works_without_gradients_and_is_repeated_by_its_seed(network, images
     assert not np.array_equal(first.delta, NeuralClamping(**FAST, **init, seed=6).fit(network, images, labels).delta)
 
 
+@pytest.mark.parametrize("init", [{"init": "random"}, {"init": "theorem", "input_range": (-2, 2)}])
+def test_a_fit_under_autocast_is_the_same(make_network, images, labels, init):
+    """Of a network in float32, whose layers autocast would run in half precision."""
+    torch.manual_seed(0)
+    network, x = make_network().eval(), images.float()
+    first = NeuralClamping(**FAST, **init).fit(network, x, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        second = NeuralClamping(**FAST, **init).fit(network, x, labels)
+        assert torch.is_autocast_enabled("cpu")
+    for name, value in first.state_dict().items():
+        np.testing.assert_array_equal(second.state_dict()[name], value)
+
+
 def test_numpy_and_torch_float32_and_float64(make_network, network, images, labels):
     clamping = NeuralClamping(**FAST).fit(network, images.numpy(), labels.numpy())
     same = NeuralClamping(**FAST).fit(network, images, labels)

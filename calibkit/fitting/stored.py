@@ -1,0 +1,63 @@
+"""The header of a calibrator's file: which class wrote it, with which options. JSON, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from calibkit._checks import expected
+from calibkit._files import read_json, read_npz
+from calibkit.keys import ALIASES
+from calibkit.objectives import OBJECTIVES
+
+
+def header_text(facts: dict[str, object]) -> str:
+    """The header of these facts; among the options, objectives become their names and arguments."""
+    return json.dumps(facts, default=_objective_to_json)
+
+
+def read_header(path: str | os.PathLike) -> dict[str, object]:
+    """The facts of ``header_text``, read from the entry ``header`` of an npz; "calibrator" is a key of today.
+
+    Raises:
+        KeyError: no such entry, or one that names no calibrator.
+        ValueError: no npz, or no JSON.
+    """
+    header = read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
+    return header | {"calibrator": _key_of_today(header["calibrator"])}
+
+
+def is_of(header: dict[str, object], cls: type) -> bool:
+    """Whether a class wrote it: by the name of the class, or, where a file has none, by its key."""
+    return header["class"] == cls.__name__ if "class" in header else header["calibrator"] == cls.key()
+
+
+@contextmanager
+def reading(path: str | os.PathLike, writer: str) -> Iterator[None]:
+    """What a file is not, told in the one wording: as a file that ``writer`` did not save."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        text = f"no {error}" if isinstance(error, KeyError) else error
+        raise expected("path", f"a file that {writer}.save wrote", f"{str(path)!r}: {text}") from error
+
+
+def _key_of_today(name: str) -> str:
+    return ALIASES.get(name, name)
+
+
+def _objective_to_json(option: object) -> dict[str, object]:
+    """An objective object as its name and its arguments."""
+    for name, cls in OBJECTIVES.items():
+        if type(option) is cls:
+            return {"objective": name, "arguments": asdict(option)}
+    raise expected("options", "numbers, strings, sequences of them or objectives of OBJECTIVES", repr(option))
+
+
+def _objective_from_json(entry: dict[str, object]) -> object:
+    if "arguments" not in entry:
+        return entry
+    return OBJECTIVES[_key_of_today(entry["objective"])](**entry["arguments"])

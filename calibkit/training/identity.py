@@ -1,0 +1,71 @@
+"""What tells a network or a loss from another of the same name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
+_NORMALISATION = re.compile(r"\b(Sync)?BatchNorm(\dd)?\b")  # of several processes or one
+_DIGITS = 12
+
+
+def digest_of(model: nn.Module) -> str:
+    """The number of parameters of a network, and a digest of its innermost layers and of its arrays' names and shapes.
+
+    Weights, modes, devices and the names of the classes that layers are put together in do not enter.
+
+    Example:
+        >>> digest_of(nn.Linear(3, 2)).partition(", ")[0]
+        '8 parameters'
+    """
+    innermost = {name: layer for name, layer in model.named_modules() if next(layer.children(), None) is None}
+    layers = {name: _NORMALISATION.sub("BatchNorm", _ADDRESS.sub("", repr(layer))) for name, layer in innermost.items()}
+    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
+    n = sum(parameter.numel() for parameter in model.parameters())
+    return f"{n} parameters, {_digest(json.dumps([layers, shapes]).encode())}"
+
+
+def settings_of(loss: nn.Module) -> dict[str, object]:
+    """Numbers, texts, lists and dicts of them that a loss and its parts hold, by name; of arrays of floats a digest.
+
+    Integers in arrays are left out: they count what the loss has seen.
+
+    Example:
+        >>> settings_of(nn.CrossEntropyLoss(label_smoothing=0.1))
+        {'ignore_index': -100, 'label_smoothing': 0.1, 'reduction': 'mean'}
+    """
+    own_of_torch, found = vars(nn.Module()), {}
+    for part, module in loss.named_modules():
+        held = {name: value for name, value in vars(module).items() if name not in own_of_torch}
+        held |= dict(module.named_parameters(recurse=False)) | dict(module.named_buffers(recurse=False))
+        found |= {f"{part}.{name}" if part else name: _plain(value) for name, value in held.items()}
+    return {name: value for name, value in sorted(found.items()) if value is not None}
+
+
+def _plain(value: object) -> object:
+    """As JSON gives it back; None for what is neither that nor an array of floats."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        value = torch.tensor(value)
+    if isinstance(value, Tensor):
+        return _digest_of_floats(value) if value.is_floating_point() else None
+    try:
+        return json.loads(json.dumps(value), parse_constant=str)  # NaN as text, which is equal to itself
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _digest_of_floats(values: Tensor) -> str:
+    array = values.detach().to("cpu", torch.float64).contiguous().numpy()
+    return _digest(str(array.shape).encode() + array.tobytes())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]

@@ -1,0 +1,106 @@
+"""What the command line stars, refuses before it fits, and does where the shell closed its output."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibkit import calibrators
+from calibkit.__main__ import main
+from calibkit.logits import Logits
+from calibkit.networks import zoo
+
+ERRORS = {"ece", "mce", "adaptive_ece", "classwise_ece", "ks_error", "debiased_ece"}
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Logits whose best temperature is 2, in a folder that one is in."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:]).save("toy.npz")
+
+
+def test_only_calibration_errors_are_starred(tmp_path, capsys):
+    """Nearly all predictions are wrong, and made with hardly a doubt: accuracy and entropy, too, begin at 0."""
+    y = np.zeros(60, int)
+    z = np.zeros((60, 3))
+    z[np.arange(60), np.where(np.arange(60) < 1, 0, 1 + np.arange(60) % 2)] = 60.0
+    z[0] = [3.0, 0.0, 0.0]
+    assert main(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "wrong.npz"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begins_at_0 = {line.split()[0] for line in lines if "[0.00000," in line}
+    assert begins_at_0 >= {"accuracy", "entropy"}
+    assert {line.split()[0] for line in lines if line.endswith(" *")} == begins_at_0 & ERRORS
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("folder", "Expected `out` to be the path of a file, but got 'folder', which is none\n"),
+        ("toy.npz/c.npz", "Expected `out` to be a file that can be written, but got 'toy.npz/c.npz'\n"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_fit(out, message, toy, tmp_path, capsys, monkeypatch):
+    def fitted(*_):
+        raise AssertionError
+
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(calibrators.TemperatureScaling, "fit", fitted)
+    assert main(["calibrate", str(toy), "--out", out]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", message)
+
+
+def test_a_calibrator_may_be_saved_into_a_new_folder_and_over_another(toy, tmp_path):
+    for _ in range(2):
+        assert main(["calibrate", str(toy), "--out", "new/folder/c.npz"]) == 0
+    assert calibrators.load_calibrator(tmp_path / "new/folder/c.npz").temperature == pytest.approx(2, rel=0.2)
+
+
+def test_equal_infinities_are_no_change_and_no_warning(toy):
+    logits = Logits.load(toy)
+    (val_z, val_y), (test_z, test_y) = logits.val, logits.test
+    Logits(1000 * val_z, val_y, 1000 * test_z, test_y).save("huge.npz")
+    words = [sys.executable, "-m", "calibkit", "calibrate", "huge.npz", "--calibrator", "identity"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("nll "))
+    assert line.split() == ["nll", "inf", "inf", "[+0.00000,", "+0.00000]"]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.npy", "mine.pt", "mine.parquet"])
+def test_a_format_that_report_reads_is_said_to_be_one(command, name, toy, capsys):
+    if name == "mine.csv":
+        pd.DataFrame({"a": [1.0], "b": [0.0], "label": ["a"]}).to_csv(name, index=False)
+    assert main([command, name]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Expected `logits` to be a Logits file (.npz)") and error.count("\n") == 1
+    assert f"but got {name!r}; `calibkit report` and `calibkit compare` read such files" in error
+
+
+@pytest.mark.parametrize("command", [["networks"], ["--version"], ["evaluate", "toy.npz"], ["evaluate", "absent.npz"]])
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2)])
+def test_closed_streams_take_nothing_and_break_nothing(command, closed, toy):
+    """As ``calibkit networks >&-``."""
+
+    def close():
+        for stream in closed:
+            os.close(stream)
+
+    words = [sys.executable, "-m", "calibkit", *command]
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=close)
+    assert done.returncode == (command[-1] == "absent.npz")
+    shown = {1: done.stdout, 2: done.stderr}
+    assert [shown[stream] for stream in closed] == [""] * len(closed)
+    assert "Traceback" not in done.stdout + done.stderr
+    if command == ["networks"] and closed == (2,):
+        assert next(iter(zoo())) in done.stdout
+    if command[-1] == "absent.npz" and closed == (1,):
+        assert "absent.npz" in done.stderr

@@ -1,0 +1,47 @@
+"""Prediction: in evaluation mode, and the network is left as it was found."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from calibkit import data
+from calibkit.data import DATASETS
+from calibkit.training import predict
+from calibkit.training.batches import Feed
+from calibkit.training.held_out import pixels_of
+
+IMAGES = data.load_split("digits", "test").inputs[:20]
+
+
+def half_frozen():
+    """A network in training mode, one of its two normalisations in evaluation mode."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm2d(1), nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 10))
+    model[0].eval()
+    return model, [True, False, True, True, True, True]
+
+
+def test_every_layer_keeps_its_mode_and_statistics():
+    model, modes = half_frozen()
+    assert [module.training for module in model.modules()] == modes
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    logits = predict(model, IMAGES, "digits")
+    assert [module.training for module in model.modules()] == modes
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    np.testing.assert_array_equal(logits, predict(model.eval(), IMAGES, "digits"))
+
+
+def test_the_modes_are_restored_after_an_error():
+    model, modes = half_frozen()
+    with pytest.raises(RuntimeError):
+        predict(model, IMAGES[:, :2, :2], "digits")
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_so_they_are_after_dense_prediction():
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3).eval())  # in training mode but for its second layer
+    images = np.random.default_rng(0).integers(0, 256, (2, 6, 4, 3), dtype=np.uint8)
+    labels = np.zeros((2, 6, 4), np.int16)
+    pixels_of(model, Feed(images, DATASETS["camvid"], torch.device("cpu"), torch.float32), labels)
+    assert [module.training for module in model.modules()] == [True, True, False]

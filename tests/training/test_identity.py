@@ -1,0 +1,178 @@
+"""A folder belongs to one network and one loss, also where their names are the same."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from digits_runs import die_in_step, digits_model, in_a_process, was_killed
+from torch import nn
+
+from calibkit._files import read_npz, write_npz
+from calibkit.logits import Logits
+from calibkit.losses import CRL, MbLS
+from calibkit.training import Recipe, fit
+from calibkit.training.distributed import synchronise
+from calibkit.training.identity import digest_of, settings_of
+
+RECIPE = Recipe(2, batch_size=500, lr=0.05, precision="64-true")
+
+
+def net(activation: nn.Module, hidden: int = 8) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, hidden), activation, nn.Linear(hidden, 10)).double()
+
+
+class Weighted(nn.Module):
+    """Cross-entropy times a number, which its text does not show."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, logits, labels):
+        return self.weight * nn.functional.cross_entropy(logits, labels)
+
+
+class Stopped(nn.CrossEntropyLoss):
+    """It ends its run in the second epoch."""
+
+    def forward(self, logits, labels):
+        self.steps = getattr(self, "steps", 0) + 1
+        if self.steps > 2:
+            raise KeyboardInterrupt
+        return super().forward(logits, labels)
+
+
+def run(folder, model=None, loss=None, **options):
+    model, loss = model or net(nn.ReLU()), loss or nn.CrossEntropyLoss()
+    return fit(model, loss, "digits", RECIPE, folder=folder, device="cpu", **options)
+
+
+def cut_short(folder):
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, loss=Stopped(), meta={"loss": "CrossEntropyLoss()"})
+
+
+def forget(path):
+    """What a training wrote before it knew the facts of this file."""
+    if path.name == "logits.npz":
+        logits = Logits.load(path)
+        for name in ("network_digest", "loss_settings"):
+            del logits.meta[name]
+        logits.save(path)
+    else:
+        arrays = read_npz(path)
+        facts = json.loads(str(arrays["facts"]))
+        for name in ("network_digest", "loss_settings"):
+            del facts[name]
+        write_npz(path, {**arrays, "facts": np.asarray(json.dumps(facts))}, compress=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "got"),
+    [
+        (Weighted(1.0), Weighted(50.0), r"loss_settings \{'weight': 50.0\}, but got \{'weight': 1.0\}"),
+        (nn.CrossEntropyLoss(), nn.CrossEntropyLoss(label_smoothing=0.1), "loss_settings .*'label_smoothing': 0.1"),
+        (Weighted([1, 2]), Weighted([1, 3]), "loss_settings"),
+        (nn.CrossEntropyLoss(torch.ones(10)), nn.CrossEntropyLoss(torch.arange(10.0)), "loss_settings"),
+        (Weighted(np.float32(1)), Weighted(np.float32(2)), "loss_settings"),
+        (Weighted(np.ones(1)), Weighted(np.zeros(1)), "loss_settings"),
+        (nn.Sequential(Weighted(1.0)), nn.Sequential(Weighted(2.0)), r"loss_settings \{'0.weight': 2.0\}"),
+    ],
+)  # fmt: skip
+def test_another_loss_of_the_same_text_is_refused(tmp_path, monkeypatch, first, second, got):
+    monkeypatch.setattr("calibkit.training.trainer.train", lambda setup, history, save: history.append([1.0] * 9))
+    assert repr(first) == repr(second)
+    run(tmp_path, loss=first)
+    with pytest.raises(ValueError, match=f"Expected `folder` to be a run with {got}"):
+        run(tmp_path, loss=second)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("other", [lambda: net(nn.Tanh()), lambda: net(nn.ReLU(), 9)])
+def test_another_network_is_refused(tmp_path, finished, other):
+    run(tmp_path) if finished else cut_short(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with network_digest .* parameters, .* but got"):
+        run(tmp_path, other())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert run(tmp_path).meta["network_digest"].startswith("610 parameters, ")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_an_older_run_without_these_facts_is_still_that_run(tmp_path, finished):
+    whole = run(tmp_path / "whole")
+    folder = tmp_path / "old"
+    run(folder) if finished else cut_short(folder)
+    forget(folder / ("logits.npz" if finished else "checkpoint.npz"))
+    np.testing.assert_array_equal(run(folder).test_logits, whole.test_logits)
+    assert ("network_digest" in Logits.load(folder / "logits.npz").meta) != finished
+
+
+def test_the_checkpoint_of_an_older_run_of_another_network_is_named(tmp_path):
+    cut_short(tmp_path)
+    forget(tmp_path / "checkpoint.npz")
+    with pytest.raises(ValueError, match=r"Expected `folder` to be a run of this network and loss, but got .*checkp"):
+        run(tmp_path, net(nn.ReLU(), 9))
+
+
+def test_a_setting_that_only_one_of_the_two_has_is_no_difference(tmp_path):
+    """A later calibkit may give its losses further options, with a default that changes nothing."""
+    logits = run(tmp_path, loss=MbLS(margin=2.0), meta={"loss": "mbls margin=2"})
+    settings = logits.meta["loss_settings"]
+    assert settings["margin"] == 2.0
+    del settings["variant"]
+    logits.save(tmp_path / "logits.npz")
+    run(tmp_path, loss=MbLS(margin=2.0), meta={"loss": "mbls margin=2"})
+    with pytest.raises(ValueError, match="Expected `folder` to be a run with loss_settings .*'margin': 3.0"):
+        run(tmp_path, loss=MbLS(margin=3.0), meta={"loss": "mbls margin=2"})
+
+
+def test_what_a_run_changes_in_network_and_loss_does_not_make_them_others(tmp_path):
+    """The same objects in a second call: trained weights, batch statistics, and the history of a loss."""
+    model, loss = digits_model(), CRL(n_samples=1000)
+    first = run(tmp_path, model, loss)
+    assert int(loss.epochs) == 2
+    np.testing.assert_array_equal(run(tmp_path, model, loss).test_logits, first.test_logits)
+
+
+def test_batch_statistics_over_all_processes_are_the_same_network():
+    """As a run on several GPUs leaves it, and as one on several CPUs does."""
+    one, on_gpus, on_cpus = (nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)) for _ in range(3))
+    on_gpus = nn.SyncBatchNorm.convert_sync_batchnorm(on_gpus)
+    assert type(on_gpus[1]) is not type(synchronise(on_cpus, torch.device("cpu"))[1])
+    assert digest_of(one) == digest_of(on_gpus) == digest_of(on_cpus)
+    assert digest_of(one) != digest_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, eps=0.1)))
+
+
+def test_the_place_of_a_function_in_memory_tells_nothing():
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = object()
+
+        def extra_repr(self):
+            return repr(self.held)
+
+    holds = [Holds() for _ in range(2)]
+    assert repr(holds[0]) != repr(holds[1]) and digest_of(holds[0]) == digest_of(holds[1])
+
+
+def test_settings_are_plain_and_equal_to_themselves_as_json_gives_them_back():
+    loss = Weighted(float("nan"))
+    loss.own, loss.words, loss.at, loss.rows = float("inf"), {"a": (1, True)}, object(), torch.arange(3.0)
+    found = settings_of(loss)
+    assert found == json.loads(json.dumps(found)) and set(found) == {"weight", "own", "words", "rows"}
+    assert found["words"] == {"a": [1, True]}
+    loss.rows = loss.rows.double()  # the same numbers
+    assert settings_of(loss) == found
+    loss.rows[0] = 1.0
+    assert settings_of(loss)["rows"] != found["rows"]
+
+
+def test_a_run_killed_in_a_process_of_its_own_resumes_in_this_one(tmp_path):
+    """Nothing in the facts belongs to a process."""
+    assert was_killed(in_a_process(die_in_step, tmp_path, 15, Recipe(2, batch_size=100, precision="64-true")))
+    recipe = Recipe(2, batch_size=100, precision="64-true")
+    assert fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path).meta["epochs"] == 2
