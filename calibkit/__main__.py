@@ -16,11 +16,10 @@ from calibkit._extras import needs
 if TYPE_CHECKING:
     from calibkit.logits import HeldOut
 
-_LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    _replace_closed_streams()
     args = parser().parse_args(argv)
     try:
         args.run(args)
@@ -40,6 +39,13 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _replace_closed_streams() -> None:
+    """Let what goes to a stream that the shell closed, as by ``>&-``, go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", nargs="*", metavar="logits", help=f"{_LOGITS}; several with --record")
+    calibrate.add_argument("logits", nargs="*", metavar="logits", help=f"{_shell.LOGITS}; several with --record")
     calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
     calibrate.add_argument("--record", action="store_true", help="put what papers print into ours.csv and effects.csv")
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
@@ -76,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     calibrate.set_defaults(run=_calibrate)
 
     evaluate = commands.add_parser("evaluate", help="metrics of the uncalibrated test logits, with intervals")
-    evaluate.add_argument("logits", help=_LOGITS)
+    evaluate.add_argument("logits", help=_shell.LOGITS)
     evaluate.set_defaults(run=_evaluate)
 
     networks = commands.add_parser("networks", help="the networks whose logits go by a name")
@@ -143,13 +149,14 @@ def _calibrate(args: argparse.Namespace) -> None:
     from calibkit.keys import Key
     from calibkit.metrics import REPORTED
     from calibkit.metrics.comparison import Comparison
-    from calibkit.networks import load_logits
 
     key = args.calibrator or "temperature_scaling"
     key = f"{key}:{args.objective}" if args.objective else key
     on_logits = [name for name in CALIBRATORS if name != "neural_clamping"]  # which needs the network itself
     check_choice("calibrator", Key.parse(key).name, on_logits)
-    method, data = calibrator(key), load_logits(args.logits[0])
+    if args.out:
+        _shell.check_writable(args.out)
+    method, data = calibrator(key), _shell.load(args.logits[0])
     _shell.tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", RuntimeWarning)
@@ -187,9 +194,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     from calibkit._checks import to_tensor
     from calibkit.metrics import REPORTED
     from calibkit.metrics.comparison import Comparison
-    from calibkit.networks import load_logits
 
-    test = load_logits(args.logits).test
+    test = _shell.load(args.logits).test
     _shell.tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
@@ -198,7 +204,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     noise = False
     for name in REPORTED:
         value, low, high = methods.of("test", name)
-        mark = " *" if low == 0.0 < value else ""
+        mark = " *" if value > 0 and methods.measured["test"][name].may_be_zero() else ""
         noise = noise or bool(mark)
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]{mark}")
     if noise:

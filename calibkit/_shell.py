@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +16,10 @@ from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 
+if TYPE_CHECKING:
+    from calibkit.logits import Logits
+
+LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 _SOURCE = "the network's outputs: .npz, .npy, .pt, .csv, .parquet, a folder of .npy, or a name of `calibkit networks`"
 
 
@@ -22,7 +28,7 @@ def add_to(commands) -> None:
     report = commands.add_parser("report", help="look at a network's outputs; what is wrong, which calibrator to take")
     _add_source(report, labels=True)
     _add_methods(report)
-    report.add_argument("--out", type=Path, help="folder for report.html, report.json and calibrator.npz")
+    report.add_argument("--out", type=Path, help="folder of the report and the calibrator; default: SOURCE-report")
     report.set_defaults(run=_report)
 
     compare = commands.add_parser("compare", help="fit every calibrator, compare them, recommend one")
@@ -57,8 +63,7 @@ def _report(args: argparse.Namespace) -> None:
     with needs("plots"):
         import matplotlib  # noqa: F401, before minutes of fitting
 
-    stem = args.source.replace("/", "-") if _is_name(args.source) else Path(args.source).stem
-    folder = args.out or Path(f"{stem}-report")
+    folder = args.out or _folder_for(args.source)
     if folder.exists() and not folder.is_dir():
         raise expected("out", "a folder", f"the file {str(folder)!r}")
     found = _found(args)
@@ -68,6 +73,27 @@ def _report(args: argparse.Namespace) -> None:
         print(found)  # what minutes of fitting gave
         raise
     print(found, "", *(f"saved {path}" for path in saved), sep="\n")
+
+
+def _folder_for(source: str) -> Path:
+    """Where a report goes by default: to a folder here with the name of its source, never onto another's report."""
+    path = Path(source)
+    own = path.resolve().name if path.is_dir() else path.stem
+    folder = Path(f"{source.replace('/', '-') if _is_name(source) else own}-report")
+    other = _source_of(folder / "report.json")
+    if other is not None and Path(other).resolve() != path.resolve():
+        raise expected("out", f"given, as {str(folder)!r} holds the report on {other!r}", "none")
+    return folder
+
+
+def _source_of(report: Path) -> str | None:
+    """The source that a report.json names; None of what is no report."""
+    try:
+        facts = json.loads(report.read_bytes()) if report.is_file() else None
+    except ValueError:
+        return None
+    source = facts.get("source") if isinstance(facts, dict) else None
+    return source if isinstance(source, str) else None
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -84,7 +110,7 @@ def _found(args: argparse.Namespace):
 
 def _apply(args: argparse.Namespace) -> None:
     from calibkit.calibrators import load_calibrator
-    from calibkit.reporting.diagnosis import logits_of
+    from calibkit.reporting.diagnosis import outputs_of
 
     suffixes = {".npy": _as_npy, ".json": _as_json, ".csv": _as_table, ".parquet": _as_table}
     if args.out is not None:
@@ -95,13 +121,16 @@ def _apply(args: argparse.Namespace) -> None:
     findings: list = []
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
-    logits, floor = logits_of(given.test or given.val, given.kind, "", findings, calibrate.floor)
-    if floor is not None and calibrate.floor is None:
+    outputs = outputs_of(given.test or given.val, given.kind, "", findings, calibrate.floor)
+    if outputs.floor is not None and calibrate.floor is None:
         raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in findings:
         print(finding.text, file=sys.stderr)
     order = _columns(calibrate.classes, given.classes)
+    logits = outputs.logits
     probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
+    if calibrate.key() == "identity" and outputs.probs is not None:
+        probs = outputs.probs.astype(float)  # as they were given, zeros too
     classes = given.classes or tuple(map(str, range(probs.shape[1])))
     if args.out is None:
         print(_json(probs, classes))
@@ -147,7 +176,7 @@ def _read(args: argparse.Namespace, labels: str | None, *, labelled: bool = True
     if _is_name(source):
         from calibkit.networks import load_logits
 
-        return replace(read(load_logits(source)), source=source)
+        return replace(read(load_logits(source), labels, kind=args.kind), source=source)
     return read(source, labels, kind=args.kind, **columns, labelled=labelled)
 
 
@@ -158,6 +187,31 @@ def _is_name(source: str) -> bool:
     from calibkit.networks import index, published, zoo
 
     return source in zoo() or source in published() or source in index()  # at last the slow one
+
+
+def load(name: str) -> Logits:
+    """The Logits of that name or path.
+
+    Raises:
+        ValueError: no such name, no Logits file, or one of another format.
+        FileNotFoundError: no such file.
+    """
+    from calibkit.networks import load_logits
+    from calibkit.reading import TABLES, TORCH
+
+    if Path(name).suffix in (".npy", *TABLES, *TORCH):
+        got = f"{name!r}; `calibkit report` and `calibkit compare` read such files"
+        raise expected("logits", LOGITS, got)
+    return load_logits(name)
+
+
+def check_writable(out: Path) -> None:
+    """Raise ValueError before a fit where its file could not be written after it."""
+    if out.exists() and not out.is_file():
+        raise expected("out", "the path of a file", f"{str(out)!r}, which is none")
+    folder = next(folder for folder in out.resolve().parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise expected("out", "a file that can be written", repr(str(out)))
 
 
 def tell(text: str) -> None:

@@ -31,7 +31,7 @@ from calibkit.reading import Given, read
 from calibkit.reporting.choice import Choice, choose
 from calibkit.reporting.classes import ClassRow, of_classes
 from calibkit.reporting.diagnosis import Diagnosed, Finding, diagnose
-from calibkit.reporting.methods import Trial, try_all
+from calibkit.reporting.methods import Trial, measure, try_all
 from calibkit.reporting.summary import facts, text
 
 
@@ -44,7 +44,7 @@ class Report:
         trial: every method with its numbers.
         choice: which to take, how sure that is, and why.
         metrics: "before" and "after" -> metric -> value with interval, on the samples that all were judged on.
-        probs: "before" and "after" -> probabilities (M, K).
+        probs: "before" and "after" -> probabilities (M, K); before, where these were given, as they were.
         classes: a row a class, the worst first.
     """
 
@@ -115,13 +115,14 @@ def report(
     diagnosed = diagnose(given)
     resampling = {"n_resamples": n_resamples, "seed": seed}
     with progress("report"):
-        trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
+        parts, options = (diagnosed.val, diagnosed.test), {"given": diagnosed.given, "everything": everything}
+        trial = try_all(*parts, methods, **options, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
         show("intervals of all metrics")
         probs = {"before": trial.probs("identity"), "after": trial.probs(choice.key)}
         compared = Comparison(judged.labels, REPORTED, groups=judged.groups, **resampling)
         for name, p in probs.items():
-            compared.add(name, p)
+            measure(compared, name, p, judged.logits if p is trial.given else None)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
     chosen = trial.methods[choice.key].fitted
     chosen.classes, chosen.floor = given.classes, diagnosed.floor

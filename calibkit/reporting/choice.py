@@ -14,6 +14,8 @@ LEVEL = 0.05  # of the tests against temperature scaling, all of them one family
 WORTH = 0.005  # nats that a method must gain to be worth its parameters: half of what the guide counts by
 #: "high": the numbers decide. "some": the default, which nothing decides against. "low": the data are in doubt.
 Sure = Literal["high", "some", "low"]
+#: What decides between the network and one temperature, in words and with its unit.
+SCORES = {"nll": ("NLL", " nats"), "brier": ("Brier score", "")}
 
 
 class Choice(NamedTuple):
@@ -35,8 +37,9 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
 
     A method takes its place if it has the samples that it should have; its NLL is lower, with a p-value below 5 %
     after Holm's correction over all such methods, and by at least 0.005 nats; its ECE is not higher beyond chance; and
-    the network's own NLL is not lower. Of several, the one with the lowest NLL. Where one temperature raises the NLL
-    of the network beyond chance and no method takes its place, nothing is fitted.
+    the network's own NLL is not lower. Of several, the one with the lowest NLL. Where no method takes its place, and
+    one temperature raises the NLL of the network beyond chance, or its ECE without a lower NLL beyond chance, nothing
+    is fitted. Where the network gives a label the probability 0, its Brier score takes the place of its NLL.
 
     Args:
         trial: what came of each method.
@@ -45,13 +48,14 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     """
     measured = trial.measured
     base, before = measured[BASE], measured["identity"]
-    gain = before.changes["nll"]  # the network less temperature scaling: above 0 where scaling helps
+    score = "brier" if trial.floored else "nll"
+    gain, (word, unit) = before.changes[score], SCORES[score]  # of temperature scaling: above 0 where it helps
     rivals = {
         key: tried
         for key, tried in measured.items()
         if key not in (BASE, "identity") and tried.enough and _allowed(tried, keep_predictions)
     }
-    better = {key: rivals[key] for key in _better(rivals, before)}
+    better = {key: rivals[key] for key in _better(rivals, before, score)}
     worth = {key: tried for key, tried in better.items() if -tried.changes["nll"].value >= WORTH}
     reasons, sure = [], "some"
     if worth:
@@ -62,7 +66,11 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         reasons += [f"Better than one temperature beyond chance, but not as good: {others}."] if others else []
     elif gain.above() == "does not hold":
         key, sure = "identity", "high"
-        reasons.append("Leave the network as it is: one temperature raises its NLL beyond chance.")
+        reasons.append(f"Leave the network as it is: one temperature raises its {word} beyond chance.")
+    elif gain.above() == "not decided" and before.changes["ece"].below() == "holds":
+        key = "identity"
+        text = f"one temperature raises its ECE, and does not lower its {word}, beyond chance"
+        reasons.append(f"Leave the network as it is: {text}.")
     else:
         key = BASE
         others = "the other one" if len(rivals) == 1 else f"none of the {len(rivals)} others"
@@ -76,15 +84,18 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         reasons.append(f"One temperature, T = {base.fitted.temperature:.3g}: {others}.")
         if gain.above() == "holds":
             sure = "high"
-            reasons.append(f"It takes {gain:.4f} nats off the NLL of the network, beyond chance.")
+            reasons.append(f"It takes {gain:.4f}{unit} off the {word} of the network, beyond chance.")
         else:
             reasons.append("That it helps at all is not decided: the network may be calibrated as it is.")
+    if trial.floored:
+        reasons.append("The NLL of the network is infinite, as a label has the probability 0: its Brier score counts.")
     doubts = [finding for finding in diagnosed.findings if finding.weight == "doubt"]
     if doubts:
         sure = "low"
         reasons.append("The data are in doubt, see the first paragraph, and with them this advice.")
-    if len(diagnosed.val.labels) < FEWEST:
-        reasons.append(f"With fewer than {FEWEST} samples no method is safe.")
+    n_units, what = diagnosed.val.units
+    if n_units < FEWEST:
+        reasons.append(f"With fewer than {FEWEST} {what} no method is safe.")
     if trial.folds is not None:
         reasons.append("There was no test set: each sample was judged by a fit that had not seen it.")
     if key != "identity" and measured[key].changed:
@@ -96,12 +107,12 @@ def _allowed(tried: Tried, keep_predictions: bool) -> bool:
     return not keep_predictions or tried.fitted.keeps_predictions
 
 
-def _better(rivals: dict[str, Tried], before: Tried) -> list[str]:
-    """Those whose NLL is lower beyond chance, all tests one family, at no price in ECE, and not above the network's."""
+def _better(rivals: dict[str, Tried], before: Tried, score: str) -> list[str]:
+    """Those whose NLL is lower beyond chance, all tests one family, at no price in ECE, and a score below before's."""
     adjusted = holm({key: tried.chance["nll"] for key, tried in rivals.items()})
     lower = [key for key, chance in adjusted.items() if chance < LEVEL and rivals[key].changes["nll"].value < 0]
     fair = [key for key in lower if rivals[key].changes["ece"].above() != "holds"]
-    return [key for key in fair if rivals[key].values["nll"].value < before.values["nll"].value]
+    return [key for key in fair if rivals[key].values[score].value < before.values[score].value]
 
 
 def _minus(x: Estimate) -> Estimate:

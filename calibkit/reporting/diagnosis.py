@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from calibkit._checks import (
+    SUM_TOLERANCE,
     are_probs,
     check_held_out,
     check_integers,
@@ -50,7 +52,9 @@ class Diagnosed:
         classes: K names.
         findings: the heaviest first.
         source: what to call the data.
-        floor: what a probability of 0 is taken for; None where the outputs are logits.
+        floor: what a fit takes a probability of 0 for; None where the outputs are logits.
+        given: (M, K) probabilities as they were given, rounded rows divided by their sums, of the samples to judge by;
+            None where the outputs are logits.
     """
 
     val: HeldOut
@@ -59,6 +63,7 @@ class Diagnosed:
     findings: tuple[Finding, ...]
     source: str
     floor: float | None = None
+    given: np.ndarray | None = None
 
     @property
     def first_paragraph(self) -> str:
@@ -67,11 +72,25 @@ class Diagnosed:
         return " ".join(heavy) if heavy else "Nothing in these data looks wrong."
 
 
+class Outputs(NamedTuple):
+    """Outputs of one part.
+
+    Attributes:
+        logits: (N, K), of probabilities the logarithms, for a fit.
+        probs: (N, K) probabilities as they were given, rounded rows divided by their sums; None of logits.
+        floor: what ``logits`` take a probability of 0 for; None of logits.
+    """
+
+    logits: np.ndarray
+    probs: np.ndarray | None
+    floor: float | None
+
+
 def diagnose(given: Given) -> Diagnosed:
     """Check what was read, cure what has one cure, and say what looks wrong.
 
-    Probabilities become logits by the logarithm, which their softmax undoes: a zero of either part is taken for half
-    the smallest number above it in the validation part. Labels become integers from 0.
+    Probabilities become logits by the logarithm, which their softmax undoes but for zeros: for a fit, one of either
+    part is taken for half the smallest number above it in the validation part. Labels become integers from 0.
 
     Raises:
         ValueError: numbers that cannot be used: NaN, shapes that do not fit, labels that are no classes.
@@ -82,14 +101,13 @@ def diagnose(given: Given) -> Diagnosed:
     widths = [np.shape(part.outputs)[-1] if np.ndim(part.outputs) == 2 else 0 for part in parts]
     if len(set(widths)) > 1:
         raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
-    outputs, floor = [], None
+    outputs: list[Outputs] = []
     for part, name in zip(parts, names, strict=True):
-        z, floor = logits_of(part, given.kind, name, found, floor)
-        outputs.append(z)
-    labels = _labels(parts, outputs[0].shape[1], given.classes, names, found)
+        outputs.append(outputs_of(part, given.kind, name, found, outputs[0].floor if outputs else None))
+    labels = _labels(parts, outputs[0].logits.shape[1], given.classes, names, found)
     held = []
-    for part, name, z, y in zip(parts, names, outputs, labels, strict=True):
-        z, y = check_held_out(z, y, (f"{name}logits", f"{name}labels"))
+    for part, name, out, y in zip(parts, names, outputs, labels, strict=True):
+        z, y = check_held_out(out.logits, y, (f"{name}logits", f"{name}labels"))
         groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
         held.append(HeldOut(z.numpy(), y.numpy(), groups))
     k = held[0].logits.shape[1]
@@ -98,23 +116,16 @@ def diagnose(given: Given) -> Diagnosed:
     for name, part in zip(names, held, strict=True):
         found += [Finding(*each) for each in suspicions.of_one(part, name, classes, coarse)]
     if len(held) == 2:
-        found += [Finding(*each) for each in suspicions.of_two(*held, classes, coarse)]
-    if len(held[0].labels) < FEWEST:
-        text = f"There are {len(held[0].labels)} samples to fit on; even one temperature wants {FEWEST}. Collect more."
-        found.append(Finding("doubt", "too few samples", text))
-    n_units, what = held[-1].units
-    if len(held) == 2 and n_units < FEWEST:
-        text = f"There are {n_units} test {what}; intervals from fewer than {FEWEST} are too short. Collect more."
-        found.append(Finding("doubt", "too few test samples", text))
+        found += [Finding(*each) for each in suspicions.of_two(*held, classes, coarse, [out.probs for out in outputs])]
+    found += _too_few(held[0], held[-1], names[-1])
     order = {"cured": 0, "doubt": 1, "note": 2}
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: order[finding.weight])))
-    return Diagnosed(held[0], held[1] if len(held) == 2 else None, classes, unique, given.source, floor)
+    test = held[1] if len(held) == 2 else None
+    return Diagnosed(held[0], test, classes, unique, given.source, outputs[0].floor, outputs[-1].probs)
 
 
-def logits_of(
-    part: Part, kind: Kind, name: str, found: list[Finding], floor: float | None = None
-) -> tuple[np.ndarray, float | None]:
-    """Logits of a part, through the logarithm where it holds probabilities, and the floor of these, None of logits.
+def outputs_of(part: Part, kind: Kind, name: str, found: list[Finding], floor: float | None = None) -> Outputs:
+    """Logits of a part, through the logarithm where it holds probabilities, and these.
 
     Args:
         part: of which the outputs count.
@@ -124,6 +135,9 @@ def logits_of(
         floor: of the probabilities that go with these, as those that a calibrator was fitted to: a zero counts as that
             much, or as half the smallest above 0 of its row, and logits become the logarithms of their probabilities.
             None: there are none; the floor of probabilities is half the smallest above 0.
+
+    Raises:
+        ValueError: outputs that are neither finite logits nor probabilities.
     """
     z = to_tensor(f"{name}outputs", part.outputs)
     if z.is_complex():
@@ -138,28 +152,43 @@ def logits_of(
         kind = "probabilities"
     if kind == "logits":
         z = check_logits(z, f"{name}logits")
-        return (z if floor is None else z.log_softmax(1)).numpy(), floor
+        return Outputs((z if floor is None else z.log_softmax(1)).numpy(), None, floor)
     total = z.sum(1, keepdim=True) if z.ndim == 2 else z
     off = float((total - 1).abs().max()) if z.ndim == 2 and z.numel() else 0.0
-    if 1e-4 < off <= 0.05:
+    if SUM_TOLERANCE < off <= 0.05:
         text = f"Rows of probabilities sum to 1 only within {off:.1g}, as after rounding; each was divided by its sum."
         found.append(Finding("note", "rounded probabilities", text))
+    given = z
     if z.ndim == 2 and off <= 0.05:  # each row by itself, whatever the others sum to
         z = z / total
-    p = scan_probs(z)[0].numpy()
+        given = z.where((total - 1).abs() > SUM_TOLERANCE, given)
+    p, given = scan_probs(z)[0].numpy(), scan_probs(given)[0].numpy()
     zeros, tiny = p == 0, float(np.finfo(p.dtype).tiny)
     why = "half the smallest above 0" if floor is None else "as where the calibrator was fitted"
     if floor is None:
         floor = max(float(p[~zeros].min()) / 2, tiny)
     if zeros.any():
         text = (
-            f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; they are taken for "
-            f"{floor:.1g}, {why}. The NLL depends on it. Logits would be better."
+            f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; a fit takes them for "
+            f"{floor:.1g}, {why}; so does the NLL of the network, where it would be infinite. All else is measured on "
+            "the probabilities as they are. Logits would be better."
         )
         found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
         below = np.where(zeros, np.inf, p).min(1, keepdims=True) / 2  # a zero stays the smallest of its row
         p = np.where(zeros, np.clip(below, tiny, floor), p)
-    return np.log(p), floor
+    return Outputs(np.log(p), given, floor)
+
+
+def _too_few(val: HeldOut, judged: HeldOut, name: str) -> Iterator[Finding]:
+    """What too few samples, or groups where samples go together, mean for the fits and for the intervals."""
+    n_units, what = val.units
+    if n_units < FEWEST:
+        text = f"There are {n_units} {what} to fit on; even one temperature wants {FEWEST}. Collect more."
+        yield Finding("doubt", "too few samples", text)
+    n_units, what = judged.units
+    if n_units < FEWEST and (judged is not val or what == "groups"):
+        text = f"There are {n_units} {name}{what}; intervals from fewer than {FEWEST} are too short. Collect more."
+        yield Finding("doubt", f"too few {name}samples", text)
 
 
 def _whole(y: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from calibkit._checks import check_int, expected
+from calibkit._checks import check_int, expected, to_tensor
 from calibkit._progress import show
 from calibkit.calibrators import calibrator
 from calibkit.fitting.contract import Fitted
@@ -33,7 +33,7 @@ class Tried:
         need: what it is and what it wants.
         fitted: on all samples to fit on; None if it was left out.
         reason: why it was left out, or could not be fitted.
-        enough: whether there are as many samples as it should have.
+        enough: whether there are as many samples as it should have; of samples in groups each group counts once.
         seconds: of that fit.
         changed: the share of predictions that differ from those of the network.
         values: metric -> value with interval.
@@ -62,12 +62,19 @@ class Trial:
         val: the samples that they were fitted on.
         judged: the samples that they were judged on.
         folds: (N,) the fold of each sample of a cross-fit; None where a test set was at hand.
+        given: (M, K) probabilities of the samples judged on as they were given; None where the outputs are logits.
     """
 
     methods: dict[str, Tried]
     val: HeldOut
     judged: HeldOut
     folds: np.ndarray | None
+    given: np.ndarray | None = None
+
+    @property
+    def floored(self) -> bool:
+        """Whether a label was given the probability 0, so that the NLL of the network is that with a floor."""
+        return self.given is not None and bool((self.given[np.arange(len(self.given)), self.judged.labels] == 0).any())
 
     @property
     def measured(self) -> dict[str, Tried]:
@@ -82,6 +89,8 @@ class Trial:
 
     def probs(self, key: str) -> np.ndarray:
         """The probabilities (M, K) that a method was judged by, computed anew, as those of all would fill memory."""
+        if key == "identity" and self.given is not None:
+            return self.given
         if self.folds is None:
             return self.methods[key].fitted(self.judged.logits)
         return _cross_fitted(key, self.val, self.folds)
@@ -92,6 +101,7 @@ def try_all(
     test: HeldOut | None,
     keys: Iterable[str] | None = None,
     *,
+    given: np.ndarray | None = None,
     everything: bool = False,
     n_resamples: int = 1000,
     seed: int = 0,
@@ -106,6 +116,7 @@ def try_all(
         val: samples to fit on.
         test: samples to judge by.
         keys: of methods; all if None. ``identity`` and ``temperature_scaling`` are always among them.
+        given: (M, K) probabilities of the samples to judge by, which ``identity`` keeps; None: the softmax of logits.
         everything: fit also what would take minutes.
         n_resamples: of the intervals.
         seed: of the resamples and the folds.
@@ -117,7 +128,7 @@ def try_all(
     check_int("seed", seed, 0)
     if keys is not None and (isinstance(keys, str) or not isinstance(keys, Iterable)):
         raise expected("methods", "a sequence of keys of calibrators", repr(keys))
-    n, k = val.logits.shape
+    (n, k), (n_units, _) = val.logits.shape, val.units
     wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else keys)))  # the base first: others follow it
     needs = {key: need_of(key) for key in wanted}
     judged = val if test is None else test
@@ -127,7 +138,7 @@ def try_all(
     found: dict[str, Tried] = {}
     for i, key in enumerate(wanted):
         need = needs[key]
-        enough = n >= need.samples(k)
+        enough = n_units >= need.samples(k)
         fits = 1 if folds is None else 1 + FOLDS
         if not everything and n * need.parameters(k) * need.passes * fits > WORK:
             reason = (
@@ -138,8 +149,11 @@ def try_all(
         show(f"{i + 1} of {len(wanted)}, {need.name}")
         try:
             fitted, seconds = _fit(key, val)
-            probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)
-            comparison.add(key, probs)
+            if key == "identity" and given is not None:
+                probs = given
+            else:
+                probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)
+            measure(comparison, key, probs, judged.logits if probs is given else None)
         except (ValueError, ModuleNotFoundError) as error:  # of an extra that is not installed
             if key == BASE:
                 raise
@@ -148,7 +162,21 @@ def try_all(
         changed = float((probs.argmax(1) != before).mean())
         del probs
         found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key))
-    return Trial(found, val, judged, folds)
+    return Trial(found, val, judged, folds, given)
+
+
+def measure(comparison: Comparison, name: str, probs: np.ndarray, logits: np.ndarray | None = None) -> None:
+    """Add probabilities to a comparison; an NLL that is infinite becomes that of the softmax of ``logits``, if given.
+
+    Raises:
+        ValueError: bad ``probs`` or ``logits``.
+    """
+    comparison.add(name, probs)
+    measured = comparison.measured[name]
+    if logits is not None and not np.isfinite(measured["nll"].value):
+        finite = Comparison(comparison.labels, ("nll",), n_bins=comparison.n_bins, **comparison.resampling)
+        finite.add(name, to_tensor("logits", logits).double().softmax(1))
+        measured["nll"] = finite.measured[name]["nll"]
 
 
 def deal(val: HeldOut, seed: int) -> np.ndarray:

@@ -75,8 +75,13 @@ def binomial_tail(least: int, n: int, p: float) -> float:
     return round(float(np.exp(terms).sum()), 12)
 
 
-def of_two(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) -> Iterator[Suspicion]:
-    """What looks wrong between the split to fit on and the one to judge by."""
+def of_two(
+    val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool, probs: Sequence[np.ndarray | None] = (None, None)
+) -> Iterator[Suspicion]:
+    """What looks wrong between the split to fit on and the one to judge by.
+
+    ``probs`` are the probabilities of either, where not the softmax of its logits but these were given.
+    """
     common, among = (0, 0) if coarse else _coincidences(row_keys(val.logits), row_keys(test.logits))
     if common:
         text = f"{common} of {len(test.labels)} test samples have outputs that are in the validation set too. "
@@ -96,7 +101,8 @@ def of_two(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) ->
         )
         yield "doubt", "trained on the validation set", text
         return
-    gaps = [_confidence(part.logits) - hit for part, hit in zip((val, test), right, strict=True)]
+    sure = [_confidence(part.logits) if p is None else p.max(1) for part, p in zip((val, test), probs, strict=True)]
+    gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
     change, error = _difference(*gaps)
     if abs(change) > max(GAP, 3.3 * error):
         text = (

@@ -120,6 +120,8 @@ BY_CHANCE = tried("pts", 0.0, chance=1.0)  # another test of the same family
         (lambda: chosen(), ("temperature_scaling", "high")),
         (lambda: chosen(before=0.0), ("temperature_scaling", "some")),
         (lambda: chosen(before=-0.1), ("identity", "high")),
+        (lambda: chosen(tried("identity", 0.0, ece=-0.02)), ("identity", "some")),
+        (lambda: chosen(tried("identity", 0.1, ece=-0.02)), ("temperature_scaling", "high")),
         (lambda: chosen(tried("ets", -0.02)), ("ets", "high")),
         (lambda: chosen(tried("ets", -0.02), tried("vector_scaling", -0.03)), ("vector_scaling", "high")),
         (
