@@ -168,3 +168,11 @@ def test_published_logits(cifar10):
     single, pts = TemperatureScaling().fit(*val), PTS().fit(*val)
     assert nll(pts(val[0]), val[1]) < nll(single(val[0]), val[1]) - 5e-4
     assert nll(pts(test_logits), test_labels) == pytest.approx(nll(single(test_logits), test_labels), abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:NLL.. is not converged:RuntimeWarning")
+def test_without_decay_published_logits_are_learnt_by_heart(cifar10):
+    """The numbers of the docstring and of the errata."""
+    val, (test_logits, test_labels) = cifar10.logits.val, cifar10.logits.test
+    assert nll(TemperatureScaling().fit(*val)(test_logits), test_labels) == pytest.approx(0.225, abs=5e-4)
+    assert nll(PTS(weight_decay=0.0).fit(*val)(test_logits), test_labels) > 0.4

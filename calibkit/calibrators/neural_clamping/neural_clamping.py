@@ -88,8 +88,8 @@ class NeuralClamping(Fitted):
 
     def __init__(
         self,
-        *,
         objective: objectives.SmoothName | objectives.Objective = FOCAL,
+        *,
         weight: float = 0.01,
         variant: Literal["paper", "code"] = "paper",
         init: Literal["random", "theorem", "zero"] = "random",

@@ -243,6 +243,10 @@ def test_bad_options(options, message):
         NeuralClamping(**options)
 
 
+def test_the_objective_may_come_first_as_in_every_calibrator():
+    assert NeuralClamping("nll").options() == NeuralClamping(objective="nll").options()
+
+
 def test_bad_input(network, images, labels):
     clamping = NeuralClamping(**FAST)
     with pytest.raises(RuntimeError, match="Expected `NeuralClamping` to be fitted"):
