@@ -911,14 +911,14 @@ plt.show()
 # focal loss and FLSD overshoot, and are under-confident by as much. CPC and the Brier score lie between. LS, MMCE, CRL,
 # MbLS and ACLS end within three points of the truth. The last group supports the paper.
 #
-# That ACLS is the best of the last group is not. By ECE the order there is not decided. By AECE, LS and MbLS are lower
+# That ACLS is the best of the last group is not. By ECE only CRL is told apart, above ACLS. By AECE, LS and MbLS are lower
 # than ACLS by more than test images and seeds explain, each tested by itself.
 # After temperature scaling no advantage is left: all networks but that of CPC come below two percent. Over three
 # trainings each, ACLS with a temperature has a higher ECE than
 # cross-entropy with one, by more than test images and seeds explain ({numref}`tbl-comparison-losses`). For LS, MbLS and
 # ACLS the temperature is near one; their training has done what it can do, not better.
 #
-# The network is small and its training short, and most losses were trained once.
+# The network is small and its training short, and some losses were trained once.
 #
 # ## Margin and weights
 #
@@ -1112,7 +1112,7 @@ Markdown(
 # ### Table 4: segmentation
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
-# trained twice for 12 epochs, for that on a ResNet-50. {numref}`tbl-acls-4` has means over all pixels, apart from the
+# trained twice for 12 epochs (CE thrice), for one on a ResNet-50. {numref}`tbl-acls-4` has means over all pixels but for
 # AECE; {numref}`tbl-acls-camvid` the first training, over a hundred pixels per image, with intervals from blocks of ten
 # frames.
 
