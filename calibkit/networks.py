@@ -144,7 +144,7 @@ class Network:
         Raises:
             ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained; an unknown option,
                 or a paper at another budget than "paper", also where nothing is left to train; ``pretrained`` where
-                what is stored was not.
+                what is stored was not, or another paper than the one whose recipe it has.
         """
         _check_options(budget, training)
         found = self.find(budget)
@@ -156,6 +156,9 @@ class Network:
         logits = Logits.load(found)
         if training.get("pretrained") and not logits.meta.get("pretrained"):
             raise expected("pretrained", f"False, as it was for the stored {found}", True)
+        paper = training.get("paper") or logits.meta.get("paper")
+        if logits.meta.get("paper", paper) != paper:
+            raise expected("paper", f"{logits.meta['paper']!r}, whose recipe the stored {found} has", repr(paper))
         return logits
 
     def train(

@@ -916,7 +916,7 @@ plt.show()
 # After temperature scaling no advantage is left: all networks but that of CPC come below two percent. Over three
 # trainings each, ACLS with a temperature has a higher ECE than
 # cross-entropy with one, by more than test images and seeds explain ({numref}`tbl-comparison-losses`). For LS, MbLS and
-# ACLS the temperature is near one; their training has done what it can do, not better.
+# ACLS the temperature is near one; their training has done what it can do.
 #
 # The network is small and its training short, and some losses were trained once.
 #
@@ -1107,7 +1107,7 @@ Markdown(
 # | conditional | – | – | – | – | △ | △ | ✓ |
 #
 # By {numref}`tbl-acls-entries` the fault of MbLS (it spares the predicted class) is not there; those of the $f$ of CPC,
-# MDCA and CRL are. For CRL's condition see {numref}`fig-acls-inactive`.
+# MDCA and CRL are.
 #
 # ### Table 4: segmentation
 #

@@ -231,8 +231,8 @@ table(
 # for $J$ networks, test sets $t$, and the arm $s_j$ over the seeds of network $j$, by Student's quantile; 0 if it was
 # trained once. Such an interval answers: would *these* networks give another mean on other test images and from other seeds? For other
 # networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
-# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator,
-# on every network and in ECE, NLL and Brier score. Of a network trained several times a test counts the seeds, too.
+# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator, over
+# seeds too, on every network and in ECE, NLL and Brier score.
 
 
 # %%
@@ -646,8 +646,7 @@ table(
 # as trained, and with one temperature of its own. The interval is over test
 # images, paired. In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the
 # seeds alone would give: the standard deviation of a training, pooled over the losses that were trained more than once,
-# made the standard error of the difference of two means, times Student's quantile. Three losses were trained once, the others two or
-# three times.
+# made the standard error of the difference of two means, times Student's quantile.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
@@ -778,7 +777,7 @@ plt.show()
 # %% [markdown]
 # As trained, losses fall into those near calibration and those far from it, and that division is stable. Among
 # neighbours the order may change with the next seed, and once a temperature has been fitted, a third of the pairs keep theirs.
-# Each pair is tested by itself, at 5 %, and for seeds alone, so the counts are too high rather than too low.
+# Each pair is tested by itself and for seeds alone, so the counts are too high.
 #
 # And would they survive another metric? {numref}`tbl-comparison-metrics` ranks the same losses by each.
 
@@ -808,8 +807,8 @@ table(
 # among the first three by every metric; the four that lead by ECE as trained fall behind, by the Brier score less so.
 #
 # Four other data sets have several losses: CIFAR-100 and Tiny-ImageNet with twenty classes, of one training each, CamVid,
-# of two or three, and 20 Newsgroups, cut by date and at random ({numref}`tbl-comparison-elsewhere`). Tiny-ImageNet has 1,000 test images,
-# so only a difference of some points of ECE would show.
+# of two or three, and 20 Newsgroups, cut by date and at random ({numref}`tbl-comparison-elsewhere`). On 1,000 test images
+# of Tiny-ImageNet only points of ECE would show.
 
 # %% tags=["hide-input"]
 ELSEWHERE = [
@@ -843,8 +842,7 @@ table(
 
 # %% [markdown]
 # Losses that were trained once are not told apart here: another seed may change the side. On CamVid it did: three losses
-# had a lower ECE than it in the first training, label smoothing alone in the second ({doc}`mbls`). One
-# temperature takes off little there. On text cut at random MbLS has a lower ECE (FL, lower still, is not decided), two with a temperature of their own, and none a lower NLL; cut by
+# had a lower ECE than it in the first training, label smoothing alone in the second ({doc}`mbls`). On text cut at random MbLS has a lower ECE (FL, lower still, is not decided), two with a temperature of their own, and none a lower NLL; cut by
 # date, all have a higher ECE as trained.
 #
 # A narrower claim of {doc}`mbls`: a margin is better than none. Both losses were trained on CIFAR-10

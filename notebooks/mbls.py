@@ -1156,8 +1156,8 @@ for base, hits in same.items():
 # ### Table 5: segmentation
 #
 # CamVid {cite:p}`brostow2009semantic`, 701 street scenes with 11 classes, stands in for VOC, with the paper's DeepLabV3
-# on a ResNet-34, trained twice (CE: three times) from scratch for 12 epochs. Our numbers are over all test pixels, except AECE,
-# which is over a hundred per image. For the intervals ten frames of a film are resampled together.
+# on a ResNet-34, trained twice (CE thrice) from scratch for 12 epochs. Numbers are over all test pixels, except AECE,
+# which is over a hundred per image. Intervals resample ten frames of a film together.
 
 # %%
 caption = "MbLS, Table 5: segmentation, in percent"

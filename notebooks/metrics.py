@@ -1021,8 +1021,8 @@ table(
 # One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated
 # method looks smaller than it is. Where the interval of the *one* method begins at 0, the upper end of *other* minus
 # *one* is therefore at least $v + (h - l)$, with $v$ the difference and $[l, h]$ its percentile interval; and likewise
-# below. No end is moved across 0, so this never decides what is beyond chance. And where the intervals of *both* begin at
-# 0, both may be calibrated, so that of their difference is extended to hold 0.
+# below. This moves no end across 0, so it never decides what is beyond chance. Only where the intervals of *both* begin at
+# 0 may both be calibrated, and that of their difference is extended to hold 0.
 #
 # The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
 # until it has a given true ECE. In three pairs both have the same true ECE, one erring up where the other errs down:

@@ -146,6 +146,16 @@ def test_a_paper_is_asked_for_at_its_budget_only(house):
         DIGITS.logits(paper="mbls")
 
 
+def test_another_papers_recipe_is_not_what_was_asked_for(house):
+    path = house(DIGITS, "paper")
+    logits = Logits.load(path)
+    logits.meta["paper"] = "acls"
+    logits.save(path)
+    assert DIGITS.logits("paper").meta == DIGITS.logits("paper", paper="acls").meta == logits.meta
+    with pytest.raises(ValueError, match="Expected `paper` to be 'acls', whose recipe the stored .*, but got 'mbls'"):
+        DIGITS.logits("paper", paper="mbls")
+
+
 def test_what_was_trained_from_given_weights_is_given_to_who_asks_for_it(house):
     path = house(DIGITS, "reduced")
     logits = Logits.load(path)

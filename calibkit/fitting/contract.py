@@ -17,6 +17,7 @@ from calibkit._checks import Array, check_held_out, check_int, check_logits, exp
 from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
 from calibkit.fitting import stored
+from calibkit.objectives.contract import Objective
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
 Shape = tuple[int | str, ...]
@@ -153,7 +154,10 @@ class Fitted:
     @classmethod
     def of_file(cls, path: str | os.PathLike, header: dict[str, object]) -> Self:
         """The calibrator of a file whose header says that this class wrote it."""
-        result = cls(**header["options"])
+        options = dict(header["options"])
+        if isinstance(options.get("objective"), Objective):
+            options.pop("n_bins", None)  # which such a file may hold, and which has no effect
+        result = cls(**options)
         result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
         result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
         return result

@@ -38,6 +38,7 @@ class Resampled(NamedTuple):
         if self.null is not None and np.isfinite([low, high]).all():
             limit = np.quantile(self.null, (1.0 + level) / 2.0, method="higher") if len(self.null) else -np.inf
             low, high = 0.0 if self.value <= limit else low, max(high, self.value + (high - low) / 2.0)
+        low, high = (self.value if abs(end - self.value) < NOISE else end for end in (low, high))
         least, most = self.range
         return min(max(least, low), most), max(least, min(most, high))
 

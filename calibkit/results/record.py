@@ -25,6 +25,7 @@ from calibkit.results import effects
 from calibkit.results.comparators import TS, comparator
 from calibkit.results.effects import append_effects, load_effects
 from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
+from calibkit.training.recipes import RECIPES
 
 #: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data, and what a
 #: reader would ask for beside the papers' methods.
@@ -75,10 +76,16 @@ def cell(name: str, logits: Logits) -> dict[str, str]:
     columns = ("dataset", "model", "loss", "budget")
     if missing := [column for column in columns if column not in logits.meta]:
         raise expected("logits", f"a file whose meta names {', '.join(columns)}", f"{name!r} without {missing[0]}")
-    return {column: logits.meta[column] for column in columns} | {
-        "source": "ours",
-        "paper": logits.meta.get("paper", ""),
-    }
+    facts = {column: logits.meta[column] for column in columns}
+    return facts | {"source": "ours", "paper": _paper(logits.meta)}
+
+
+def _paper(meta: dict) -> str:
+    """Whose recipe trained a network at the budget "paper"; of one that does not say so, the only one there is."""
+    if meta["budget"] != "paper" or "paper" in meta:
+        return meta.get("paper", "")
+    papers = [paper for paper, dataset in RECIPES if dataset == meta["dataset"] and paper in PAPERS]
+    return papers[0] if len(papers) == 1 else ""
 
 
 def trainings(name: str) -> list[Logits]:

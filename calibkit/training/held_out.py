@@ -60,6 +60,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.eval()
         yield
     finally:
+        model.train(modes[0][1])
         for module, training in modes:
             module.training = training
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import re
 
@@ -32,19 +33,17 @@ def digest_of(model: nn.Module) -> str:
 
 
 def settings_of(loss: nn.Module) -> dict[str, object]:
-    """Numbers, texts, lists and dicts of them that a loss and its parts hold, by name; of arrays of floats a digest.
-
-    Integers in arrays are left out: they count what the loss has seen.
+    """What a loss and its parts were built with, by the name of the argument, as far as they hold it: numbers, texts,
+    lists and dicts of them; of arrays of floats a digest.
 
     Example:
         >>> settings_of(nn.CrossEntropyLoss(label_smoothing=0.1))
         {'ignore_index': -100, 'label_smoothing': 0.1, 'reduction': 'mean'}
     """
-    own_of_torch, found = vars(nn.Module()), {}
+    found = {}
     for part, module in loss.named_modules():
-        held = {name: value for name, value in vars(module).items() if name not in own_of_torch}
-        held |= dict(module.named_parameters(recurse=False)) | dict(module.named_buffers(recurse=False))
-        found |= {f"{part}.{name}" if part else name: _plain(value) for name, value in held.items()}
+        names = [name for name in inspect.signature(type(module)).parameters if hasattr(module, name)]
+        found |= {f"{part}.{name}" if part else name: _plain(getattr(module, name)) for name in names}
     return {name: value for name, value in sorted(found.items()) if value is not None}
 
 

@@ -106,7 +106,7 @@ class Run:
 
     def _comparable(self, found: dict) -> dict:
         """The facts of a run, with this one's where they lack what another calibkit did not write."""
-        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings") if name in self.facts}
+        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings", "paper") if name in self.facts}
         found = {**ours, **found}
         if "loss_settings" in ours:
             theirs = found["loss_settings"].items()

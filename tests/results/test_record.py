@@ -35,6 +35,9 @@ def test_whose_recipe_it_was_goes_with_the_numbers(toy):
     assert record.record(str(path), ["identity", "temperature_scaling"]) == 2 * len(REPORTED)
     assert set(results.load("ours")["paper"]) == {"mbls"}
     assert record.record(str(path), ["identity", "temperature_scaling"]) == 0
+    silent = replace(logits, meta=logits.meta | {"budget": "paper", "dataset": "cifar100_lt"})
+    assert record.cell("", silent)["paper"] == "class_loss_scaling"  # the only one with a recipe
+    assert record.cell("", logits)["paper"] == ""
 
 
 def test_an_infinite_nll_is_left_out(toy, monkeypatch):

@@ -15,6 +15,9 @@ from calibkit.training import Recipe, fit
 from calibkit.training.distributed import synchronise
 from calibkit.training.identity import digest_of, settings_of
 
+#: Facts that calibkit did not always write.
+NEW = ("network_digest", "loss_settings", "paper")
+MBLS = {"loss": "CrossEntropyLoss()", "paper": "mbls"}
 RECIPE = Recipe(2, batch_size=500, lr=0.05, precision="64-true")
 
 
@@ -51,20 +54,20 @@ def run(folder, model=None, loss=None, **options):
 
 def cut_short(folder):
     with pytest.raises(KeyboardInterrupt):
-        run(folder, loss=Stopped(), meta={"loss": "CrossEntropyLoss()"})
+        run(folder, loss=Stopped(), meta=MBLS)
 
 
 def forget(path):
     """What a training wrote before it knew the facts of this file."""
     if path.name == "logits.npz":
         logits = Logits.load(path)
-        for name in ("network_digest", "loss_settings"):
+        for name in NEW:
             del logits.meta[name]
         logits.save(path)
     else:
         arrays = read_npz(path)
         facts = json.loads(str(arrays["facts"]))
-        for name in ("network_digest", "loss_settings"):
+        for name in NEW:
             del facts[name]
         write_npz(path, {**arrays, "facts": np.asarray(json.dumps(facts))}, compress=False)
 
@@ -104,9 +107,9 @@ def test_another_network_is_refused(tmp_path, finished, other):
 def test_an_older_run_without_these_facts_is_still_that_run(tmp_path, finished):
     whole = run(tmp_path / "whole")
     folder = tmp_path / "old"
-    run(folder) if finished else cut_short(folder)
+    run(folder, meta=MBLS) if finished else cut_short(folder)
     forget(folder / ("logits.npz" if finished else "checkpoint.npz"))
-    np.testing.assert_array_equal(run(folder).test_logits, whole.test_logits)
+    np.testing.assert_array_equal(run(folder, meta=MBLS).test_logits, whole.test_logits)
     assert ("network_digest" in Logits.load(folder / "logits.npz").meta) != finished
 
 
@@ -160,12 +163,16 @@ def test_the_place_of_a_function_in_memory_tells_nothing():
 
 
 def test_settings_are_plain_and_equal_to_themselves_as_json_gives_them_back():
-    loss = Weighted(float("nan"))
-    loss.own, loss.words, loss.at, loss.rows = float("inf"), {"a": (1, True)}, object(), torch.arange(3.0)
+    class Rich(Weighted):
+        def __init__(self, weight, words, rows, at=None, unused=3):
+            super().__init__(weight)
+            self.words, self.rows, self.at, self.steps = words, rows, at, 0
+
+    loss = Rich(float("nan"), {"a": (1, True)}, torch.arange(3.0), object())
     found = settings_of(loss)
-    assert found == json.loads(json.dumps(found)) and set(found) == {"weight", "own", "words", "rows"}
+    assert found == json.loads(json.dumps(found)) and set(found) == {"weight", "words", "rows"}
     assert found["words"] == {"a": [1, True]}
-    loss.rows = loss.rows.double()  # the same numbers
+    loss.rows, loss.steps = loss.rows.double(), 7  # the same numbers, and a count of its own
     assert settings_of(loss) == found
     loss.rows[0] = 1.0
     assert settings_of(loss)["rows"] != found["rows"]
