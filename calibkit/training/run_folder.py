@@ -138,6 +138,8 @@ class Run:
             self._check(json.loads(str(arrays["facts"])))
             try:
                 rows = unpack(arrays, model, loss, optimizer)
+            except torch.cuda.OutOfMemoryError:
+                raise
             except (KeyError, RuntimeError, ValueError) as error:
                 raise expected("folder", "a run of this network and loss", f"{path}: {error}") from error
             added = [math.nan] * (len(LOG) - len(rows[0]))  # columns that a run begun by an older calibkit lacks
