@@ -918,7 +918,7 @@ plt.show()
 # cross-entropy with one, by more than test images and seeds explain ({numref}`tbl-comparison-losses`). For LS, MbLS and
 # ACLS the temperature is near one; their training has done what it can do.
 #
-# The network is small and its training short, and some losses were trained once.
+# The network is small and its training short, and most losses were trained twice.
 #
 # ## Margin and weights
 #

@@ -641,12 +641,11 @@ table(
 # (sec-comparison-losses)=
 # ## Training losses
 #
-# A training loss cannot be judged with a paired difference alone: two trainings differ by their seed, too. On CIFAR-10 with
-# a ResNet-20 the losses of the book stand side by side. Each is compared with cross-entropy *with one temperature*:
-# as trained, and with one temperature of its own. The interval is over test
-# images, paired. In {numref}`tbl-comparison-losses` the column *± seeds* is the half-width of the interval that the
-# seeds alone would give: the standard deviation of a training, pooled over the losses that were trained more than once,
-# made the standard error of the difference of two means, times Student's quantile.
+# A training loss cannot be judged by a paired difference alone: trainings differ by their seed, too. On CIFAR-10 with
+# a ResNet-20 each loss of the book, as trained and with one temperature of its own, is compared with cross-entropy
+# *with one temperature*. The interval is over test images, paired. The column *± seeds* of
+# {numref}`tbl-comparison-losses` is the half-width that seeds alone would give: the standard deviation of a training,
+# pooled over the losses, made the standard error of the difference of two means, times Student's quantile.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
@@ -728,8 +727,8 @@ for ax, how in zip(axes, (RAW, AFTER), strict=True):
 plt.show()
 
 # %% [markdown]
-# Which ranks would survive another seed? Two losses keep their order if they are further apart than the spread of the
-# seeds explains ({numref}`tbl-comparison-seeds`, {numref}`fig-comparison-pairs`).
+# Which ranks would survive another seed? Two losses keep their order if they are further apart than
+# seeds explain ({numref}`tbl-comparison-seeds`, {numref}`fig-comparison-pairs`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 by_loss = tables.select(ours, source="ours", **CELL)
@@ -759,7 +758,7 @@ table(
     "tbl-comparison-seeds",
 )
 
-# %% mystnb={"figure": {"caption": "Which pairs would keep their order with another seed? Losses in order of ECE. A square: the loss of the row is lower than that of the column by more than seeds explain; a dot: not told apart.", "name": "fig-comparison-pairs"}, "image": {"alt": "Two triangles of marks, a row and a column for each loss: as trained most are squares, after one temperature a third, most of them in the rows of CE and MDCA and in the last columns."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which pairs would keep their order with another seed? Losses in order of ECE. A square: the loss of the row is lower than that of the column by more than seeds explain; a dot: not told apart.", "name": "fig-comparison-pairs"}, "image": {"alt": "Two triangles of marks, a row and a column for each loss: as trained most are squares, after one temperature fewer than half, most of them in the first six rows and the last five columns."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.6))
 for ax, (how, lower) in zip(axes, apart.items(), strict=True):
     n = len(lower)
@@ -776,7 +775,7 @@ plt.show()
 
 # %% [markdown]
 # As trained, losses fall into those near calibration and those far from it, and that division is stable. Among
-# neighbours the order may change with the next seed, and once a temperature has been fitted, a third of the pairs keep theirs.
+# neighbours the order may change with the next seed, and after one temperature fewer than half of the pairs keep theirs.
 # Each pair is tested by itself and for seeds alone, so the counts are too high.
 #
 # And would they survive another metric? {numref}`tbl-comparison-metrics` ranks the same losses by each.
