@@ -25,7 +25,7 @@ from calibkit.results import effects
 from calibkit.results.comparators import TS, comparator
 from calibkit.results.effects import append_effects, load_effects
 from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
-from calibkit.training.recipes import RECIPES
+from calibkit.training.recipes import papers_of
 
 #: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data, and what a
 #: reader would ask for beside the papers' methods.
@@ -84,7 +84,7 @@ def _paper(meta: dict) -> str:
     """Whose recipe trained a network at the budget "paper"; of one that does not say so, the only one there is."""
     if meta["budget"] != "paper" or "paper" in meta:
         return meta.get("paper", "")
-    papers = [paper for paper, dataset in RECIPES if dataset == meta["dataset"] and paper in PAPERS]
+    papers = papers_of(meta["dataset"])
     return papers[0] if len(papers) == 1 else ""
 
 

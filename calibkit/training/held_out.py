@@ -60,7 +60,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.eval()
         yield
     finally:
-        model.train(modes[0][1])
+        model.train(modes[0][1])  # a network whose own `train` does more gets that back, too
         for module, training in modes:
             module.training = training
 

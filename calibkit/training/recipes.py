@@ -170,6 +170,16 @@ MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, float]] = {
 VARIANTS: dict[str, dict[str, float]] = {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
 
 
+def papers_of(dataset: str) -> list[str]:
+    """The papers that print a recipe for a data set.
+
+    Example:
+        >>> papers_of("cifar100_lt")
+        ['class_loss_scaling']
+    """
+    return [owner for owner, data in RECIPES if data == dataset and owner not in ("smoke", "reduced")]
+
+
 def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> str:
     """Whose recipe a training follows: at the budget "paper" that of ``paper``, else of the loss's own paper, else any;
     at another budget there is one for all papers, and ``paper`` is None.
@@ -184,7 +194,7 @@ def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> 
     if paper is not None and budget != "paper":
         raise expected("paper", f"None at the budget {budget}, which has one recipe for all papers", repr(paper))
     owners = [owner for owner, data in RECIPES if data == dataset]
-    of_papers = [owner for owner in owners if owner not in ("smoke", "reduced")]
+    of_papers = papers_of(dataset)
     wanted = (paper or (loss if loss in of_papers else next(iter(of_papers), None))) if budget == "paper" else budget
     if not owners:
         raise expected("dataset", f"one with a recipe: {', '.join({data: 0 for _, data in RECIPES})}", repr(dataset))
