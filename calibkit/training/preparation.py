@@ -14,7 +14,7 @@ from calibkit import data as datasets
 from calibkit._checks import check_choice, check_int, expected
 from calibkit.data import Dataset, Split
 from calibkit.keys import Key, make
-from calibkit.losses import LOSSES
+from calibkit.losses import LOSSES, Loss
 from calibkit.models import build, options_for, suited
 from calibkit.training.batches import Feed
 from calibkit.training.distributed import synchronise
@@ -73,14 +73,20 @@ def assemble(
     facts = {"model": model, "loss": str(key), "loss_options": options, "budget": budget, "pretrained": pretrained}
     if budget == "paper":
         facts["paper"] = owner_of(dataset, budget, key.name, paper)
-    if "n_samples" in inspect.signature(cls).parameters:  # it may keep a history of every image
-        if "n_samples" in options:
-            raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
-        options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
+    if "n_samples" in options and "n_samples" in inspect.signature(cls).parameters:
+        raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
+    criterion = _loss(cls, options, dataset)
     torch.manual_seed(seed)
     weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
     network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
-    return network.to(dtype_of(recipe)), make(cls, "loss", options), recipe, facts
+    return network.to(dtype_of(recipe)), criterion, recipe, facts
+
+
+def _loss(cls: type[Loss], options: dict, dataset: str) -> Loss:
+    """The loss; the training set is read only for one that keeps a history of every sample."""
+    if "n_samples" in inspect.signature(cls).parameters and make(cls, "loss", options | {"n_samples": 1}).uses_index:
+        options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
+    return make(cls, "loss", options)
 
 
 def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int) -> Dataset:

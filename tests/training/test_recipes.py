@@ -193,3 +193,16 @@ def test_the_losses_of_a_chapter_are_trained_alike(paper):
     recipes = [assemble("cifar10", "resnet20", loss, "paper", paper)[2:] for loss in ("cross_entropy", "focal", "acls")]
     assert {recipe for recipe, _ in recipes} == {RECIPES[paper, "cifar10"]}
     assert {facts["paper"] for _, facts in recipes} == {paper}
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_samples"), [("crl", 1000), ("acls indicator=ranking", 1000), ("acls", None), ("mbls", None)]
+)
+def test_a_loss_that_remembers_every_sample_is_told_how_many_there_are(loss, n_samples):
+    assert getattr(assemble("digits", "small_cnn", loss, "smoke")[1], "n_samples", None) == n_samples
+
+
+@pytest.mark.parametrize("loss", ["crl", "acls indicator=ranking"])
+def test_such_a_loss_reads_the_training_set(loss):
+    with pytest.raises(FileNotFoundError, match="calibkit data prepare cifar10"):
+        assemble("cifar10", "resnet20", loss, "reduced")
