@@ -16,12 +16,13 @@ CONSTRAINTS ?= -c requirements.lock
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
 LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
-SOURCES := calibkit tests tools benchmarks notebooks
+SOURCES := calibkit tests tools benchmarks notebooks conftest.py
+NBVAL := --nbval-lax --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope
 
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html readme test lint unit nbval portable lowest newest browser pdf gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html readme test lint unit nbval data portable lowest newest browser pdf gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -64,8 +65,11 @@ unit: install  ## Run the unit tests and the doctests
 	$(BIN)/python -m pytest tests calibkit --doctest-modules -m "not browser" -n $(JOBS)
 
 nbval: install  ## Run every notebook and compare the outputs tagged nbval-check-output with the stored ones
-	$(if $(NOTEBOOKS),$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-sanitize-with \
-		tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope $(NOTEBOOKS))
+	$(if $(NOTEBOOKS),$(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
+
+data: install  ## Run what reads data sets, where they lie: tests that say so, chapters that hold measured tables
+	$(BIN)/python -m pytest tests -m data -n $(JOBS) -rs
+	$(BIN)/python -m pytest --noconftest $(NBVAL) $(shell grep -l available= $(NOTEBOOKS))
 
 portable:  ## Tests and stored outputs as other processors compute them, with 1 and 2 threads; lowest and newest versions
 	set -e; for capability in default avx2; do for threads in 1 2; do \

@@ -11,6 +11,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import numpy as np
 import pytest
 import torch
+from data_parameters import with_logits
 
 from calibkit._torchvision import ensure_importable
 from calibkit.logits import Logits
@@ -39,19 +40,13 @@ class Published(NamedTuple):
     oracle: dict
 
 
-def published_logits(name: str) -> Published:
-    if name not in published_files():
-        pytest.skip(f"no logits/{name}.npz under $CALIBKIT_DATA")
-    return Published(name, Logits.load(published_files()[name]), SETS[name])
-
-
-@pytest.fixture(params=SETS)
+@pytest.fixture(params=with_logits(SETS))
 def published(request) -> Published:
     """Each of the three sets."""
-    return published_logits(request.param)
+    return Published(request.param, Logits.load(published_files()[request.param]), SETS[request.param])
 
 
-@pytest.fixture
-def cifar10() -> Published:
+@pytest.fixture(params=with_logits(["sctl-cifar10-densenet40"]))
+def cifar10(request) -> Published:
     """CIFAR-10, DenseNet-40: 5,000 validation images."""
-    return published_logits("sctl-cifar10-densenet40")
+    return Published(request.param, Logits.load(published_files()[request.param]), SETS[request.param])

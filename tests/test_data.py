@@ -5,6 +5,7 @@ import socket
 
 import numpy as np
 import pytest
+from data_parameters import with_data
 
 from calibkit import data
 from calibkit.__main__ import main
@@ -105,14 +106,8 @@ def test_command_line(cache, capsys):
     assert "absent" in capsys.readouterr().err
 
 
-def needs(name):
-    if not data.available(name):
-        pytest.skip(f"needs {name} in $CALIBKIT_DATA")
-
-
-@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+@pytest.mark.parametrize("name", with_data(["cifar10", "cifar100"]))
 def test_real_cifar(name):
-    needs(name)
     train, val, test = (load_split(name, split) for split in ("train", "val", "test"))
     assert [len(split.labels) for split in (train, val, test)] == [45000, 5000, 10000]
     spec = DATASETS[name]
@@ -125,20 +120,22 @@ def test_real_cifar(name):
     assert isinstance(test.inputs, np.memmap)
 
 
+#: CIFAR-10-LT of Cui et al. 2019 at an imbalance of 10.
+PROFILE = [5000, 3871, 2997, 2320, 1796, 1391, 1077, 834, 645, 500]
+
+
 @pytest.mark.parametrize(("name", "total"), [("cifar10_lt", 20431), ("cifar100_lt", 19573)])
 def test_long_tailed_sizes_of_the_paper(name, total):
-    """SCTL Appendix C prints 20,431 and 19,573 images, halved into train and val; test stays balanced."""
-    needs(name)
-    train, val, test = (load_split(name, split) for split in ("train", "val", "test"))
-    assert len(train.labels) + len(val.labels) == total
-    assert len(val.labels) - len(train.labels) in (0, 1)
-    counts = np.bincount(np.concatenate([train.labels, val.labels]))
-    n_0, k = counts[0], DATASETS[name].n_classes
-    np.testing.assert_array_equal(counts, [int(n_0 * 0.1 ** (i / (k - 1))) for i in range(k)])
-    assert len(set(np.bincount(test.labels))) == 1
-    half = np.bincount(val.labels, minlength=k)
-    assert np.abs(half - counts / 2).max() < 4 * np.sqrt(n_0) / 2, "both halves have the profile"
-    assert half.min() > 0.2 * 0.1 * n_0 / 2
+    """SCTL Appendix C prints 20,431 and 19,573 images, halved into train and val; the tail has a tenth of the head."""
+    spec = DATASETS[name]
+    labels = np.random.default_rng(1).permutation(np.arange(50_000) % spec.n_classes)
+    train, val = (data._carve(spec, labels, split, 0) for split in ("train", "val"))
+    chosen = np.concatenate([train, val])
+    assert len(set(chosen)) == len(chosen) == total and len(val) - len(train) in (0, 1)
+    counts, half = np.bincount(labels[chosen]), np.bincount(labels[val])
+    assert (counts[0], counts[-1]) == (50_000 / spec.n_classes, 5_000 / spec.n_classes)
+    assert name == "cifar100_lt" or counts.tolist() == PROFILE
+    assert (np.abs(half - counts / 2) < 4 * np.sqrt(counts) / 2).all(), "both halves have the profile"
 
 
 def rows(inputs):
@@ -154,9 +151,9 @@ def assert_moments(images, spec):
         assert spec.std[c] == pytest.approx((share @ (levels - share @ levels) ** 2) ** 0.5, abs=6e-5)
 
 
+@pytest.mark.data("tiny_imagenet_20")
 def test_real_tiny_imagenet_20():
     """MbLS App. B: 50 images a class from the training images for val; the official validation images are the test."""
-    needs("tiny_imagenet_20")
     train, val, test = (load_split("tiny_imagenet_20", split) for split in ("train", "val", "test"))
     for split, n in ((train, 450), (val, 50), (test, 50)):
         np.testing.assert_array_equal(np.bincount(split.labels), [n] * 20)
@@ -170,9 +167,9 @@ def test_real_tiny_imagenet_20():
     assert isinstance(test.inputs, np.memmap)
 
 
+@pytest.mark.data("camvid")
 def test_real_camvid():
     """The masks fit the losses as they come: -100 is what these leave out. Road and buildings are most of a street."""
-    needs("camvid")
     import torch
 
     from calibkit.losses import LOSSES

@@ -3,8 +3,10 @@
 import contextlib
 import functools
 import io
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +80,7 @@ def test_command_in_prose_exists(page, command):
 def test_targets():
     wanted = (
         "help install book html test lint unit notebooks nbval portable lowest newest results paper clean bench epoch "
-        "losses gpu browser pdf readme"
+        "losses gpu browser pdf readme data"
     ).split()
     assert sorted(TARGETS) == sorted(wanted)
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split()
@@ -99,10 +101,31 @@ def test_target_expands(target):
     assert "warning" not in done.stderr
 
 
-def test_ci_runs_both_commands():
-    text = (ROOT / ".ci" / "run").read_text()
-    assert "make test\n" in text and "make book\n" in text
-    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=False).returncode == 0
+@pytest.mark.parametrize("beside", [True, False], ids=["data", "none"])
+@pytest.mark.parametrize("given", [True, False], ids=["a folder", "no variable"])
+def test_ci_runs_both_commands_without_data_and_then_with_them(tmp_path, monkeypatch, beside, given):
+    """By a ``make`` that writes down its target, whether its home is that of the user, and its data folder."""
+    script = 'home=other; [ "$HOME" = "$WHOSE" ] && home=own; echo "$1 $home ${CALIBKIT_DATA:-none}" >> "$WHOSE/log"'
+    script += '; [ "$home" = own ] || [ -z "$(ls -A "$HOME")" ] || exit 1'
+    for folder in ("bin", "home", "checkout/.ci", *["shared/data"] * beside):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "bin" / "make").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "bin" / "make").chmod(0o755)
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / "checkout" / ".ci")
+    if beside:
+        (tmp_path / "shared" / "data" / "unpack.py").write_text("import os, sys; os.makedirs(sys.argv[1])")
+    home = tmp_path / "home"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    for name, value in {"HOME": home, "WHOSE": home, "VENV": sys.prefix}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("CALIBKIT_DATA", "mine" if given else "")
+    subprocess.run([tmp_path / "checkout" / ".ci" / "run"], check=True)
+    cache = home / ".cache" / "calibkit"
+    seen = "mine" if given else str(cache)
+    first = [f"install own {'mine' if given else 'none'}", "test other none", "book other none"]
+    assert (home / "log").read_text().splitlines() == first + [f"data own {seen}"] * (given or beside)
+    assert cache.exists() == (beside and not given)
 
 
 def test_snakefile_plans_training_calibration_and_record(tmp_path):

@@ -1,22 +1,22 @@
 """Class-based temperature scaling: every greedy step against a plain float64 search, gradients against known optima."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from data_parameters import with_logits
 
 from calibkit import metrics
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.fitting import greedy
+from calibkit.networks import load_logits
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, losses
 
 #: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
 ORACLE = json.loads((Path(__file__).resolve().parents[1] / "data" / "scaling_oracle.json").read_text())
-LOGITS = Path(os.environ.get("CALIBKIT_DATA", Path.home() / ".cache" / "calibkit")) / "logits"
 #: Test ECE in percent of CTS in Table I of the paper, on the networks whose logits are published.
 PRINTED = {
     "cts-cifar10-resnet50-brier": 1.33,
@@ -25,21 +25,6 @@ PRINTED = {
     "cts-cifar100-resnet50-brier": 1.59,
     "cts-cifar100-resnet110-brier": 2.65,
 }
-
-
-def sets(names):
-    """Names of published logits; those that are not here are skipped."""
-    absent = {name: not (LOGITS / f"{name}.npz").exists() for name in names}
-    return [
-        pytest.param(name, marks=pytest.mark.skipif(gone, reason=f"no {name} in {LOGITS}"))
-        for name, gone in absent.items()
-    ]
-
-
-def held_out(name):
-    """Logits and labels to fit on, and to test on."""
-    with np.load(LOGITS / f"{name}.npz") as data:
-        return tuple((data[f"{part}_logits"], data[f"{part}_labels"]) for part in ("val", "test"))
 
 
 TENTHS = [k / 10 for k in range(1, 101)]
@@ -268,9 +253,9 @@ def test_bad_options(options, message):
 
 
 # ---------------------------------------------------------------------------------------------- published logits
-@pytest.mark.parametrize("name", sets(sorted(ORACLE.keys() - {"source"})))
+@pytest.mark.parametrize("name", with_logits(sorted(ORACLE.keys() - {"source"})))
 def test_known_optima(name):
-    (z, y), (test_z, test_y) = held_out(name)
+    (z, y), (test_z, test_y) = load_logits(name).val, load_logits(name).test
     for objective, known in ORACLE[name]["class_temperature_scaling"].items():
         cts = ClassTemperatureScaling(objective).fit(z, y)
         np.testing.assert_allclose(cts.temperatures, known["temperatures"], rtol=1e-6)
@@ -283,8 +268,8 @@ def test_known_optima(name):
     assert spread < ClassLossScaling().class_losses(plain, torch.from_numpy(y), 10).std()  # what the paper is after
 
 
-@pytest.mark.parametrize("name", sets(PRINTED))
+@pytest.mark.parametrize("name", with_logits(PRINTED))
 def test_the_running_constraint_gives_the_printed_values(name):
-    val, (z, y) = held_out(name)
+    val, (z, y) = load_logits(name).val, load_logits(name).test
     cts = ClassTemperatureScaling(accuracy_constraint="running").fit(*val)
     assert round(100 * metrics.ece(cts(z), y), 2) == PRINTED[name]

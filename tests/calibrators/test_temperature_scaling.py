@@ -1,28 +1,25 @@
 """Temperature scaling against closed forms, root finding on plain formulas, and known optima on published logits."""
 
+import functools
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from data_parameters import with_logits
 
 from calibkit import metrics
 from calibkit.calibrators import TemperatureScaling
 from calibkit.fitting import temperature
+from calibkit.networks import load_logits
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, LabelSmoothing, losses
 
 #: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
 ORACLE = json.loads((Path(__file__).resolve().parents[1] / "data" / "scaling_oracle.json").read_text())
-LOGITS = Path(os.environ.get("CALIBKIT_DATA", Path.home() / ".cache" / "calibkit")) / "logits"
-SETS = [
-    pytest.param(name, marks=pytest.mark.skipif(not (LOGITS / f"{name}.npz").exists(), reason=f"no {name} in {LOGITS}"))
-    for name in ORACLE
-    if name != "source"
-]
+SETS = with_logits(sorted(ORACLE.keys() - {"source"}))
 OBJECTIVE = {
     "nll": "nll",
     "class_balanced": "class_balanced",
@@ -256,31 +253,23 @@ def test_bad_options(options, message):
 # ----------------------------------------------------------------------------------------------- published logits
 @pytest.fixture(scope="module")
 def stored():
-    cache = {}
-
-    def load(name):
-        if name not in cache:
-            with np.load(LOGITS / f"{name}.npz") as archive:
-                cache[name] = {key: archive[key] for key in archive.files if "_l" in key}
-        return cache[name]
-
-    return load
+    return functools.cache(load_logits)
 
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("objective", OBJECTIVE)
 def test_known_optima(name, objective, stored):
     data, known = stored(name), ORACLE[name]["ts"][objective]
-    fitted = TemperatureScaling(OBJECTIVE[objective]).fit(data["val_logits"], data["val_labels"])
+    fitted = TemperatureScaling(OBJECTIVE[objective]).fit(data.val_logits, data.val_labels)
     assert fitted.temperature == pytest.approx(known["temperature"], rel=2e-7)
-    probs = fitted(data["test_logits"])
-    assert metrics.ece(probs, data["test_labels"]) == pytest.approx(known["test_ece"], abs=1e-6)
-    assert metrics.accuracy(probs, data["test_labels"]) == ORACLE[name]["uncalibrated"]["test_accuracy"]
+    probs = fitted(data.test_logits)
+    assert metrics.ece(probs, data.test_labels) == pytest.approx(known["test_ece"], abs=1e-6)
+    assert metrics.accuracy(probs, data.test_labels) == ORACLE[name]["uncalibrated"]["test_accuracy"]
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_known_grid_optimum(name, stored):
     data, known = stored(name), ORACLE[name]["ts_ece_grid"]
-    fitted = TemperatureScaling("ece").fit(data["val_logits"], data["val_labels"])
+    fitted = TemperatureScaling("ece").fit(data.val_logits, data.val_labels)
     assert fitted.temperature == known["temperature"]
-    assert metrics.ece(fitted(data["test_logits"]), data["test_labels"]) == pytest.approx(known["test_ece"], abs=1e-9)
+    assert metrics.ece(fitted(data.test_logits), data.test_labels) == pytest.approx(known["test_ece"], abs=1e-9)

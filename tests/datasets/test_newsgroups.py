@@ -115,11 +115,10 @@ def test_files_that_are_no_word_vectors(tmp_path, text, message):
 
 @pytest.fixture(scope="module")
 def real():
-    if not data.available(NAME):
-        pytest.skip(f"needs {NAME} in $CALIBKIT_DATA")
     return {split: data.load_split(NAME, split) for split in ("train", "val", "test")}, data.vocabulary(NAME)
 
 
+@pytest.mark.data(NAME)
 def test_real_sizes_and_classes(real):
     """11,314 and 7,532 messages, the published size of "bydate"; 900 of the first for val, as in MbLS App. B."""
     splits, vocabulary = real
@@ -133,6 +132,7 @@ def test_real_sizes_and_classes(real):
     assert (both[0], both[19], both.max()) == (480, 377, 600)  # alt.atheism, talk.religion.misc
 
 
+@pytest.mark.data(NAME)
 def test_real_tokens_decode_to_the_words_of_the_message(real):
     splits, vocabulary = real
     texts, labels = newsgroups.messages(data.files(NAME)["test"][0])
@@ -144,6 +144,7 @@ def test_real_tokens_decode_to_the_words_of_the_message(real):
         assert (row[: len(row) - len(expected)] == 0).all()
 
 
+@pytest.mark.data(NAME)
 def test_real_splits_do_not_overlap_and_carry_the_class(real):
     """Naive Bayes on word counts finds the group of later messages, so tokens and labels belong together."""
     from scipy.sparse import csr_matrix
@@ -164,6 +165,7 @@ def test_real_splits_do_not_overlap_and_carry_the_class(real):
     assert model.score(counts(splits["test"].inputs), splits["test"].labels) > 0.65
 
 
+@pytest.mark.data(NAME)
 def test_real_random_split_has_the_same_messages(real):
     """All 18,846, a fifth for the test; of both dates on either side."""
     splits, _ = real

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from data_parameters import with_data, with_logits
 from published_copies import halves, npy, run, same, saved, tabulate
 
 from calibkit import networks
@@ -47,14 +48,12 @@ def as_published(part, name, arrays):
     return raw.replace(b"\x89\x88\x87", b"K\x00K\x01\x87")  # numpy's flags were integers
 
 
-@pytest.mark.parametrize("name", networks.PUBLISHED)
+@pytest.mark.parametrize("name", with_logits(networks.PUBLISHED))
 def test_the_published_files_become_the_logits_that_are_used(name, tmp_path, monkeypatch, capsys):
     """The arrays of the cache, written as their authors did, have the published checksums, and become the same arrays.
 
     Of two files that torch wrote the checksum depends on its version: they get one of their own.
     """
-    if name not in networks.published():
-        pytest.skip(f"needs logits/{name}.npz in $CALIBKIT_DATA")
     arrays = read_npz(networks.published()[name])
     target = next(target for target in published.targets() if target.name == f"logits/{name}")
     if target.parts[0][0] == "val":
@@ -79,13 +78,10 @@ def test_the_published_files_become_the_logits_that_are_used(name, tmp_path, mon
     same(tmp_path / "cache" / "logits" / f"{name}.npz", arrays)
 
 
-@pytest.mark.parametrize("name", ["cifar100_resnet20", "cifar100_resnet56"])
+@pytest.mark.parametrize("name", with_data(["cifar100_resnet20", "cifar100_resnet56"], "weights/{}.npz"))
 def test_published_weights_become_those_that_are_used(name, tmp_path):
     """Half precision and back: the arrays of the cache."""
-    path = published.cache() / "weights" / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"needs weights/{name}.npz in $CALIBKIT_DATA")
-    arrays = read_npz(path)
+    arrays = read_npz(published.cache() / "weights" / f"{name}.npz")
     kinds = {np.dtype(np.float16): np.float32}
     state = {
         name: torch.from_numpy(array.astype(kinds.get(array.dtype, array.dtype))) for name, array in arrays.items()

@@ -1,6 +1,5 @@
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 import torch
 
 from calibkit.metrics import METRICS, adaptive_ece, debiased_ece, ece, evaluate, ks_error, mce
+from calibkit.networks import load_logits
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # Values of the authors' code (focal_calibration 475422a) on the inputs of metrics_oracle.npz, float64.
@@ -77,15 +77,11 @@ def test_values_of_the_authors_code(case, n_bins):
         assert values["accuracy"] == want["accuracy"]
 
 
+@pytest.mark.data("logits/sctl-cifar10-densenet40.npz")
 def test_values_on_the_logits_of_a_densenet():
     """CIFAR-10 DenseNet-40 of Kull et al.: 5.50 % ECE, 92.42 % accuracy, 821 confidences exactly 1 in float64."""
-    path = (
-        Path(os.environ.get("CALIBKIT_DATA", "~/.cache/calibkit")).expanduser() / "logits/sctl-cifar10-densenet40.npz"
-    )
-    if not path.exists():
-        pytest.skip(f"needs {path.name} in $CALIBKIT_DATA/logits")
-    data, want = np.load(path), ORACLE["densenet40_c10_test"]
-    logits, labels = torch.from_numpy(data["test_logits"]), torch.from_numpy(data["test_labels"])
+    want = ORACLE["densenet40_c10_test"]
+    logits, labels = map(torch.from_numpy, load_logits("sctl-cifar10-densenet40").test)
     values = evaluate(logits.double().softmax(1), labels)
     assert values["accuracy"] == want["accuracy"] == 0.9242
     assert values["ece"] == pytest.approx(want["ece15_binfunc"], abs=1e-12) == pytest.approx(0.0550, abs=5e-5)

@@ -128,12 +128,10 @@ def test_dense_layer_keeps_its_input(bottleneck):
     assert torch.equal(y[:, :5], x)
 
 
+@pytest.mark.data("cifar100", "weights/cifar100_densenet40bc.npz")
 def test_densenet_bc_of_others_classifies_cifar100():
     """A public DenseNet-BC-40 with 63.26 % on the test images; every twentieth of them here."""
-    path = data.cache() / "weights" / "cifar100_densenet40bc.npz"
-    if not path.exists() or not data.available("cifar100"):
-        pytest.skip("needs weights/cifar100_densenet40bc.npz and cifar100 in $CALIBKIT_DATA")
-    model = load_weights(build("densenet40_bc", 100), path)
+    model = load_weights(build("densenet40_bc", 100), data.cache() / "weights" / "cifar100_densenet40bc.npz")
     images, labels = (np.array(x[::20]) for x in data.load_split("cifar100", "test"))
     spec = data.DATASETS["cifar100"]
     x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from calibkit import Network, NeuralClamping, data
-from calibkit._folders import cache
 from calibkit.logits import Logits
 from calibkit.networks import zoo
 from calibkit.notebook.trained import trained
@@ -110,11 +109,10 @@ def test_every_training_is_recorded_once_but_those_of_the_smoke_budget(monkeypat
     assert [str(network) for network in of_zoo] == compared
 
 
+@pytest.mark.data("cifar100", "weights/cifar100_resnet20.npz")
 def test_published_weights_have_the_accuracy_of_their_publisher():
     """68.8 % on the CIFAR-100 test images, of which one half is held out and the other half tests."""
     name = "weights/cifar100_resnet20"
-    if not (cache() / f"{name}.npz").exists() or not data.available("cifar100"):
-        pytest.skip(f"needs {name}.npz and CIFAR-100 in $CALIBKIT_DATA")
     public = trained(name, "reduced", "cpu")
     assert (str(public.network), public.source) == ("cifar100/resnet20_b-cross_entropy-s0", "public")
     halves = [public.val, public.test]

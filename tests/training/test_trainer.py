@@ -10,7 +10,6 @@ from digits_runs import RECIPE, digits_model
 from torch import nn
 
 from calibkit import data
-from calibkit._folders import cache
 from calibkit.logits import Logits
 from calibkit.losses import LOSSES
 from calibkit.models import build, load_weights
@@ -92,17 +91,20 @@ def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     assert best.meta["accuracy"] > last.meta["accuracy"] + 0.3
 
 
-@pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.9173), ("resnet56", 0.9339)])
+@pytest.mark.parametrize(
+    ("name", "accuracy"),
+    [
+        pytest.param(name, accuracy, marks=pytest.mark.data("cifar10", f"weights/cifar10_{name}.npz"))
+        for name, accuracy in (("resnet20", 0.9173), ("resnet56", 0.9339))
+    ],
+)
 def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
     """Public checkpoints, normalised as their authors did: 91.73 % and 93.39 % on the CIFAR-10 test images."""
-    weights = cache() / "weights" / f"cifar10_{name}.npz"
-    if not weights.exists() or not data.available("cifar10"):
-        pytest.skip(f"needs {weights.name} and CIFAR-10 in $CALIBKIT_DATA")
     spec = data.DATASETS["cifar10"]
     changed = {**vars(spec), "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
     monkeypatch.setitem(data.DATASETS, "cifar10", type(spec)(**changed))
     images, labels = data.load_split("cifar10", "test")
-    model = load_weights(build(name, 10), weights)
+    model = load_weights(build(name, 10), data.cache() / "weights" / f"cifar10_{name}.npz")
     assert (predict(model, images, "cifar10").argmax(1) == labels).mean() == pytest.approx(accuracy, abs=1e-9)
 
 
