@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 from calibkit._checks import check_choice
-from calibkit.calibrators import calibrator
+from calibkit.calibrators import CALIBRATORS, Calibrator, calibrator
 from calibkit.keys import Key
 
 BASE = "temperature_scaling"
+SAMPLES, LENGTH = 100, 100  # a parameter should have; of an array whose length the data decide
 
 
 class Need(NamedTuple):
@@ -51,6 +53,8 @@ NEEDS: dict[str, Need] = {
 def need_of(key: str) -> Need:
     """What a key of a calibrator on logits needs; one with options of its own goes by its key.
 
+    Of a calibrator that is not in ``NEEDS`` the numbers of its state are counted, and each should have 100 samples.
+
     Raises:
         ValueError: no such calibrator, or one that takes the network itself.
 
@@ -61,6 +65,16 @@ def need_of(key: str) -> Need:
     name = Key.parse(key).name
     if key in NEEDS:
         return NEEDS[key]
-    check_choice("calibrators", name, dict.fromkeys(known.partition(":")[0] for known in NEEDS))
-    calibrator(key)  # its options
-    return NEEDS[name]._replace(name=key)
+    check_choice("calibrators", name, [known for known, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)])
+    unfitted = calibrator(key)  # its options
+    return (NEEDS.get(name) or _counted(unfitted))._replace(name=key)
+
+
+def _counted(unfitted: Calibrator) -> Need:
+    """By the shapes of its state; an entry without one is a number."""
+
+    def parameters(k: int) -> int:
+        shapes = [unfitted._shapes(k).get(entry, ()) for entry in unfitted.state if entry not in unfitted.reported]
+        return sum(prod(LENGTH if isinstance(n, str) else n for n in shape) for shape in shapes)
+
+    return Need("", parameters, lambda k: SAMPLES * parameters(k))

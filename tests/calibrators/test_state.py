@@ -9,6 +9,9 @@ from calibkit.calibrators import CALIBRATORS, Calibrator
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
 
+#: Those that say which shapes a state has.
+SHAPED = [name for name in NAMES if CALIBRATORS[name]._shapes is not Calibrator._shapes]
+
 
 @pytest.fixture(scope="module")
 def sample():
@@ -42,7 +45,14 @@ def test_bad_values(name, sample, tmp_path):
             load_calibrator(tmp_path / "bad.npz")
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_every_fitted_array_of_ours_has_a_shape():
+    assert len(SHAPED) >= 13 and "identity" not in SHAPED
+    for name in SHAPED:
+        cls = CALIBRATORS[name]
+        assert set(cls.state) - set(cls.reported) <= set(cls()._shapes(3)), name
+
+
+@pytest.mark.parametrize("name", SHAPED)
 def test_shapes(name, sample, tmp_path):
     """An axis more, an axis less, a row more, no row; two that belong together; one class more in all."""
     z, y = sample

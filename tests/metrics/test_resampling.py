@@ -18,7 +18,7 @@ from calibkit.metrics.resampling import draws, resampled
 from calibkit.metrics.weighted import STATISTICS
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", STATISTICS)
 @pytest.mark.parametrize("n_bins", [1, 15, 400])
 def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
     """Every weighted statistic against the metric itself on resamples made by copying rows."""
@@ -43,8 +43,17 @@ def test_resamples_without_a_row_of_a_class():
     assert values.tolist() == pytest.approx([METRICS["tace"](probs[r], labels[r]) for r in rows], abs=1e-12)
 
 
-def test_every_metric_has_a_statistic():
-    assert list(STATISTICS) == list(METRICS)
+def test_a_metric_without_a_statistic_is_taken_on_the_drawn_rows(mixed, monkeypatch):
+    """Its intervals are those of a function of one's own, as nothing is known of it; those of the others stay."""
+    assert set(STATISTICS) <= set(METRICS) and len(STATISTICS) >= 13
+    monkeypatch.setitem(METRICS, "errors", lambda probs, labels: 300 * (1 - METRICS["accuracy"](probs, labels)))
+    for options in ({}, {"groups": np.arange(300) // 3}):
+        found = bootstrap(*mixed, n_resamples=20, **options)
+        own = {"errors": lambda probs, labels: float((probs.argmax(1) != labels).sum())}
+        assert found.pop("errors") == pytest.approx(bootstrap(*mixed, own, n_resamples=20, **options)["errors"])
+        with monkeypatch.context() as without:
+            without.delitem(METRICS, "errors")
+            assert found == bootstrap(*mixed, n_resamples=20, **options)
 
 
 def test_same_seed_same_interval_and_all_metrics_share_the_draws(mixed):

@@ -218,12 +218,6 @@ def test_an_infinite_nll_is_told_and_never_recommended(sample):
     assert found.choice.key == "temperature_scaling" and "infinite" in found.html()
 
 
-def test_every_calibrator_on_logits_is_known():
-    from calibkit.calibrators import CALIBRATORS
-
-    assert {key.partition(":")[0] for key in NEEDS} == set(CALIBRATORS) - {"neural_clamping"}
-
-
 def test_matrix_scaling_needs_a_hundred_samples_a_parameter_where_there_are_many_classes():
     """The page "Which method?": some thousands a class, and a hundred for each class that there is."""
     asked = {k: NEEDS["matrix_scaling"].samples(k) for k in (2, 10, 100)}
