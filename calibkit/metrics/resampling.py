@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import islice
 from math import inf, log
 
@@ -17,7 +16,7 @@ from calibkit.metrics._sample import Sample
 from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.registry import check_names, measure
-from calibkit.metrics.weighted import STATISTICS, Statistic
+from calibkit.metrics.weighted import STATISTICS, Statistic, of_rows, statistic_of
 
 #: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25
@@ -229,22 +228,22 @@ def resampled(
     names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
     if own:
-        drawn = _by_rows(sample, metrics, counts, n_resamples)
+        statistics = {name: of_rows(sample, metric) for name, metric in metrics.items()}
+        drawn = _by_weights(sample, statistics, counts, n_resamples)
         return {
             name: Resampled(float(metric(sample.probs, sample.labels)), drawn[name], False, None)
             for name, metric in metrics.items()
         }
     values = measure(sample, names, n_bins)
-    statistics = {name: STATISTICS.get(name, partial(_of_rows, name))(sample, n_bins) for name in names}
+    statistics = {name: statistic_of(name, sample, n_bins) for name in names}
     drawn = _by_weights(sample, statistics, counts, n_resamples)
     null = {name: None if name in MEANS or name not in STATISTICS else np.empty(0) for name in names}
     largest = max(log(sample.probs.shape[1]), values.get("entropy", 0.0))  # which may be rounded upwards
-    ends = {name: (0.0, 1.0) if name in STATISTICS else (-inf, inf) for name in names}
-    ends |= {"nll": (0.0, inf), "entropy": (0.0, largest), "brier": (0.0, 2.0)}
+    most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": largest, "brier": 2.0}
     known = tuple(name for name in names if name in OF_GAPS and groups is None)
     if known:
         null |= consistency_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
-    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], ends[name]) for name in names}
+    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], (0.0, most[name])) for name in names}
 
 
 def check_functions(metrics: Mapping[str, object]) -> None:
@@ -261,26 +260,6 @@ def in_container(
         return metrics
     check_functions(metrics)
     return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}
-
-
-def _by_rows(sample: Sample, metrics: Mapping[str, Metric], counts: Iterator[np.ndarray], n_resamples: int) -> dict:
-    values = {name: np.empty(n_resamples) for name in metrics}
-    for i, times in enumerate(counts):
-        rows = torch.from_numpy(np.repeat(np.arange(len(times)), times)).to(sample.labels.device)
-        for name, metric in metrics.items():
-            values[name][i] = metric(sample.probs[rows], sample.labels[rows])
-    return values
-
-
-def _of_rows(name: str, sample: Sample, n_bins: int) -> Statistic:
-    """What STATISTICS would hold for a metric, if it had one: the metric itself, on copies of the rows."""
-    parts = (sample.probs, sample.labels, sample.confidence, sample.correct)
-
-    def statistic(weights: Tensor) -> Tensor:
-        drawn = (Sample(*(part[rows] for part in parts)) for rows in map(torch.repeat_interleave, weights.long()))
-        return torch.tensor([measure(each, [name], n_bins)[name] for each in drawn], dtype=torch.float64)
-
-    return statistic
 
 
 def _by_weights(

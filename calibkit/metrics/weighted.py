@@ -1,4 +1,4 @@
-"""Every metric as a function of row weights: what the bootstrap asks for instead of copying rows.
+"""Metrics as functions of row weights: what the bootstrap asks for instead of copying rows.
 
 ``STATISTICS[name](sample, n_bins)`` does once what does not depend on the draw (sorting, binning), and gives a function
 from weights (R, N), how often each row is drawn in each of R resamples, to the metric of each resample (R,).
@@ -7,6 +7,7 @@ from weights (R, N), how often each row is drawn in each of R resamples, to the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from calibkit.metrics import calibration, proper, smooth
 from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
 from calibkit.metrics.classwise import THRESHOLD
+from calibkit.metrics.registry import BINNED, METRICS
 
 Statistic = Callable[[Tensor], Tensor]
 #: Weights that are sorted and summed at a time: 1 MB.
@@ -146,3 +148,20 @@ STATISTICS: dict[str, Callable[[Sample, int], Statistic]] = {
     "ks_error": _ks_error,
     "debiased_ece": _top_label(calibration.debiased_of),
 }
+
+
+def statistic_of(name: str, sample: Sample, n_bins: int) -> Statistic:
+    """That of ``STATISTICS``; for a metric that has none there, the metric on copies of the rows."""
+    if name in STATISTICS:
+        return STATISTICS[name](sample, n_bins)
+    return of_rows(sample, partial(METRICS[name], **({"n_bins": n_bins} if name in BINNED else {})))
+
+
+def of_rows(sample: Sample, metric: Callable[[Tensor, Tensor], float]) -> Statistic:
+    """A function of probabilities and labels, on copies of the rows."""
+
+    def statistic(weights: Tensor) -> Tensor:
+        rows = map(torch.repeat_interleave, weights.long())
+        return torch.tensor([float(metric(sample.probs[i], sample.labels[i])) for i in rows], dtype=torch.float64)
+
+    return statistic
