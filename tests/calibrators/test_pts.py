@@ -42,6 +42,16 @@ def test_argmax_is_kept_and_temperatures_are_positive(fitted):
     assert fitted.temperatures(1000 * z).min() >= 0.01 * fitted.temperature
 
 
+@pytest.mark.parametrize(("g", "share"), [(1.5, 1.5), (-0.3, 0.3), (0.02, 0.02), (0.001, 0.01), (0.0, 0.01)])
+def test_no_temperature_is_below_a_hundredth_of_the_one_that_the_network_scales(fitted, g, share):
+    """A network that gives g whatever it sees: all weights 0, and the last bias g."""
+    parameters = np.append(np.zeros(len(fitted.parameters) - 1), g)
+    pts = PTS().load_state_dict({"n_classes": np.asarray(10), "temperature": 2.0, "parameters": parameters})
+    z = varying(20, 6)[0].numpy()
+    np.testing.assert_allclose(pts.temperatures(z), 2 * share, rtol=1e-12)
+    np.testing.assert_allclose(pts(z), softmax(z / (2 * share), axis=1), atol=1e-12)
+
+
 def test_gradient_vanishes(fitted):
     """Autograd on the plain formula, independent of the fit's own gradient: mean NLL and the penalty on weights."""
     z, y, _ = varying(3000, 0)

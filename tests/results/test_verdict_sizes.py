@@ -36,6 +36,18 @@ def test_a_training_at_the_papers_budget_has_a_size(book, value, width, size, ve
     assert row["visible"] == pytest.approx(100 * width)
 
 
+@pytest.mark.parametrize(
+    ("off", "size"),
+    [(0.0, "equal"), (0.0018, "equal"), (-0.0018, "equal"), (0.0024, "different"), (-0.0024, "different")],
+)
+def test_two_tenths_of_a_point_are_the_smallest_margin(book, off, size):
+    """Of half a printed point a quarter would be less."""
+    falls(book, "1.50", "1.00")
+    measured(book, measured_row(0.01, method=TS))
+    differs(book, -0.005 + off, 0.0001, budget="paper")
+    assert compare("mbls").iloc[1]["size"] == size
+
+
 def test_the_reduced_budget_has_no_size_and_no_value(book):
     falls(book)
     measured(book, measured_row(0.055, budget="reduced"), measured_row(0.0096, method=TS, budget="reduced"))
