@@ -14,7 +14,7 @@ class Sample:
     """Checked predictions; a metric takes one in place of ``probs`` (with ``labels=None``) and checks nothing again.
 
     Attributes:
-        probs: (N, K) float32 or float64.
+        probs: (N, K) float32 or float64, in [0, 1].
         labels: (N,) int64.
         confidence: (N,) largest probability of each row.
         correct: (N,) bool, whether the first class of largest probability is the label.
@@ -32,6 +32,8 @@ class Sample:
             return probs
         p, confidence = scan_probs(probs)
         y = check_labels(labels, *p.shape, p.device)
+        if confidence.max() > 1.0:  # by the tolerance of the sums
+            p, confidence = p.clamp(max=1.0), confidence.clamp(max=1.0)
         return cls(p, y, confidence, is_argmax(p, y, confidence))
 
     def __len__(self) -> int:

@@ -28,8 +28,15 @@ normal. Two numbers see two kinds of change:
 the first a change of one sign over all confidences, as over-confidence, the second, chi-square with as many degrees of
 freedom as there are groups, a change of any shape. The smaller of the two p-values counts, twice (Bonferroni).
 
+**Where no group has enough**, as of a network that is sure of all it says, however many samples there are, the rarer
+outcome is counted over the bins that hold samples of both: errors, as a rule. Their number :math:`E` has an answer if
+it, or the number expected, is at least ``ENOUGH``. Expected are :math:`E - \sum T`: given the errors of both together,
+those of ours at the pooled gap; or :math:`\sum (1 - c)` if calibrated. The number is a sum of independent events, and
+of these the binomial distribution of that mean has the widest tails (Hoeffding 1956), so twice its tail is a p-value
+that errs on the side of no drift.
+
 Papers: Hosmer & Lemeshow 1980 and Spiegelhalter 1986 for the calibrated case with fixed probabilities; Cochran 1954 and
-Mantel & Haenszel 1959 for strata.
+Mantel & Haenszel 1959 for strata; Hoeffding 1956 for counts of unequal chances.
 """
 
 from __future__ import annotations
@@ -47,6 +54,7 @@ from calibkit.metrics.comparison import Estimate
 
 DRIFTED, NOT_SEEN, TOO_FEW = "drifted", "no drift seen", "too few samples"
 #: Least variance of the sum of gaps in a group of bins: no fewer are right, and no fewer wrong, if all is calibrated.
+#: Where no group has it, the least number of errors, found or expected.
 ENOUGH = 10.0
 Z95 = 1.959964
 
@@ -59,7 +67,7 @@ class Drift(NamedTuple):
         p: p-value of the whole test; 1.0 where there are too few samples.
         change: mean gap, confidence - accuracy, less that of the reference, with its 95 % interval: positive where the
             network is more over-confident now. Bins are weighted as in the test; NaN if no bin holds samples of both.
-        z: the change in standard errors.
+        z: the change in standard errors; infinite where confidences of 1 leave no room for any.
         statistic: chi-square over the groups of bins.
         dof: its degrees of freedom.
     """
@@ -139,21 +147,56 @@ def drift_of(current: Bins, reference: Bins | None, level: float) -> Drift:
 
     pooled, ours, others = mean_gap(current, other), mean_gap(current), mean_gap(other)
     same = calibrated if reference is None else variance_of(current.spread(pooled), other.spread(pooled))
-    total, variance = of_groups(share * current.gaps - (1.0 - share) * other.gaps), of_groups(same)
-    statistic = float(np.divide(total**2, variance, out=np.zeros_like(total), where=variance > 0).sum())
-    z = float(total.sum() / math.sqrt(variance.sum())) if variance.any() else 0.0
-    p = min(math.erfc(abs(z) / math.sqrt(2.0)), chi_square_tail(statistic, len(total)))
+    moved = share * current.gaps - (1.0 - share) * other.gaps
+    total, variance = of_groups(moved), of_groups(same)
+    unforeseen = np.where(np.abs(total) > 0.5, np.inf, 0.0)  # without a variance gaps are whole, but for rounding
+    statistic = float(np.divide(total**2, variance, out=unforeseen, where=variance > 0).sum())
+    z = float(total.sum() / math.sqrt(variance.sum())) if variance.any() else math.copysign(statistic, total.sum())
+    if enough:
+        p = min(math.erfc(abs(z) / math.sqrt(2.0)), chi_square_tail(statistic, len(total)))
+        p = min(1.0, 2.0 * p if len(total) > 1 else p)
+    else:
+        p = counted(current, reference, moved)
     weight = (share * current.counts).sum() or math.nan
     error = float(math.sqrt(variance_of(current.spread(ours), other.spread(others)).sum()) / weight)
     change = float(total.sum() / weight)
     return Drift(
-        verdict=NOT_SEEN if enough else TOO_FEW,
-        p=min(1.0, 2.0 * p if len(total) > 1 else p) if enough else 1.0,
+        verdict=TOO_FEW if p is None else NOT_SEEN,
+        p=1.0 if p is None else p,
         change=Estimate(change, change - Z95 * error, change + Z95 * error),
         z=z,
         statistic=statistic,
         dof=len(total),
     ).at(level)
+
+
+def counted(current: Bins, reference: Bins | None, moved: np.ndarray) -> float | None:
+    """The p-value of how often the rarer outcome came, None for too few; ``moved`` (n_bins,) are the T of the text."""
+    both = [current] if reference is None else [current, reference]
+    outcomes = [bins.counts - bins.correct for bins in both]
+    if sum(bins.confidence.sum() for bins in both) < sum(bins.counts.sum() for bins in both) / 2:
+        outcomes, moved = [bins.correct for bins in both], -moved
+    found, trials = outcomes[0], current.counts if reference is None else sum(outcomes)
+    mean = np.clip(found - moved, 0.0, trials)
+    shared = np.all([bins.counts > 0 for bins in both], axis=0)
+    found, trials, mean = (float(x[shared].sum()) for x in (found, trials, mean))
+    return None if max(found, mean) < ENOUGH else min(1.0, 2.0 * binomial_tail(found, trials, mean))
+
+
+def binomial_tail(found: float, trials: float, mean: float) -> float:
+    """The chance that as many as ``found``, or more, of some trials come; or so few, where that is below the mean.
+
+    Example:
+        >>> round(binomial_tail(9, 10, 5.0), 6), round(binomial_tail(1, 10, 5.0), 6)  # 11 of 1,024 in either case
+        (0.010742, 0.010742)
+    """
+    share = mean / trials
+    reach = 100.0 + 40.0 * math.sqrt(mean * (1.0 - share))  # what lies beyond no longer counts
+    first, last = (found, min(trials, found + reach)) if found >= mean else (max(0.0, found - reach), found)
+    k = torch.arange(round(first), math.floor(last) + 1, dtype=torch.float64)
+    n, p = torch.tensor([trials, share], dtype=torch.float64)
+    ways = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+    return (ways + torch.xlogy(k, p) + torch.special.xlog1py(n - k, -p)).logsumexp(0).exp().item()
 
 
 def joined(variance: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import Array, check_bins, expected
+from calibkit._checks import PROBS_TOLERANCE, Array, check_bins, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
 from calibkit.metrics._sample import Sample
@@ -118,7 +118,7 @@ class Monitor:
         keys = periods.tolist() if periods.ndim == 1 and periods.dtype.kind == "U" else []
         size = int(n_bins) if n_bins.shape == () and n_bins.dtype == np.int64 else 0
         fits = size > 0 and len(set(keys)) == periods.size and sums.shape == (len(keys), 4 * size + 4)
-        if not (fits and sums.dtype == np.float64 and (sums >= 0).all()):
+        if not (fits and sums.dtype == np.float64 and _are_sums(sums, size)):
             raise expected("path", "a file that Monitor.save wrote", repr(os.fspath(path)))
         monitor = cls(size)
         monitor._sums = dict(zip(keys, sums, strict=True))
@@ -249,6 +249,15 @@ def _key(period: Period) -> str:
         cure = "; its .date() is one" if isinstance(period, datetime) else ""
         raise expected("period", "a text or a date", f"{period!r}{cure}")
     return str(period)
+
+
+def _are_sums(sums: np.ndarray, n_bins: int) -> bool:
+    """Whether rows of sums can be of samples: in no bin more are right than there are; an NLL may be infinite."""
+    counts, confidence, correct, variance = sums[:, :-4].reshape(-1, 4, n_bins).swapaxes(0, 1)
+    finite = np.isfinite(np.delete(sums, [-4, -3], axis=1))
+    whole = (counts == counts.round()) & (correct == correct.round())
+    possible = (correct <= counts) & (variance <= confidence) & (confidence <= (1 + PROBS_TOLERANCE) * counts)
+    return bool((sums >= 0).all() and finite.all() and (counts.sum(1) > 0).all() and (whole & possible).all())
 
 
 def _standard_error(total: float, squares: float, n: float) -> float:

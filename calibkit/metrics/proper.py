@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -109,19 +110,20 @@ def entropy(probs: Array, labels: Array) -> float:
 
 def sample_nll(sample: Sample) -> Tensor:
     """(N,) NLL of each row, float64."""
-    return -sample.label_probs.double().clamp(max=1.0).log() + 0.0  # rows may exceed 1 a little; + 0: no negative zero
+    return -sample.label_probs.double().log() + 0.0  # + 0: no negative zero
 
 
 def sample_brier(sample: Sample) -> Tensor:
     """(N,) Brier score of each row, float64."""
     squares = _row_sums(sample.probs, lambda p, out: torch.mul(p, p, out=out))
     label = sample.label_probs.double()
-    return (squares - 2.0 * label + 1.0).clamp(min=0.0)
+    return (squares - 2.0 * label + 1.0).clamp(0.0, 2.0)
 
 
 def sample_entropy(sample: Sample) -> Tensor:
     """(N,) entropy of each row, float64."""
-    return _row_sums(sample.probs, _log_times).neg_().add_(0.0)  # + 0: no negative zero
+    entropies = _row_sums(sample.probs, _log_times).neg_().add_(0.0)  # + 0: no negative zero
+    return entropies.clamp_(max=math.log(sample.probs.shape[1]))  # of rows that sum to a little more than 1
 
 
 def _log_times(p: Tensor, out: Tensor) -> Tensor:

@@ -171,3 +171,15 @@ def test_no_function_has_the_name_of_a_module():
     assert not {path.stem for path in Path(calibkit.metrics.__file__).parent.glob("*.py")} & set(
         calibkit.metrics.__all__
     )
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("row", [[1.00005, 0.0], [1.0, 9e-5], [0.50004, 0.50004], [1.00005, 0.0, 0.0], 3 * [0.33336]])
+def test_values_are_in_their_range_where_rows_sum_to_more_than_1(name, dtype, row):
+    """By less than the tolerance; every label right, wrong, or either, and the ends of the interval too."""
+    probs, most = np.tile(np.array(row, dtype), (8, 1)), {"nll": np.inf, "brier": 2.0, "entropy": np.log(len(row))}
+    for labels in (np.zeros(8, int), np.ones(8, int), np.arange(8) % 2):
+        value = METRICS[name](probs, labels)
+        low, high = bootstrap(probs, labels, [name], n_resamples=20)[name]
+        assert 0.0 <= low <= value <= high <= most.get(name, 1.0) * (1 + 1e-15)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from calibkit.metrics import Monitor
-from calibkit.metrics.drift import ENOUGH, chi_square_tail
+from calibkit.metrics.drift import ENOUGH, binomial_tail, chi_square_tail
 
 
 def constant(monitor, period, confidence, n, right):
@@ -150,13 +150,65 @@ def test_other_inputs_alone_are_no_drift():
 def test_too_few_samples_for_any_answer():
     monitor = Monitor()
     constant(monitor, "then", 0.6, 500, 300)
-    constant(monitor, "few", 0.6, 30, 0)
+    constant(monitor, "few", 0.6, 9, 0)
     constant(monitor, "elsewhere", 0.95, 5000, 0)
     few, elsewhere = (monitor.drift(period, "then") for period in ("few", "elsewhere"))
     assert (few.verdict, few.p) == (elsewhere.verdict, elsewhere.p) == ("too few samples", 1.0)
     assert few.change.value == pytest.approx(0.6) and math.isnan(elsewhere.change.value)
     assert monitor.drift("few").verdict == "too few samples"
     assert monitor.drift("elsewhere").verdict == "drifted"
+
+
+def test_a_confident_network_that_collapses_is_an_alarm():
+    """Calibration leaves no room for errors, so no number of samples has the variance that the bins ask for."""
+    monitor = Monitor()
+    constant(monitor, "mon", 0.9995, 10_000, 10_000)
+    constant(monitor, "tue", 0.9995, 10_000, 5_000)
+    constant(monitor, "sure", 1.0, 100_000, 0)
+    for current, reference in (("tue", "mon"), ("tue", None), ("mon", "tue"), ("sure", None), ("sure", "mon")):
+        found = monitor.drift(current, reference)
+        assert (found.verdict, found.p < 1e-100) == ("drifted", True)
+        assert math.copysign(1, found.z) == math.copysign(1, found.change.value) and abs(found.z) > 80
+    assert monitor.drift("sure").z == monitor.drift("sure").statistic == math.inf
+    assert monitor.drift("mon").verdict == "too few samples"
+
+
+def test_errors_of_a_confident_network_are_counted():
+    """Exactly, as Fisher would where both days say the same: against the p-values of scipy's binomial test."""
+    monitor = Monitor()
+    for day, (n, wrong) in {"then": (6000, 30), "now": (4000, 45), "thrice": (4000, 60), "few": (4000, 9)}.items():
+        constant(monitor, day, 0.9995, n, n - wrong)
+    for day, wrong, n in (("now", 45, 75), ("thrice", 60, 90)):
+        found, tail = monitor.drift(day, "then"), stats.binom.sf(wrong - 1, n, 0.4)
+        assert found.p == pytest.approx(2 * tail, rel=1e-9)
+        fisher = stats.fisher_exact([[wrong, 4000 - wrong], [30, 5970]]).pvalue
+        assert fisher / 2 < found.p < 4 * fisher
+    assert monitor.drift("now").p == pytest.approx(2 * stats.binom.sf(44, 4000, 0.0005), rel=1e-9)
+    few = monitor.drift("few", "then")
+    assert (few.verdict, few.p) == ("no drift seen", pytest.approx(2 * stats.binom.cdf(9, 39, 0.4), rel=1e-9))
+    assert monitor.drift("few").verdict == "too few samples"
+
+
+def test_confidences_that_differ_are_no_drift_of_a_confident_network():
+    """As many errors as either day says, in one bin; and right predictions are counted where they are rarer."""
+    monitor = Monitor()
+    constant(monitor, "easy", 0.99999, 9000, 9000)
+    constant(monitor, "hard", 0.999, 9000, 8989)
+    found = monitor.drift("hard", "easy")
+    assert found.verdict == "no drift seen" and found.p > 0.5
+    constant(monitor, "guess", 0.05, 60, 3)
+    constant(monitor, "right", 0.05, 60, 30)
+    found = monitor.drift("right", "guess")
+    assert found.p == pytest.approx(2 * stats.binom.sf(29, 33, 0.5), rel=1e-9) and found.verdict == "drifted"
+
+
+@pytest.mark.parametrize("trials", [1, 30, 10_000, 3_000_000])
+@pytest.mark.parametrize("share", [0.0, 1e-6, 0.1, 0.5, 0.97, 1.0])
+def test_binomial_tail(trials, share):
+    mean, spread = trials * share, math.sqrt(trials * share * (1 - share))
+    for found in {round(min(max(mean + far * spread, 0), trials)) for far in (-9, -3, -0.2, 0.2, 3, 9)}:
+        tail = stats.binom.sf(found - 1, trials, share) if found >= mean else stats.binom.cdf(found, trials, share)
+        assert binomial_tail(found, trials, mean) == pytest.approx(tail, rel=1e-7)
 
 
 def test_networks_that_never_err_do_not_drift():

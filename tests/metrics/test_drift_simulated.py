@@ -49,6 +49,22 @@ def test_no_drift_is_called_one_as_often_as_the_level_says(sharpness, scale, n, 
         assert np.std([drift.z for drift in found]) == pytest.approx(1, abs=4 / math.sqrt(1000))
 
 
+@pytest.mark.parametrize(("n", "m"), [(2000, 2000), (500, 5000), (5000, 500)])
+@pytest.mark.parametrize("accuracy", [0.97, 0.9, 0.5])
+def test_a_confident_network_is_called_drifted_no_more_often_than_the_level_says(n, m, accuracy):
+    """Too confident on both days alike, so that calibration leaves no variance and errors are counted."""
+    rng = np.random.default_rng(0)
+    wrong = rng.binomial([n, m], 1 - accuracy, (400, 2))
+
+    def day(size, errors):
+        return Bins(*(np.array([float(x)]) for x in (size, 0.9999 * size, size - errors, 0.9999 * 0.0001 * size)))
+
+    p = np.array([drift_of(day(n, a), day(m, b), 0.05).p for a, b in wrong])
+    for level in (0.01, 0.05, 0.1):
+        assert (p <= level).mean() <= level + 4 * math.sqrt(level * (1 - level) / 400)
+    assert (p < 1).any()
+
+
 def test_harder_inputs_are_no_drift_of_a_calibrated_network():
     """The accuracy falls by 10 points, and so does the confidence."""
     rng = np.random.default_rng(0)

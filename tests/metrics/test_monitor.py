@@ -157,6 +157,9 @@ def test_save_and_load(mixed, tmp_path):
         assert again.periods == [*monitor.periods, "later"]
     assert [p.name for p in (tmp_path / "state").iterdir()] == ["machine-1.npz"]
     assert_same(pickle.loads(pickle.dumps(filled(*mixed))), filled(*mixed))
+    infinite = Monitor()
+    infinite.update([[1.0, 0.0], [1.00005, 0.0]], [1, 0], "a")
+    assert Monitor.load(infinite.save(tmp_path / "infinite.npz")).report()[0]["nll"] == np.inf
     frame = pd.DataFrame(filled(*mixed).report())
     assert frame.shape == (3, 10) and frame["n"].sum() == 300
 
@@ -172,6 +175,13 @@ GOOD = {"periods": np.array(["a", "b"]), "sums": np.ones((2, 12)), "n_bins": np.
         {"sums": np.ones((2, 12), np.float32)},
         {"sums": np.full((2, 12), np.nan)},
         {"sums": -np.ones((2, 12))},
+        {"sums": np.zeros((2, 12))},
+        {"sums": np.full((2, 12), np.inf)},
+        {"sums": np.ones((2, 12)) * [*[1e300] * 2, *[1] * 9, np.inf]},
+        {"sums": np.ones((2, 12)) * [1.5, *[1] * 11]},
+        {"sums": np.ones((2, 12)) * [1, 1, 1, 1, 2, 1, *[1] * 6]},
+        {"sums": np.ones((2, 12)) * [1, 1, 2, 1, 1, 1, *[1] * 6]},
+        {"sums": np.ones((2, 12)) * [1, 1, 1, 1, 1, 1, 2, 1, *[1] * 4]},
         {"sums": None},
         {"n_bins": np.array([2])},
         {"n_bins": np.array(2.0)},
