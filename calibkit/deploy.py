@@ -16,7 +16,7 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.calibrators.neural_clamping.network import frozen
-from calibkit.fitting.contract import Fitted, check_shape, without_autocast
+from calibkit.fitting.contract import Fitted, check_shape, first_by_logits, without_autocast
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)
@@ -140,10 +140,12 @@ class Calibration(nn.Module):
         """Probabilities over axis 1 of logits (N, K, ...)."""
         self._check(logits)
         given = torch.float32 if logits.dtype in HALF else logits.dtype
-        rows = logits.movedim(1, -1).to(self.dtype or (torch.float64 if self.kind.looks_up else given))
+        images = logits.movedim(1, -1)
+        rows = images.reshape(-1, self.n_classes)
         with without_autocast(logits.device.type):
-            probs = self._calibrator()._probs(rows.reshape(-1, self.n_classes))
-        return probs.view(rows.shape).movedim(-1, 1).to(self.dtype or given)
+            probs = self._calibrator()._probs(rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given)))
+            probs = first_by_logits(probs, rows) if self.kind.keeps_predictions else probs
+        return probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
 
     def _check(self, logits: object) -> None:
         wanted = f"a network that gives logits of shape (N, {self.n_classes}) or (N, {self.n_classes}, ...)"

@@ -12,7 +12,7 @@ from calibkit.fitting.contract import Calibrator, Shape, as_vector
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import lower, no_worse
 from calibkit.fitting.smooth import fit_losses, fit_smooth
-from calibkit.fitting.temperature import fit_temperature
+from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get, losses
 
 LEAST = 1e-3  # weight of the two softmaxes together: beside 1 / K, the order of less would be rounded away
@@ -89,7 +89,7 @@ class ETS(Calibrator):
         w = as_vector(self.weights, logits)
         if self.solver == "sctl":
             return (w[0] * (logits / self.temperature) + w[1] * logits + w[2] / logits.shape[1]).softmax(1)
-        return w[0] * (logits / self.temperature).softmax(1) + w[1] * logits.softmax(1) + w[2] / logits.shape[1]
+        return w[0] * softmax_at(logits, self.temperature) + w[1] * logits.softmax(1) + w[2] / logits.shape[1]
 
 
 def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperature: float) -> Tensor:

@@ -16,7 +16,7 @@ from calibkit.fitting.replay import Solver
 from calibkit.fitting.row_losses import RowLosses
 from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.smooth import fit_losses
-from calibkit.fitting.temperature import fit_temperature
+from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
 
 FLOOR = 0.01  # of |g|, so that no row is divided by zero
@@ -136,7 +136,7 @@ class PTS(Calibrator):
         return {"temperature": (), "parameters": (n_parameters(self._sizes(n_classes)),)}
 
     def _probs(self, logits: Tensor) -> Tensor:
-        return (logits / self._temperatures(logits).unsqueeze(1)).softmax(1)
+        return softmax_at(logits, self._temperatures(logits).unsqueeze(1))
 
     def _train(self, objective: Objective, logits: Tensor, labels: Tensor, sizes: list[int]) -> Tensor:
         """Parameters of the network at a minimum of the objective."""

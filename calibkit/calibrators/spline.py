@@ -70,8 +70,8 @@ class Spline(Calibrator):
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         confidence, correct = torch.empty(2, len(logits), dtype=torch.float64, device=logits.device)
         for rows in row_blocks(logits):
-            confidence[rows], index = logits[rows].double().softmax(1).max(1)
-            correct[rows] = (index == labels[rows]).double()
+            confidence[rows] = logits[rows].double().softmax(1).amax(1)
+            correct[rows] = (logits[rows].argmax(1) == labels[rows]).double()
         order = confidence.argsort(stable=True)
         self.scores, correct = confidence[order].cpu().numpy(), correct[order].cpu().numpy()
         _, tie, counts = np.unique(self.scores, return_inverse=True, return_counts=True)
@@ -86,8 +86,8 @@ class Spline(Calibrator):
         return {"scores": ("rows",), "calibrated": ("rows",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
-        probs = logits.softmax(1)
-        confidence, index = probs.max(1)
+        probs, index = logits.softmax(1), logits.argmax(1)
+        confidence = probs.gather(1, index.unsqueeze(1))[:, 0]
         r = interpolate(confidence, as_vector(self.scores, probs), as_vector(self.calibrated, probs))
         return with_confidence(probs, index, r)
 

@@ -10,14 +10,15 @@ from calibkit.fitting import replay
 from calibkit.fitting.contract import Calibrator, Shape
 from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
 from calibkit.fitting.replay import Solver
-from calibkit.fitting.temperature import fit_temperature
+from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, ObjectiveName, get
 
 
 class TemperatureScaling(Calibrator):
     r"""Temperature scaling, :math:`p = \operatorname{softmax}(z / T)`, fitted to the optimum of any objective.
 
-    The argmax is kept for every T > 0, so accuracy does not change. Under the NLL the optimum is unique: the NLL is
+    The argmax is kept for every T > 0, so accuracy does not change; also where T is so high that rounding would make
+    the probabilities of several classes equal. Under the NLL the optimum is unique: the NLL is
     convex in 1/T. It is found by Newton's method on blocked float64 passes (two over all rows, after a warm start on
     a part of them); float32 logits give the same T as their float64 copies to about 1e-8.
 
@@ -86,4 +87,4 @@ class TemperatureScaling(Calibrator):
         return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperature).softmax(1)
+        return softmax_at(logits, self.temperature)

@@ -33,7 +33,7 @@ class Fitted:
     ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them; ``floor``
     is what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
     ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest logit,
-    whatever is fitted.
+    whatever is fitted; where rounding makes probabilities equal, :func:`first_by_logits` sees to it.
 
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
@@ -205,7 +205,9 @@ class Calibrator(Fitted):
         z = self._checked(logits)
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
         for rows in row_blocks(z):
-            probs[rows] = self._probs(z[rows].double())
+            block = z[rows].double()
+            p = self._probs(block)
+            probs[rows] = first_by_logits(p, block) if self.keeps_predictions else p
         return like(probs, logits)
 
     def _checked(self, logits: Array) -> Tensor:
@@ -219,6 +221,23 @@ class Calibrator(Fitted):
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         """Set the fitted attributes from (N, K) float32 or float64 logits and (N,) int64 labels."""
         raise NotImplementedError
+
+
+def first_by_logits(probs: Tensor, logits: Tensor) -> Tensor:
+    """The probabilities (n, K), where several are the largest with that of the largest logit ahead, by rounding.
+
+    Of equal ones the first would be predicted. Two logits can be nearer to each other than any probabilities, the more
+    the higher the temperature.
+
+    Example:
+        >>> logits = torch.tensor([[0.0, 1e-9], [0.0, 0.0]])
+        >>> logits.softmax(1).argmax(1).tolist(), first_by_logits(logits.softmax(1), logits).argmax(1).tolist()
+        ([0, 0], [1, 0])
+    """
+    index, (largest, first) = logits.max(1, keepdim=True)[1], probs.max(1, keepdim=True)
+    own = probs.gather(1, index)
+    ahead = own * (1.0 + torch.finfo(probs.dtype).eps)
+    return probs.scatter(1, index, torch.where((index != first) & (own == largest), ahead, own))
 
 
 def without_autocast(device: str) -> AbstractContextManager:

@@ -63,6 +63,11 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
     return math.exp(-x)
 
 
+def softmax_at(logits: Tensor, temperature: float | Tensor) -> Tensor:
+    """``softmax(logits / temperature)`` of each row (n, K); no logit is too large, nor a temperature too low."""
+    return ((logits - logits.amax(1, keepdim=True)) / temperature).softmax(1)
+
+
 def moments(
     logits: Tensor, labels: Tensor, b: float | Tensor, smoothing: float = 0.0, dtype: torch.dtype = torch.float64
 ) -> tuple[Tensor, Tensor, Tensor]:

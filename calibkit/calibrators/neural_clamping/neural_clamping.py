@@ -17,7 +17,7 @@ from calibkit._checks import Array, check_choice, check_int, check_labels, check
 from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
 from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
 from calibkit.fitting.contract import Fitted, Shape, without_autocast
-from calibkit.fitting.temperature import fit_temperature
+from calibkit.fitting.temperature import fit_temperature, softmax_at
 
 #: What the authors' demonstration minimises.
 FOCAL = objectives.Focal(gamma=1.0)
@@ -209,4 +209,4 @@ class NeuralClamping(Fitted):
         return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperature).softmax(1)
+        return softmax_at(logits, self.temperature)
