@@ -156,6 +156,6 @@ def _curvature(logits: Tensor, x: Tensor) -> Tensor:
     for rows in row_blocks(logits):
         u = logits[rows] / x.exp()
         p = u.softmax(1)
-        total += (p - p * p).mul_(u.square_()).sum(0)
+        total += (p - p * p).mul_(u).mul_(u).sum(0)  # one by one: where p is 0, u may be too large to square
     total /= len(logits)
     return total.clamp(min=max(1e-3 * float(total.max()), 1e-8))

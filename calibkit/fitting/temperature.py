@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
+from calibkit.metrics.binning import sort_values
 from calibkit.objectives import Objective
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
 FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
-LARGEST = 1e12  # spread beyond which float32 overflows in squares, as that of masked classes: float64 from the start
+LARGEST = 1e12  # logit beyond which float32 overflows in squares, as that of a masked class: float64 from the start
+MASKED = 10.0  # how many times further below the largest logit than the class before it a masked class typically is
 SCAN = 41  # points of the scan for a non-convex objective
 TOLERANCE = 1e-9  # error left in log T, in order of magnitude
 
@@ -47,7 +49,8 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
             rough = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
             x = x if rough in bounds else rough
-    dtype = torch.float64 if spread > LARGEST else None
+    largest = logits[:: max(1, len(logits) // SUBSAMPLE)].abs().amax()
+    dtype = torch.float64 if largest > LARGEST else None
     x = _root(objective, logits, labels, x, bounds, TOLERANCE, dtype)
     if x in bounds:
         x = _beyond(objective, logits, labels, x, bounds)
@@ -101,13 +104,30 @@ def moments(
 def typical_spread(logits: Tensor) -> float:
     """Median over rows of the root mean square of the logits about the row's mean; 1 if all rows are constant.
 
-    On some 512 rows, constant ones left out. A median, so that no row that is unlike the others moves it.
+    On some 512 rows, constant ones left out. A median, so that no row that is unlike the others moves it. A masked
+    class, which would say how low the mask is, is put at the mean of the others.
     """
     some = logits[:: max(1, len(logits) // SUBSAMPLE)].double()
+    if (deepest := _deepest(some[::8])) < math.inf:
+        some -= some.amax(1, keepdim=True)
+        is_masked = some < -deepest
+        mean = some.masked_fill_(is_masked, 0.0).sum(1, keepdim=True) / (~is_masked).sum(1, keepdim=True)
+        some = torch.where(is_masked, mean, some)
     unit = some.abs().amax().clamp(min=1e-300)  # nothing overflows when squared
     spreads = (some / unit).std(1, correction=0)
     spreads = spreads[spreads > 0]
     return float(spreads.median() * unit) if len(spreads) else 1.0
+
+
+def _deepest(logits: Tensor) -> float:
+    """How far below the largest logit of its row one may be without being masked.
+
+    That of the second, the third, ... of a row are typically so far below: where this jumps, masked classes begin.
+    """
+    ordered = sort_values(logits).flip(1)
+    typical = (ordered[:, :1] - ordered[:, 1:]).median(0).values
+    jumps = (typical[1:] > MASKED * typical[:-1]) & (typical[:-1] > 0)
+    return float(MASKED * typical[:-1][jumps][0]) if jumps.any() else math.inf
 
 
 def temperature_bounds(spread: float) -> tuple[float, float]:

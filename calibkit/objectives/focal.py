@@ -11,7 +11,7 @@ from torch import Tensor
 from calibkit._checks import check_real
 from calibkit.objectives.contract import Objective
 
-SMALLEST = 1e-150  # of 1 - p, so that its negative powers stay finite
+SMALLEST = 2.0**-52  # of 1 - p: a cross-entropy is rounded by as much, and its negative powers would be noise
 
 
 @dataclass(frozen=True)
