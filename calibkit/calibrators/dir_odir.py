@@ -37,4 +37,4 @@ class DirODIR(MSODIR):
     """
 
     def _features(self, logits: Tensor) -> Tensor:
-        return logits.log_softmax(1)
+        return super()._features(logits.log_softmax(1))

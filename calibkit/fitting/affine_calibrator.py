@@ -19,6 +19,9 @@ from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
 
+LARGEST = 2.0**50  # logit: those of masked classes can be too large to square, in float32 too; they come no nearer
+
+
 class AffineCalibrator(Calibrator):
     """``softmax(W f(z) + b)`` with a ridge penalty; see the subclasses.
 
@@ -39,8 +42,8 @@ class AffineCalibrator(Calibrator):
         get(objective, smooth=True)
 
     def _features(self, logits: Tensor) -> Tensor:
-        """What W is applied to, in the dtype of ``logits``."""
-        return logits
+        """What W is applied to, in the dtype of ``logits``: they themselves, within bounds that only masks exceed."""
+        return logits.clamp(-LARGEST, LARGEST)
 
     def _strongest(self, n_classes: int) -> Strengths:
         """The strongest penalties of the search."""

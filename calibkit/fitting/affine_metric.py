@@ -30,7 +30,7 @@ JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.
 FREE = 1e-6
 ROWS_EACH, FEW_ROWS = 6, 4096
-LEAST = 1e-14  # curvature: of a class that hardly occurs, nearly none is left
+LEAST = 1e-14  # curvature, by features of 1 or more: of a class that hardly occurs, nearly none is left
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ def coordinates(curvature: Curvature, ridge: Ridge | None, x: Tensor) -> Metric:
     k, m = x.shape
     penalty, jitter = (torch.zeros_like(x), FREE) if ridge is None else (2 * ridge.strength, 0.0)
     if curvature.joint is not None:
-        solve, pull = _whitened(curvature.joint, penalty.view(-1), jitter)
+        scale = _scale(curvature.joint.diagonal().view(k, m), penalty).view(-1)
+        solve, pull = _whitened(curvature.joint, scale, jitter)
         return Metric(k * m, lambda v: solve(v).view(k, m), lambda g: pull(g.reshape(-1)))
     parts = []
     if curvature.pair is not None:
@@ -201,7 +202,8 @@ def _pair(h: Tensor, penalty: Tensor, x: Tensor, jitter: float) -> Metric:
     def gather(a: Tensor) -> Tensor:
         return a.T.gather(0, columns).view(-1)
 
-    solve, pull = _whitened(h, gather(penalty), jitter)
+    scale = _scale(h.diagonal().view(2, k).T, gather(penalty).view(2, k).T).T.reshape(-1)
+    solve, pull = _whitened(h, scale, jitter)
     return Metric(
         2 * k,
         lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T,
@@ -213,11 +215,11 @@ def _own(curvature: Curvature, penalty: Tensor, jitter: float) -> Metric:
     """Coordinates of each class's row of x."""
     (k, m), h, u = penalty.shape, curvature.own, curvature.directions
     if u is None:
-        solve, pull = _whitened(h, penalty, jitter)
+        solve, pull = _whitened(h, _scale(h.diagonal(dim1=-2, dim2=-1), penalty), jitter)
         return Metric(k * m, lambda v: solve(v.view(k, m)), lambda g: pull(g).view(-1))
     # With S^-2 the diagonal, G the strong part and N = S U, a class's block is S^-1 (1 + N G N^T) S^-1. The inverse
     # root of the inner matrix is 1 - N A N^T with A (R, R) from the eigenvalues of L^T N^T N L, where G = L L^T.
-    scale = (h + penalty).clamp_(min=LEAST).rsqrt()
+    scale = _scale(h, penalty)
     values, vectors = torch.linalg.eigh(curvature.strong.double())
     lower = vectors * values.clamp_(min=0).sqrt()[:, None]
     squares = (scale.square() @ (u[:, :, None] * u[:, None]).flatten(1)).view_as(lower)
@@ -232,15 +234,24 @@ def _own(curvature: Curvature, penalty: Tensor, jitter: float) -> Metric:
     return Metric(k * m, lambda v: shrink(v.view(k, m)) * scale, lambda g: shrink(g * scale).view(-1))
 
 
+def _scale(curvature: Tensor, penalty: Tensor) -> Tensor:
+    """(K, m) units in which the curvature by each parameter, with the penalty's, is 1; but for what has nearly none.
+
+    What is nearly none follows from the mean square of a feature, of which the last is the 1 of the bias.
+    """
+    total = curvature.double().sum(0)
+    least = LEAST * (total / total[-1].clamp(min=1e-300)).clamp(1e-200, 1.0)
+    return (curvature + penalty).clamp(min=least).rsqrt()
+
+
 def _whitened(
-    h: Tensor, penalty: Tensor, jitter: float
+    h: Tensor, scale: Tensor, jitter: float
 ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(penalty)``, for h (P, P) or a batch (K, m, m).
 
-    Scaled to a diagonal of ones, to which ``jitter`` is added, and more until the factors exist. Of h only the upper
+    Scaled, by ``scale`` (P,) or (K, m), to a diagonal of ones, to which ``jitter`` is added, and more until the factors exist. Of h only the upper
     triangle is read.
     """
-    scale = (h.diagonal(dim1=-2, dim2=-1) + penalty).clamp_(min=LEAST).rsqrt()
     jitter = max(jitter, 10 * torch.finfo(h.dtype).eps)
     if not torch.isfinite(h).all():
         raise expected("logits", "small enough to square", "larger ones")

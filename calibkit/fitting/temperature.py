@@ -21,7 +21,9 @@ LOWEST, HIGHEST = 0.01, 1000.0
 FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
 LARGEST = 1e12  # logit beyond which float32 overflows in squares, as that of a masked class: float64 from the start
-MASKED = 10.0  # how many times further below the largest logit than the class before it a masked class typically is
+#: How many times further below the largest logit than the class before it a masked class typically is, and the largest
+#: share of rows whose label is on one.
+MASKED, NAMED = 10.0, 0.05
 SCAN = 41  # points of the scan for a non-convex objective
 TOLERANCE = 1e-9  # error left in log T, in order of magnitude
 
@@ -38,7 +40,7 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         T > 0. With a RuntimeWarning, a bound of ``temperature_bounds`` where the objective decreases for good up to it:
         below, when every label has the largest logit; above, when the logits tell nothing about the labels.
     """
-    spread = typical_spread(logits)
+    spread = typical_spread(logits, labels)
     coldest, hottest = temperature_bounds(spread)
     x, bounds = -math.log(spread), (-math.log(hottest), -math.log(coldest))
     coarse = max(1, len(logits) // SUBSAMPLE)
@@ -101,18 +103,21 @@ def moments(
     return ce, first, second
 
 
-def typical_spread(logits: Tensor) -> float:
+def typical_spread(logits: Tensor, labels: Tensor) -> float:
     """Median over rows of the root mean square of the logits about the row's mean; 1 if all rows are constant.
 
     On some 512 rows, constant ones left out. A median, so that no row that is unlike the others moves it. A masked
     class, which would say how low the mask is, is put at the mean of the others.
     """
-    some = logits[:: max(1, len(logits) // SUBSAMPLE)].double()
+    step = max(1, len(logits) // SUBSAMPLE)
+    some = logits[::step].double()
     if (deepest := _deepest(some[::8])) < math.inf:
-        some -= some.amax(1, keepdim=True)
-        is_masked = some < -deepest
-        mean = some.masked_fill_(is_masked, 0.0).sum(1, keepdim=True) / (~is_masked).sum(1, keepdim=True)
-        some = torch.where(is_masked, mean, some)
+        below = some - some.amax(1, keepdim=True)
+        named = below.gather(1, labels[::step, None])
+        if (named < -deepest).double().mean() <= NAMED:
+            some, is_masked = below, below < -deepest
+            mean = some.masked_fill_(is_masked, 0.0).sum(1, keepdim=True) / (~is_masked).sum(1, keepdim=True)
+            some = torch.where(is_masked, mean, some)
     unit = some.abs().amax().clamp(min=1e-300)  # nothing overflows when squared
     spreads = (some / unit).std(1, correction=0)
     spreads = spreads[spreads > 0]
