@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._checks import expected
 from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
+from calibkit.fitting.contract import ROUNDING, Calibrator, Shape, as_vector
 from calibkit.fitting.replay import Solver
 from calibkit.fitting.safeguard import lower, no_worse
 from calibkit.fitting.smooth import fit_losses, fit_smooth
@@ -66,7 +68,7 @@ class ETS(Calibrator):
         [0.95, 0.81]
     """
 
-    state = ("temperature", "weights")
+    state, fractions = ("temperature", "weights"), ("weights",)
     keeps_predictions = True
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
@@ -84,6 +86,11 @@ class ETS(Calibrator):
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
         return {"temperature": (), "weights": (3,)}
+
+    def _check_state(self, name: str, value: np.ndarray) -> None:
+        super()._check_state(name, value)
+        if name == "weights" and self.solver == "exact" and abs(value.sum() - 1.0) > ROUNDING:
+            raise expected(name, "of sum 1", f"{value.sum():.6g}")
 
     def _probs(self, logits: Tensor) -> Tensor:
         w = as_vector(self.weights, logits)

@@ -44,7 +44,7 @@ class HistogramBinning(Calibrator):
         [[0.75, 0.25], [0.0, 1.0]]
     """
 
-    state, looks_up = ("frequencies",), True
+    state, fractions, looks_up = ("frequencies",), ("frequencies",), True
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Isotonic(Calibrator):
         [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
     """
 
-    state, looks_up = ("nodes", "values"), True
+    state, fractions, looks_up = ("nodes", "values"), ("nodes", "values"), True
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         with needs("sklearn"):

@@ -60,8 +60,8 @@ class Spline(Calibrator):
         True
     """
 
-    state, reported, looks_up = ("knot_values", "scores", "calibrated"), ("knot_values",), True
-    keeps_predictions = True
+    state, reported, fractions = ("knot_values", "scores", "calibrated"), ("knot_values",), ("scores",)
+    looks_up, keeps_predictions = True, True
 
     def __init__(self, *, n_knots: int = 6) -> None:
         super().__init__()

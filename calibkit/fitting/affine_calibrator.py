@@ -18,7 +18,6 @@ from calibkit.fitting.safeguard import no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
-
 LARGEST = 2.0**50  # logit: those of masked classes can be too large to square, in float32 too; they come no nearer
 
 

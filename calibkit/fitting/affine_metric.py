@@ -244,13 +244,11 @@ def _scale(curvature: Tensor, penalty: Tensor) -> Tensor:
     return (curvature + penalty).clamp(min=least).rsqrt()
 
 
-def _whitened(
-    h: Tensor, scale: Tensor, jitter: float
-) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+def _whitened(h: Tensor, scale: Tensor, jitter: float) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(penalty)``, for h (P, P) or a batch (K, m, m).
 
-    Scaled, by ``scale`` (P,) or (K, m), to a diagonal of ones, to which ``jitter`` is added, and more until the factors exist. Of h only the upper
-    triangle is read.
+    Scaled, by ``scale`` (P,) or (K, m), to a diagonal of ones, to which ``jitter`` is added, and more until the factors
+    exist. Of h only the upper triangle is read.
     """
     jitter = max(jitter, 10 * torch.finfo(h.dtype).eps)
     if not torch.isfinite(h).all():

@@ -17,11 +17,14 @@ from calibkit._checks import Array, check_held_out, check_int, check_logits, exp
 from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
 from calibkit.fitting import stored
+from calibkit.fitting.scores import first_by_logits
 from calibkit.objectives.contract import Objective
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
 Shape = tuple[int | str, ...]
 
+#: Below it floats have ever fewer digits; and how much more than 1 the rounding of a fit may make a fraction.
+LEAST_TEMPERATURE, ROUNDING = float(np.finfo(np.float64).tiny), 1e-6
 SHOWN = 4  # entries of a fitted vector that ``repr`` writes out
 
 
@@ -32,8 +35,8 @@ class Fitted:
     Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
     ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them; ``floor``
     is what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
-    ``keeps_predictions`` says whether the class with the largest probability stays the one with the largest logit,
-    whatever is fitted; where rounding makes probabilities equal, :func:`first_by_logits` sees to it.
+    Entries in ``fractions`` are between 0 and 1. ``keeps_predictions`` says whether the class with the largest
+    probability stays the one with the largest logit, whatever is fitted, also where rounding makes several equal.
 
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
@@ -43,6 +46,7 @@ class Fitted:
 
     state: ClassVar[tuple[str, ...]] = ()
     reported: ClassVar[tuple[str, ...]] = ()
+    fractions: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
     #: Whether probabilities are looked up among fitted ones, which float32 may not tell apart next to 1.
     looks_up: ClassVar[bool] = False
@@ -101,21 +105,22 @@ class Fitted:
 
         Raises:
             ValueError: other entries; arrays that are not finite or of another shape than ``n_classes`` and the options
-                ask for; temperatures that are not positive. What was fitted before stays.
+                ask for; temperatures that are not positive, or other numbers that no fit gives. What was fitted before
+                stays.
         """
         wanted = {"n_classes", *self.state}
         if set(arrays) != wanted:
             raise expected("arrays", f"a state with the entries {sorted(wanted)}", sorted(arrays))
-        values = {name: np.asarray(arrays[name]) for name in self.state}
+        values = {name: _numbers(name, arrays[name]) for name in self.state}
         n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
         shapes, lengths = self._shapes(n_classes), {}
         for name, value in values.items():
             if name in shapes:
                 check_shape(name, value, shapes[name], lengths)
-            _check_state(name, value, signed=getattr(self, "solver", "exact") == "sctl")
+            self._check_state(name, value)
         self._set_data(n_classes)
         for name, value in values.items():
-            setattr(self, name, value.item() if value.ndim == 0 else value.copy())
+            setattr(self, name, value.item() if value.ndim == 0 else value)
         return self
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -170,6 +175,22 @@ class Fitted:
         """The shapes that entries of a loaded state must have; an entry without one is taken as it is."""
         return {}
 
+    def _check_state(self, name: str, value: np.ndarray) -> None:
+        """Raise unless an entry holds what a fit gives; single numbers but temperatures only report.
+
+        Those that replay what public code does may come to any temperature.
+        """
+        temperature = name in ("temperature", "temperatures")
+        if (temperature or value.ndim > 0) and not np.isfinite(value).all():
+            raise expected(name, "finite", "NaN or infinity")
+        if getattr(self, "solver", "exact") == "sctl":
+            return
+        if temperature and not (value >= LEAST_TEMPERATURE).all():
+            want = f"at least {LEAST_TEMPERATURE:.1e}" if (value > 0).all() else "positive"
+            raise expected(name, want, float(value.min()))
+        if name in self.fractions and not ((value >= 0) & (value <= 1 + ROUNDING)).all():
+            raise expected(name, "in [0, 1]", f"{value.min():.6g} to {value.max():.6g}")
+
 
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
@@ -223,40 +244,18 @@ class Calibrator(Fitted):
         raise NotImplementedError
 
 
-def first_by_logits(probs: Tensor, logits: Tensor) -> Tensor:
-    """The probabilities (n, K), where several are the largest with that of the largest logit ahead, by rounding.
-
-    Of equal ones the first would be predicted. Two logits can be nearer to each other than any probabilities, the more
-    the higher the temperature.
-
-    Example:
-        >>> logits = torch.tensor([[0.0, 1e-9], [0.0, 0.0]])
-        >>> logits.softmax(1).argmax(1).tolist(), first_by_logits(logits.softmax(1), logits).argmax(1).tolist()
-        ([0, 0], [1, 0])
-    """
-    index, (largest, first) = logits.max(1, keepdim=True)[1], probs.max(1, keepdim=True)
-    own = probs.gather(1, index)
-    ahead = own * (1.0 + torch.finfo(probs.dtype).eps)
-    return probs.scatter(1, index, torch.where((index != first) & (own == largest), ahead, own))
-
-
 def without_autocast(device: str) -> AbstractContextManager:
     """No autocast, which multiplies matrices in half precision; not even its end is in an export that had none."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-def _check_state(name: str, value: np.ndarray, *, signed: bool = False) -> None:
-    """Raise unless an entry is numbers to compute with; other single numbers than temperatures only report.
-
-    Temperatures are positive but of the ``signed`` fits, those that replay what public code does.
-    """
+def _numbers(name: str, entry: object) -> np.ndarray:
+    """An entry to compute with: a new array of float64, whatever numbers it was; single whole numbers as they are."""
+    value = np.asarray(entry)
     if value.dtype.kind not in "biuf":
         raise expected(name, "numbers", f"dtype {value.dtype}")
-    temperature = name in ("temperature", "temperatures")
-    if (temperature or value.ndim > 0) and not np.isfinite(value).all():
-        raise expected(name, "finite", "NaN or infinity")
-    if temperature and not signed and not (value > 0).all():
-        raise expected(name, "positive", float(value.min()))
+    with np.errstate(over="ignore"):  # an extended one may be infinite then
+        return value.astype(np.float64) if value.ndim or value.dtype.kind == "f" else value
 
 
 def check_shape(name: str, value: np.ndarray | Tensor, shape: Shape, lengths: dict[str, int]) -> None:

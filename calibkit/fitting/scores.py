@@ -1,4 +1,4 @@
-"""Pieces of the calibrators that recalibrate single probabilities: interpolation, and rows that sum to 1 again."""
+"""Pieces of the calibrators: interpolation, rows that sum to 1 again, and of equal ones the predicted one first."""
 
 from __future__ import annotations
 
@@ -26,3 +26,20 @@ def normalize(scores: Tensor, probs: Tensor) -> Tensor:
     """Non-negative scores (n, K) divided by their row sums; a row of zeros gives way to that of ``probs``."""
     total = scores.sum(1, keepdim=True)
     return torch.where(total > 0, scores / total, probs)
+
+
+def first_by_logits(probs: Tensor, logits: Tensor) -> Tensor:
+    """The probabilities (n, K), where several are the largest with that of the largest logit ahead, by rounding.
+
+    Of equal ones the first would be predicted. Two logits can be nearer to each other than any probabilities, the more
+    the higher the temperature.
+
+    Example:
+        >>> logits = torch.tensor([[0.0, 1e-9], [0.0, 0.0]])
+        >>> logits.softmax(1).argmax(1).tolist(), first_by_logits(logits.softmax(1), logits).argmax(1).tolist()
+        ([0, 0], [1, 0])
+    """
+    index, (largest, first) = logits.max(1, keepdim=True)[1], probs.max(1, keepdim=True)
+    own = probs.gather(1, index)
+    ahead = own * (1.0 + torch.finfo(probs.dtype).eps)
+    return probs.scatter(1, index, torch.where((index != first) & (own == largest), ahead, own))

@@ -6,6 +6,7 @@ import torch
 
 from calibkit.calibrators import CALIBRATORS, Calibrator, calibrator
 from calibkit.deploy import CalibratedModel
+from calibkit.objectives import losses
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
 KEEPING = [name for name in NAMES if CALIBRATORS[name].keeps_predictions]
@@ -33,7 +34,7 @@ def assert_predictions_are_kept(fitted, z):
         assert probs.isfinite().all() and (probs.sum(1) - 1).abs().max() < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore:the objective decreases up to the bound")
+@pytest.mark.filterwarnings("ignore")  # of an optimum that is nowhere near
 @pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -68,12 +69,57 @@ def test_predictions_are_kept_where_logits_are_nearer_than_rounding(name):
     assert given(torch.from_numpy(near)).argmax(1).tolist() == near.argmax(1).tolist()
 
 
-def test_a_temperature_that_makes_all_classes_equal():
-    """As it was found: a tenth of the predictions stayed, those of class 0."""
+def test_a_label_on_a_class_masked_by_the_lowest_number():
+    """As it was found: a tenth of the predictions stayed, those of class 0. The temperature is a bound, and said so."""
     rng = np.random.default_rng(0)
     z = (3 * rng.normal(size=(1000, 10))).astype(np.float32)
     y = z.argmax(1)
     z[np.arange(1000), (y + 1) % 10] = LOWEST
     y[0] = (y[0] + 1) % 10
-    fitted = CALIBRATORS["temperature_scaling"]().fit(z, y)
+    with pytest.warns(RuntimeWarning, match="its optimum is uniform"):
+        fitted = CALIBRATORS["temperature_scaling"]().fit(z, y)
     assert (fitted(z).argmax(1) == y).mean() == 0.999
+
+
+@pytest.mark.filterwarnings("ignore:the temperatures of classes")  # that of the masked class has no optimum
+@pytest.mark.parametrize("mask", [-200.0, -1e4, -1e9, LOWEST, -1e300, -1.7e308])
+@pytest.mark.parametrize("name", ["class_temperature_scaling:nll", "temperature_scaling:focal", "ets:nll", "pts:nll"])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_how_low_a_mask_is_does_not_matter(name, mask, fixed):
+    """As if it were -60: the other classes' temperatures are those without it."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(1000, 6))
+    u = z * [0.5, 1, 2, 3, 0.7, 1] + rng.gumbel(size=z.shape)
+    column = np.full(1000, 3) if fixed else rng.integers(0, 6, 1000)
+    u[np.arange(1000), column] = -np.inf
+    probs = {}
+    for value in (mask, -60.0):
+        z[np.arange(1000), column] = value
+        probs[value] = calibrator(name).fit(z, u.argmax(1))(z)
+    np.testing.assert_allclose(probs[mask], probs[-60.0], atol=1e-3 if name.startswith("pts") else 1e-6)
+
+
+@pytest.mark.parametrize("objective", ["nll", "focal", "class_balanced", "class_loss_scaling"])
+@pytest.mark.parametrize("n_masked", [1, 3])
+def test_the_lowest_number_is_a_mask_to_every_objective(objective, n_masked):
+    z, y = masked(-60.0, np.float64)
+    z[:, 6 - n_masked :] = -60.0
+    y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(1)
+    want = calibrator(f"temperature_scaling:{objective}").fit(z, y).temperature
+    for mask in (-1e9, LOWEST, np.finfo(np.float64).min / 2):
+        z[:, 6 - n_masked :] = mask
+        found = calibrator(f"temperature_scaling:{objective}").fit(z, y).temperature
+        assert found == pytest.approx(want, rel=1e-7)
+
+
+def test_classes_that_are_named_are_no_masks():
+    """Two classes that hardly differ, and one far below both that is the label of one row in four."""
+    rng = np.random.default_rng(0)
+    z = np.stack([rng.normal(size=400), np.zeros(400), -30 + 9 * rng.normal(size=400)], 1)
+    z[:, 1] = z[:, 0] + 1e-3 * rng.normal(size=400)
+    y = np.where(rng.random(400) < 0.25, 2, rng.integers(0, 2, 400))
+    fitted = calibrator("temperature_scaling").fit(z, y)
+    below = [
+        losses(torch.from_numpy(z), torch.from_numpy(y), 1 / t, torch.mul).mean() for t in (15.0, 20.0, 30.0, 50.0)
+    ]
+    assert losses(torch.from_numpy(z), torch.from_numpy(y), 1 / fitted.temperature, torch.mul).mean() < min(below)

@@ -80,6 +80,18 @@ def test_focal_finds_the_lowest_minimum(seed):
     assert Focal().value(z / fitted.temperature, y) <= min(Focal().value(z / t, y) for t in grid) + 1e-12
 
 
+@pytest.mark.parametrize("seed", [90, 95, 98, 105, 109])
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 0.9])
+def test_focal_with_an_exponent_below_1_finds_its_minimum(seed, gamma):
+    """Where p is next to 1 the curvature by the cross-entropy has no bound, and that of rounded ones is noise."""
+    rng = np.random.default_rng(seed)
+    k, n, scale = rng.integers(2, 8), rng.integers(20, 200), 10 ** rng.uniform(-0.5, 1.5)
+    z = rng.normal(size=(n, k)) * scale
+    y = (z / 10 ** rng.uniform(-0.5, 1.0) + rng.gumbel(size=z.shape)).argmax(1)
+    values = [Focal(gamma).value(z / t, y) for t in scale * np.logspace(-1.5, 1.5, 300)]
+    assert Focal(gamma).value(z / TemperatureScaling(Focal(gamma)).fit(z, y).temperature, y) <= min(values) + 1e-12
+
+
 @pytest.mark.parametrize(
     ("gamma", "size", "n_right"),
     [(3.0, 100, 608), (3.0, 100, 650), (2.0, 50, 203), (2.0, 100, 380)],

@@ -126,7 +126,9 @@ def test_a_part_of_the_rows():
     torch.testing.assert_close(part, curvature_at(NLL(), Sample(z[index], y[index]), weights, x).pair.triu())
 
 
-@pytest.mark.parametrize("name", ["vector_scaling", "matrix_scaling lam=0.1", "ms_odir lam=1 mu=1", "dir_odir lam=1 mu=1"])
+@pytest.mark.parametrize(
+    "name", ["vector_scaling", "matrix_scaling lam=0.1", "ms_odir lam=1 mu=1", "dir_odir lam=1 mu=1"]
+)
 @pytest.mark.parametrize(("n_classes", "mask", "dtype"), [(5, -1e300, np.float64), (24, -3.4e38, np.float32)])
 def test_logits_whose_squares_overflow_are_masks(name, n_classes, mask, dtype):
     """As if the class were masked by less, also where the curvature is taken in float32."""
@@ -135,6 +137,18 @@ def test_logits_whose_squares_overflow_are_masks(name, n_classes, mask, dtype):
     y = (z + rng.gumbel(size=z.shape))[:, 1:].argmax(1) + 1
     z[:, 0] = mask
     probs = calibrator(name).fit(z, y)(z)
-    z[:, 0] = -2.0**50
+    z[:, 0] = -(2.0**50)
     np.testing.assert_allclose(probs, calibrator(name).fit(z, y)(z), atol=1e-4)
     assert (probs[:, 0] < 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["vector_scaling", "matrix_scaling", "matrix_scaling lam=0.01"])
+@pytest.mark.parametrize("scale", [1e-15, 1e-12, 1e-6, 1e12])
+@pytest.mark.parametrize("n_classes", [3, 24])
+def test_the_unit_of_the_logits_does_not_matter(name, scale, n_classes):
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(2000, n_classes))
+    y = (z * rng.uniform(0.3, 1.5, n_classes) + rng.gumbel(size=z.shape)).argmax(1)
+    name = "matrix_scaling lam=0.01" if n_classes == 24 and name == "matrix_scaling" else name
+    want = calibrator(name).fit(z, y)(z)
+    np.testing.assert_allclose(calibrator(name).fit(scale * z, y)(scale * z), want, atol=2e-5)
