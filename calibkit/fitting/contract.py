@@ -17,7 +17,7 @@ from calibkit._checks import Array, check_held_out, check_int, check_logits, exp
 from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
 from calibkit.fitting import stored
-from calibkit.fitting.scores import first_by_logits
+from calibkit.fitting.scores import are_tied, first_by_logits
 from calibkit.objectives.contract import Objective
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
@@ -228,7 +228,7 @@ class Calibrator(Fitted):
         for rows in row_blocks(z):
             block = z[rows].double()
             p = self._probs(block)
-            probs[rows] = first_by_logits(p, block) if self.keeps_predictions else p
+            probs[rows] = first_by_logits(p, block) if self.keeps_predictions and are_tied(p) else p
         return like(probs, logits)
 
     def _checked(self, logits: Array) -> Tensor:

@@ -28,6 +28,11 @@ def normalize(scores: Tensor, probs: Tensor) -> Tensor:
     return torch.where(total > 0, scores / total, probs)
 
 
+def are_tied(probs: Tensor) -> bool:
+    """Whether the largest probability of some row (n, K) is that of two classes; far cheaper than an argmax."""
+    return bool(torch.count_nonzero(probs == probs.amax(1, keepdim=True)) > len(probs))
+
+
 def first_by_logits(probs: Tensor, logits: Tensor) -> Tensor:
     """The probabilities (n, K), where several are the largest with that of the largest logit ahead, by rounding.
 
