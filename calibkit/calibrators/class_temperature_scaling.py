@@ -130,7 +130,7 @@ def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor)
     RuntimeWarning names the classes that end at one, as a class without a label may.
     """
     single = fit_temperature(objective, logits, labels)
-    coldest, hottest = temperature_bounds(typical_spread(logits, labels))
+    coldest, hottest = temperature_bounds(typical_spread(logits, None if objective.smoothing else labels))
     low, high = math.log(min(coldest, single)), math.log(max(hottest, single))
     start = logits.new_full((logits.shape[1],), math.log(single), dtype=torch.float64)
 

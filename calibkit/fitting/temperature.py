@@ -40,7 +40,7 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
         T > 0. With a RuntimeWarning, a bound of ``temperature_bounds`` where the objective decreases for good up to it:
         below, when every label has the largest logit; above, when the logits tell nothing about the labels.
     """
-    spread = typical_spread(logits, labels)
+    spread = typical_spread(logits, None if objective.smoothing else labels)
     coldest, hottest = temperature_bounds(spread)
     x, bounds = -math.log(spread), (-math.log(hottest), -math.log(coldest))
     coarse = max(1, len(logits) // SUBSAMPLE)
@@ -103,15 +103,16 @@ def moments(
     return ce, first, second
 
 
-def typical_spread(logits: Tensor, labels: Tensor) -> float:
+def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
     """Median over rows of the root mean square of the logits about the row's mean; 1 if all rows are constant.
 
     On some 512 rows, constant ones left out. A median, so that no row that is unlike the others moves it. A masked
-    class, which would say how low the mask is, is put at the mean of the others.
+    class, which would say how low the mask is, is put at the mean of the others. Without ``labels`` there is none, as
+    where the targets name all classes.
     """
     step = max(1, len(logits) // SUBSAMPLE)
     some = logits[::step].double()
-    if (deepest := _deepest(some[::8])) < math.inf:
+    if labels is not None and (deepest := _deepest(some[::8])) < math.inf:
         below = some - some.amax(1, keepdim=True)
         named = below.gather(1, labels[::step, None])
         if (named < -deepest).double().mean() <= NAMED:
