@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -10,7 +11,8 @@ import re
 import secrets
 import stat
 import zipfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -18,9 +20,10 @@ import numpy as np
 
 from calibkit._checks import expected
 
-#: What the arrays that are read from one npz may hold together beyond the size of the file: 40 times the logits of
-#: ImageNet's validation images. A file that unpacks to more is likelier a trap.
-LARGEST = 1 << 33
+#: What is read from one file may hold together beyond the size of the file: ten times the logits of ImageNet's
+#: validation images. A file that unpacks to more is likelier a trap.
+LARGEST = 1 << 31
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 
@@ -32,13 +35,14 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
 
     Raises:
         ValueError: a folder, a device or a pipe, which no file is to take the place of.
+        OSError: with the name ``path``, also where it is the disk that is full.
     """
     given, path = Path(path), Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, stream = _temporary(path)
-    with stream:
+    with _of_the_disk(given), stream:
         try:
             if path.is_file():
                 os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
@@ -52,6 +56,17 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     if sync:
         _sync_folder(path.parent)
     return given
+
+
+@contextmanager
+def _of_the_disk(path: Path) -> Iterator[None]:
+    """Give the name of the file to the error of a disk that is full or broken, which has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK or error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def _temporary(path: Path) -> tuple[Path, IO[bytes]]:
@@ -136,20 +151,43 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
             beyond its own size.
         FileNotFoundError: no such file.
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():  # a pipe would wait for its writer
-        raise expected("path", "a regular file", repr(str(path)))
+    path = regular(path)
     with open(path, "rb") as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
                 entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
                 wanted = {name: entry for name, entry in entries.items() if names is None or name in names}
-                if _beyond(wanted.values(), stream) > LARGEST:
-                    raise ValueError(f"more than {LARGEST:,} bytes of arrays beyond the size of the file")
+                check_unpacked(_beyond(wanted.values(), stream))
                 return {name: _read_array(archive, entry) for name, entry in wanted.items()}
         except Exception as error:  # a damaged file makes zipfile, zlib and numpy raise whatever they like
             got = f"{error or type(error).__name__} in {str(path)!r}"
             raise expected("path", "a whole npz file without pickle", got) from error
+
+
+def regular(path: str | os.PathLike) -> Path:
+    """``path``, if a file is there that ends: a pipe waits for its writer, and a device may go on for ever.
+
+    Raises:
+        ValueError: a folder, a pipe or a device.
+        FileNotFoundError: no such file.
+    """
+    path = Path(path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise expected("path", "a regular file", repr(str(path)))
+    return path
+
+
+def check_unpacked(beyond: int) -> None:
+    """Raise ValueError where a file would unpack to more than ``LARGEST`` bytes beyond its own size."""
+    if beyond > LARGEST:
+        raise ValueError(f"more than {LARGEST:,} bytes of arrays beyond the size of the file")
+
+
+def check_zip(path: Path) -> None:
+    """Raise ValueError where ``path`` is a zip whose entries unpack to too much; other files are let through."""
+    if zipfile.is_zipfile(path):
+        with open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
+            check_unpacked(_beyond(archive.infolist(), stream))
 
 
 def _beyond(entries: Iterable[zipfile.ZipInfo], stream: IO[bytes]) -> int:
@@ -158,17 +196,38 @@ def _beyond(entries: Iterable[zipfile.ZipInfo], stream: IO[bytes]) -> int:
 
 
 def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """An entry, after a look at its header: what it promises is what is there."""
+    """An entry, as :func:`_read_npy` reads it."""
     with archive.open(entry) as stream:
-        version = np.lib.format.read_magic(stream)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(stream)
-        if dtype.hasobject:
-            raise ValueError(f"objects, which only pickle could read, as {entry.filename}")
-        if math.prod(shape) * dtype.itemsize != entry.file_size - stream.tell():
-            raise ValueError(f"an array of another size than its header says, as {entry.filename}")
-        stream.seek(0)
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        return _read_npy(stream, entry.file_size, f", as {entry.filename}")
+
+
+def _read_npy(stream: IO[bytes], size: int, where: str = "") -> np.ndarray:
+    """The array of a stream of ``size`` bytes, after a look at its header: what it promises is what is there."""
+    version = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(stream)
+    if dtype.hasobject:
+        raise ValueError(f"objects, which only pickle could read{where}")
+    if math.prod(shape) * dtype.itemsize != size - stream.tell():
+        raise ValueError(f"an array of another size than its header says{where}")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def read_npy(path: str | os.PathLike) -> np.ndarray:
+    """The array that ``numpy.save`` wrote to ``path``; a zip of arrays under this name is none.
+
+    Raises:
+        ValueError: no regular file; one that is damaged, or holds objects.
+        FileNotFoundError: no such file.
+    """
+    path = regular(path)
+    with open(path, "rb") as stream:
+        try:
+            return _read_npy(stream, os.fstat(stream.fileno()).st_size)
+        except Exception as error:  # a damaged file makes numpy raise whatever it likes
+            got = f"{error or type(error).__name__} in {str(path)!r}"
+            raise expected("path", "an array of numbers that numpy.save wrote", got) from error
 
 
 def read_json(path: str | os.PathLike, text: object, object_hook: Callable[[dict], object] | None = None) -> dict:
@@ -187,11 +246,6 @@ def read_json(path: str | os.PathLike, text: object, object_hook: Callable[[dict
 
 
 def read_folder(folder: str | os.PathLike, names: Collection[str]) -> dict[str, np.ndarray]:
-    """The arrays of ``<name>.npy`` in a folder, of those ``names`` that it has; an object array raises ValueError."""
-    arrays = {}
-    for path in [path for name in names if (path := Path(folder) / f"{name}.npy").is_file()]:
-        try:
-            arrays[path.stem] = np.load(path, allow_pickle=False)
-        except (EOFError, ValueError) as error:
-            raise expected("path", "an array of numbers that numpy.save wrote", repr(str(path))) from error
-    return arrays
+    """The arrays of ``<name>.npy`` in a folder, of those ``names`` that it has, as :func:`read_npy` reads them."""
+    paths = {name: Path(folder) / f"{name}.npy" for name in names}
+    return {name: read_npy(path) for name, path in paths.items() if path.exists()}

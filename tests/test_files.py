@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibkit import _files
-from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
+from calibkit._files import read_folder, read_npy, read_npz, remove_strays, write_atomic, write_npz
 
 ARRAYS = {"x": np.arange(6.0).reshape(2, 3), "y": np.array([1, 0]), "meta": np.array("{}")}
 
@@ -222,3 +222,64 @@ def test_a_name_that_cannot_be_used_is_the_one_that_was_given(tmp_path):
     with pytest.raises(OSError, match="x" * 300) as error:
         write_atomic(path, lambda stream: None)
     assert error.value.filename == str(path)
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from calibkit._files import write_atomic, write_npz
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+noise = np.random.default_rng(0).normal(size=10_000)
+writers = {"bytes": lambda path: write_atomic(path, lambda stream: stream.write(bytes(6000))),
+           "buffered": lambda path: write_atomic(path, lambda stream: [stream.write(bytes(100)) for _ in range(60)]),
+           "npz": lambda path: write_npz(path, {"x": noise})}
+for name, write in writers.items():
+    try:
+        write(f"{sys.argv[1]}/{name}")
+    except OSError as error:
+        print(name, error.filename, error.strerror)
+"""
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
+    command = [sys.executable, "-c", FULL, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [f"{name} {tmp_path / name} File too large" for name in ("bytes", "buffered", "npz")]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_what_is_written_keeps_its_own_words(tmp_path):
+    def write(stream):
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    with pytest.raises(ConnectionResetError) as error:
+        write_atomic(tmp_path / "file", write)
+    assert error.value.filename is None
+
+
+def test_an_array_alone_is_read_with_the_same_suspicion(tmp_path):
+    np.save(tmp_path / "a.npy", ARRAYS["x"])
+    np.testing.assert_array_equal(read_npy(tmp_path / "a.npy"), ARRAYS["x"])
+    whole = (tmp_path / "a.npy").read_bytes()
+    np.savez(tmp_path / "zip.npz", **ARRAYS)
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    bad = {
+        "zip": (tmp_path / "zip.npz").read_bytes(),
+        "objects": (tmp_path / "objects.npy").read_bytes(),
+        "promise": stream.getvalue() + bytes(80),
+        "cut": whole[:-1],
+        "longer": whole + b"x",
+        "empty": b"",
+    }
+    for name, content in bad.items():
+        (tmp_path / f"{name}.npy").write_bytes(content)
+        with pytest.raises(ValueError, match=f"^Expected `path` to be an array of numbers .*/{name}.npy'"):
+            read_npy(tmp_path / f"{name}.npy")
+        with pytest.raises(ValueError, match="^Expected `path` to be an array of numbers"):
+            read_folder(tmp_path, [name])
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(ValueError, match="Expected `path` to be a regular file"):
+        read_npy(tmp_path / "pipe.npy")
