@@ -15,6 +15,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
+from calibkit._formats import TABLES, TORCH, opened
 
 if TYPE_CHECKING:
     from calibkit.logits import Logits
@@ -51,6 +52,9 @@ def _add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
     parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if no name says it")
     for column in ("label", "split", "group"):
         parser.add_argument(f"--{column}", default=column, metavar="COLUMN", help=f"of a table; default: {column}")
+    which = "columns of a table that are"
+    parser.add_argument("--classes", nargs="+", metavar="COLUMN", help=f"{which} classes; default: all others")
+    parser.add_argument("--ignore", nargs="*", metavar="COLUMN", help=f"{which} none; none named: all are classes")
 
 
 def _add_methods(parser: argparse.ArgumentParser) -> None:
@@ -115,9 +119,10 @@ def _apply(args: argparse.Namespace) -> None:
     suffixes = {".npy": _as_npy, ".json": _as_json, ".csv": _as_table, ".parquet": _as_table}
     if args.out is not None:
         check_choice("out", args.out.suffix, suffixes)
-    calibrate, given = load_calibrator(args.calibrator), _read(args, None, labelled=False)
+    calibrate = load_calibrator(args.calibrator)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
+    given = _read(args, None, labelled=False, known=calibrate.classes)
     findings: list = []
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
@@ -131,7 +136,7 @@ def _apply(args: argparse.Namespace) -> None:
     probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
     if calibrate.key() == "identity" and outputs.probs is not None:
         probs = outputs.probs.astype(float)  # as they were given, zeros too
-    classes = given.classes or tuple(map(str, range(probs.shape[1])))
+    classes = given.classes or calibrate.classes or tuple(map(str, range(probs.shape[1])))
     if args.out is None:
         print(_json(probs, classes))
     else:
@@ -168,16 +173,23 @@ def _as_table(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
     write_atomic(path, lambda stream: to_file(stream, index=False))
 
 
-def _read(args: argparse.Namespace, labels: str | None, *, labelled: bool = True):
+def _read(args: argparse.Namespace, labels: str | None, *, labelled: bool = True, known: tuple[str, ...] = ()):
+    """What the source of a command holds; of a table without labels the columns ``known``, where it has them all."""
     from calibkit.reading import read
 
+    source, chosen = args.source, {"classes": args.classes, "ignore": args.ignore}
     columns = {"label": args.label, "split": args.split, "group": args.group}
-    source = args.source
     if _is_name(source):
         from calibkit.networks import load_logits
 
-        return replace(read(load_logits(source), labels, kind=args.kind), source=source)
-    return read(source, labels, kind=args.kind, **columns, labelled=labelled)
+        return replace(read(load_logits(source), labels, kind=args.kind, **chosen), source=source)
+    if known and chosen == {"classes": None, "ignore": None} and Path(source).suffix in TABLES:
+        source = opened(Path(source), (), args.label)
+        others = [str(name) for name in source if str(name) not in known]
+        if others and set(known) <= set(map(str, source)):
+            print(f"left out: {', '.join(others)}", file=sys.stderr)
+            chosen["classes"] = known
+    return read(source, labels, kind=args.kind, **columns, **chosen, labelled=labelled)
 
 
 def _is_name(source: str) -> bool:
@@ -197,7 +209,6 @@ def load(name: str) -> Logits:
         FileNotFoundError: no such file.
     """
     from calibkit.networks import load_logits
-    from calibkit.reading import TABLES, TORCH
 
     if Path(name).suffix in (".npy", *TABLES, *TORCH):
         got = f"{name!r}; `calibkit report` and `calibkit compare` read such files"

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "calibkit"
 #: going in a circle.
 LEVELS = (
     ("_blocks", "_checks", "_extras", "_files", "_folders", "_progress", "_torchvision", "keys"),
-    ("data", "logits", "losses", "metrics", "models", "reading"),
+    ("_columns", "_formats", "data", "logits", "losses", "metrics", "models", "reading"),
     ("objectives",),
     ("fitting", "training"),
     ("calibrators", "networks"),

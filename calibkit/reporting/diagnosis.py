@@ -19,6 +19,7 @@ from calibkit._checks import (
     scan_probs,
     to_tensor,
 )
+from calibkit._columns import BINARY
 from calibkit.logits import HeldOut
 from calibkit.reading import Given, Kind, Part
 from calibkit.reporting import suspicions
@@ -142,6 +143,9 @@ def outputs_of(part: Part, kind: Kind, name: str, found: list[Finding], floor: f
     z = to_tensor(f"{name}outputs", part.outputs)
     if z.is_complex():
         raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
+    if z.ndim == 1 or z.shape[1:] == (1,):
+        got = f"shape {tuple(z.shape)}; {BINARY}"
+        raise expected(f"{name}{'logits' if kind == 'logits' else 'probs'}", "of shape (N, K) with K >= 2", got)
     z = z if z.is_floating_point() else z.double()
     if kind == "logits" and z.ndim == 2 and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
         text = (
