@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibkit import __version__, _shell
-from calibkit._checks import check_choice, expected
+from calibkit._checks import check_choice, check_int, expected
 from calibkit._extras import needs
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     _replace_closed_streams()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # whatever a name holds, and the terminal takes
     args = parser().parse_args(argv)
     try:
         args.run(args)
@@ -68,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--nodes", type=int, default=1, help="machines, each with so many; see book/running.md")
     train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
     train.add_argument("--compile", action="store_true", help="torch.compile the network")
-    train.add_argument("--out", type=Path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
+    train.add_argument("--out", type=_shell.some_path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
@@ -78,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     calibrate.add_argument("--calibrator", help='a key: ets, or "ets:focal gamma=2"; default: temperature_scaling')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
-    calibrate.add_argument("--out", type=Path, help="where to save the fitted calibrator (.npz)")
+    calibrate.add_argument("--out", type=_shell.some_path, help="where to save the fitted calibrator (.npz)")
     calibrate.set_defaults(run=_calibrate)
 
     evaluate = commands.add_parser("evaluate", help="metrics of the uncalibrated test logits, with intervals")
@@ -111,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
 def _train(args: argparse.Namespace) -> None:
     from calibkit.networks import Network
 
+    check_int("seed", args.seed, 0, 2**63)
     network = Network(args.dataset, args.model, args.loss, args.seed)
     folder = args.out or network.folder(args.budget)
     logits = network.train(

@@ -10,9 +10,10 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -56,6 +57,42 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     if sync:
         _sync_folder(path.parent)
     return given
+
+
+def write_together(folder: str | os.PathLike, names: Collection[str], write: Callable[[Path], object]) -> list[Path]:
+    """Let ``write(new)`` fill a new folder, then take its files into ``folder`` in the place of those of ``names``.
+
+    The old files go before the first new one comes: a kill leaves the old, the new or a part of these, and a full disk
+    the old, but nothing leaves files of two writers. A folder that had to be made is removed after an error.
+
+    Raises:
+        OSError: with the name of the file that cannot be written or replaced.
+    """
+    folder = Path(folder)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=folder) as new:
+            try:
+                write(Path(new))
+            except OSError as error:
+                if error.filename is None or Path(error.filename).parent != Path(new):
+                    raise
+                name = str(folder / Path(error.filename).name)
+                raise type(error)(error.errno, error.strerror, name) from error
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+            _sync_folder(folder)
+            written = sorted(Path(new).iterdir())
+            for path in written:
+                os.replace(path, folder / path.name)
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+    _sync_folder(folder)
+    return [folder / path.name for path in written]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -29,7 +30,7 @@ def add_to(commands) -> None:
     report = commands.add_parser("report", help="look at a network's outputs; what is wrong, which calibrator to take")
     _add_source(report, labels=True)
     _add_methods(report)
-    report.add_argument("--out", type=Path, help="folder of the report and the calibrator; default: SOURCE-report")
+    report.add_argument("--out", type=some_path, help="folder of the report and the calibrator; default: SOURCE-report")
     report.set_defaults(run=_report)
 
     compare = commands.add_parser("compare", help="fit every calibrator, compare them, recommend one")
@@ -39,14 +40,14 @@ def add_to(commands) -> None:
     compare.set_defaults(run=_compare)
 
     apply = commands.add_parser("apply", help="calibrated probabilities of new outputs")
-    apply.add_argument("calibrator", type=Path, help="a file that `report` or `calibrate --out` wrote")
+    apply.add_argument("calibrator", type=some_path, help="a file that `report` or `calibrate --out` wrote")
     _add_source(apply, labels=False)
-    apply.add_argument("--out", type=Path, help=".npy, .csv, .parquet or .json; default: JSON to the terminal")
+    apply.add_argument("--out", type=some_path, help=".npy, .csv, .parquet or .json; default: JSON to the terminal")
     apply.set_defaults(run=_apply)
 
 
 def _add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
-    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("source", type=some_source, help=_SOURCE)
     if labels:
         parser.add_argument("labels", nargs="?", help="an .npy file, where the source is one of outputs alone")
     parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if no name says it")
@@ -70,6 +71,7 @@ def _report(args: argparse.Namespace) -> None:
     folder = args.out or _folder_for(args.source)
     if folder.exists() and not folder.is_dir():
         raise expected("out", "a folder", f"the file {str(folder)!r}")
+    _check_writable_folder(folder)
     found = _found(args)
     try:
         saved = found.save(folder)
@@ -77,6 +79,7 @@ def _report(args: argparse.Namespace) -> None:
         print(found)  # what minutes of fitting gave
         raise
     print(found, "", *(f"saved {path}" for path in saved), sep="\n")
+    _say_doubts(found)
 
 
 def _folder_for(source: str) -> Path:
@@ -103,6 +106,17 @@ def _source_of(report: Path) -> str | None:
 def _compare(args: argparse.Namespace) -> None:
     found = _found(args)
     print(json.dumps(found.facts(), indent=1, allow_nan=False) if args.json else found)
+    _say_doubts(found)
+
+
+def _say_doubts(found) -> None:
+    """What must not be overlooked, to the standard error: a doubt, or ValueError where nothing is recommended."""
+    kinds = {weight: [f.kind for f in found.diagnosed.findings if f.weight == weight] for weight in ("wrong", "doubt")}
+    if found.choice.sure == "none":
+        got = f"{', '.join(dict.fromkeys(kinds['wrong']))}; no calibrator is recommended"
+        raise expected("source", "outputs beside the labels of the same samples", got)
+    if kinds["doubt"]:
+        print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the first paragraph first", file=sys.stderr)
 
 
 def _found(args: argparse.Namespace):
@@ -116,6 +130,8 @@ def _apply(args: argparse.Namespace) -> None:
     from calibkit.calibrators import load_calibrator
     from calibkit.reporting.diagnosis import outputs_of
 
+    if args.out is not None:
+        check_writable(args.out)
     suffixes = {".npy": _as_npy, ".json": _as_json, ".csv": _as_table, ".parquet": _as_table}
     if args.out is not None:
         check_choice("out", args.out.suffix, suffixes)
@@ -154,7 +170,9 @@ def _columns(fitted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
 
 
 def _as_npy(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
-    write_atomic(path, lambda stream: np.save(stream, probs))
+    data = io.BytesIO()  # into a file itself numpy writes with an error of its own where the disk is full
+    np.save(data, probs)
+    write_atomic(path, lambda stream: stream.write(data.getbuffer()))
 
 
 def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
@@ -220,9 +238,28 @@ def check_writable(out: Path) -> None:
     """Raise ValueError before a fit where its file could not be written after it."""
     if out.exists() and not out.is_file():
         raise expected("out", "the path of a file", f"{str(out)!r}, which is none")
-    folder = next(folder for folder in out.resolve().parents if folder.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise expected("out", "a file that can be written", repr(str(out)))
+    _check_writable_folder(out.resolve().parent, "a file that can be written", out)
+
+
+def _check_writable_folder(folder: Path, want: str = "a folder that can be written", named: Path | None = None) -> None:
+    """Raise ValueError where nothing can be written into a folder, or it cannot be made."""
+    here = folder.resolve()
+    there = next(parent for parent in (here, *here.parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise expected("out", want, repr(str(named or folder)))
+
+
+def some_path(text: str) -> Path:
+    """The path of an option; an empty one, as of a variable that is not set, is no folder "."."""
+    if not text:
+        raise argparse.ArgumentTypeError("Expected a path, but got ''")
+    return Path(text)
+
+
+def some_source(text: str) -> str:
+    """The same of a source, which may be a name."""
+    some_path(text)
+    return text
 
 
 def tell(text: str) -> None:

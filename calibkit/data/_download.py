@@ -89,5 +89,7 @@ def download(url: str, path: Path) -> Path:
 def _copy(response, stream: IO[bytes]) -> None:
     shutil.copyfileobj(response, stream)
     length = response.headers.get("Content-Length")
+    if length is not None and not length.isdecimal():
+        raise OSError(f"{response.url}: a length of {length!r} bytes")
     if length is not None and int(length) != stream.tell():
         raise OSError(f"{response.url}: the connection ended after {stream.tell()} of {length} bytes")

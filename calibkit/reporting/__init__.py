@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit._files import write_atomic
+from calibkit._files import write_atomic, write_together
 from calibkit._progress import progress, show
 from calibkit.fitting.contract import Fitted
 from calibkit.logits import Logits
@@ -33,6 +33,8 @@ from calibkit.reporting.classes import ClassRow, of_classes
 from calibkit.reporting.diagnosis import Diagnosed, Finding, diagnose
 from calibkit.reporting.methods import Trial, measure, try_all
 from calibkit.reporting.summary import facts, text
+
+FILES = ("report.html", "report.json", "calibrator.npz")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Report:
 
     @property
     def calibrator(self) -> Fitted:
-        """The one to take, fitted on all samples to fit on."""
+        """The one to take, fitted on all samples to fit on; ``identity`` where nothing is recommended."""
         return self.trial.methods[self.choice.key].fitted
 
     def facts(self) -> dict:
@@ -74,15 +76,22 @@ class Report:
 
         return page(self)
 
-    def save(self, folder: str | os.PathLike) -> tuple[Path, Path, Path]:
-        """Write report.html, report.json and calibrator.npz into a folder; returns their paths."""
-        folder, html = Path(folder), self.html()
-        data = json.dumps(self.facts(), indent=1, allow_nan=False)
-        return (
-            write_atomic(folder / "report.html", lambda stream: stream.write(html.encode())),
-            write_atomic(folder / "report.json", lambda stream: stream.write(data.encode())),
-            self.calibrator.save(folder / "calibrator.npz"),
-        )
+    def save(self, folder: str | os.PathLike) -> tuple[Path, ...]:
+        """Write report.html, report.json and calibrator.npz into a folder; returns their paths.
+
+        The three are of one report, whatever happens while they are written. Where nothing is recommended, there is no
+        calibrator.npz, nor is one of an earlier report left.
+        """
+        html, data = self.html(), json.dumps(self.facts(), indent=1, allow_nan=False)
+
+        def write(new: Path) -> None:
+            write_atomic(new / FILES[0], lambda stream: stream.write(html.encode("utf-8", "backslashreplace")))
+            write_atomic(new / FILES[1], lambda stream: stream.write(data.encode()))
+            if self.choice.sure != "none":
+                self.calibrator.save(new / FILES[2])
+
+        saved = {path.name: path for path in write_together(folder, FILES, write)}
+        return tuple(saved[name] for name in FILES if name in saved)
 
 
 def report(
@@ -106,7 +115,7 @@ def report(
         everything: fit also what takes minutes or more.
         n_resamples: of the intervals.
         seed: of resamples and folds.
-        options: of ``read``: kind, label, split, group.
+        options: of ``read``: kind, label, split, group, classes, ignore.
 
     Raises:
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.

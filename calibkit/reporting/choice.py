@@ -13,7 +13,8 @@ from calibkit.reporting.needs import BASE
 LEVEL = 0.05  # of the tests against temperature scaling, all of them one family
 WORTH = 0.005  # nats that a method must gain to be worth its parameters: half of what the guide counts by
 #: "high": the numbers decide. "some": the default, which nothing decides against. "low": the data are in doubt.
-Sure = Literal["high", "some", "low"]
+#: "none": they are wrong, and nothing is recommended.
+Sure = Literal["high", "some", "low", "none"]
 #: What decides between the network and one temperature, in words and with its unit.
 SCORES = {"nll": ("NLL", " nats"), "brier": ("Brier score", "")}
 
@@ -22,8 +23,8 @@ class Choice(NamedTuple):
     """A recommendation.
 
     Attributes:
-        key: of the calibrator to take.
-        sure: "high", "some" or "low".
+        key: of the calibrator to take; "identity" where none is recommended.
+        sure: "high", "some", "low" or "none".
         reasons: sentences, the most important first.
     """
 
@@ -46,6 +47,10 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         diagnosed: what is known of the data.
         keep_predictions: whether only methods count that keep every prediction.
     """
+    if any(finding.weight == "wrong" for finding in diagnosed.findings):
+        return Choice(
+            "identity", "none", ("Nothing is recommended: see the first paragraph, and mend the data first.",)
+        )
     measured = trial.measured
     base, before = measured[BASE], measured["identity"]
     score = "brier" if trial.floored else "nll"

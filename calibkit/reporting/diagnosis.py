@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from calibkit.logits import HeldOut
 from calibkit.reading import Given, Kind, Part
 from calibkit.reporting import suspicions
 
-#: "cured": taken for what it must have been; "doubt": results may mislead; "note": good to know.
-Weight = Literal["cured", "doubt", "note"]
+#: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
+#: good to know.
+Weight = Literal["wrong", "cured", "doubt", "note"]
 FEWEST = 50  # samples for one temperature, and to judge by
 
 
@@ -33,7 +34,7 @@ class Finding(NamedTuple):
     """One thing that was found.
 
     Attributes:
-        weight: "cured", "doubt" or "note".
+        weight: "wrong", "cured", "doubt" or "note".
         kind: a word to find it by, such as "label shift".
         text: a sentence or two for the person whose data these are.
     """
@@ -119,8 +120,7 @@ def diagnose(given: Given) -> Diagnosed:
     if len(held) == 2:
         found += [Finding(*each) for each in suspicions.of_two(*held, classes, coarse, [out.probs for out in outputs])]
     found += _too_few(held[0], held[-1], names[-1])
-    order = {"cured": 0, "doubt": 1, "note": 2}
-    unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: order[finding.weight])))
+    unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: get_args(Weight).index(finding.weight))))
     test = held[1] if len(held) == 2 else None
     return Diagnosed(held[0], test, classes, unique, given.source, outputs[0].floor, outputs[-1].probs)
 
@@ -147,6 +147,7 @@ def outputs_of(part: Part, kind: Kind, name: str, found: list[Finding], floor: f
         got = f"shape {tuple(z.shape)}; {BINARY}"
         raise expected(f"{name}{'logits' if kind == 'logits' else 'probs'}", "of shape (N, K) with K >= 2", got)
     z = z if z.is_floating_point() else z.double()
+    z = z.float() if z.element_size() < 4 else z  # the sums of half precision are rounded, too
     if kind == "logits" and z.ndim == 2 and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
         text = (
             "These are probabilities, not logits: every row lies in [0, 1] and sums to 1. All numbers here take them "
@@ -196,8 +197,20 @@ def _too_few(val: HeldOut, judged: HeldOut, name: str) -> Iterator[Finding]:
 
 
 def _whole(y: np.ndarray) -> np.ndarray:
-    """Whole numbers as integers, whatever else as it is."""
-    return y.astype(np.int64) if y.dtype.kind == "f" and np.isfinite(y).all() and (y == y.round()).all() else y
+    """Whole numbers that int64 holds as integers, whatever else as it is."""
+    whole = y.dtype.kind == "f" and np.isfinite(y).all() and (y == y.round()).all() and (np.abs(y) < 2**63).all()
+    return y.astype(np.int64) if whole else y
+
+
+def _check_range(y: np.ndarray, k: int, name: str) -> None:
+    """Refuse labels beyond int64, as which they would be others."""
+    if y.dtype.kind in "fu":
+        numbers = y[np.isfinite(y)].reshape(-1)
+        numbers = [numbers[np.abs(numbers).argmax()].item()] if len(numbers) else []
+    else:
+        numbers = [number for number in y.reshape(-1).tolist() if isinstance(number, int)]
+    if beyond := [number for number in numbers if not -(2**63) <= number < 2**63]:
+        raise expected(f"{name}labels", f"in [0, {k})", beyond[0])
 
 
 def _labels(
@@ -211,10 +224,14 @@ def _labels(
             return [np.array([known[label] for label in y.astype(str)], dtype=np.int64) for y in labels]
     result = []
     for y, name in zip(given, names, strict=True):
-        if y.dtype.kind in "OUST" and classes:
-            odd = [str(label) for label in y if str(label) not in known]
+        if y.dtype.kind in "fuO":
+            _check_range(y, k, name)
+        odd = [str(label) for label in y if str(label) not in known] if y.dtype.kind in "OUST" and classes else []
+        if odd:
             got = next((f"{label!r}, as of an empty cell" for label in odd if label in ("", "nan", "None", "<NA>")), "")
             raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got or repr(odd[0]))
+        if y.dtype.kind in "OUST" and classes:  # all known: the odd one is in the other part
+            continue
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
             y = y.argmax(1)

@@ -34,7 +34,12 @@ tr.taken { background: var(--soft); font-weight: 600; }
 figure { margin: 1.2rem 0; } figure svg { background: #fff; height: auto; max-width: 100%; }
 figcaption { max-width: 46rem; font-size: 0.92rem; }
 """
-SURE = {"high": "The numbers decide.", "some": "Nothing speaks against it.", "low": "The data are in doubt."}
+SURE = {
+    "high": "The numbers decide.",
+    "some": "Nothing speaks against it.",
+    "low": "The data are in doubt.",
+    "none": "",
+}
 
 
 def page(report: Any) -> str:
@@ -52,7 +57,7 @@ def page(report: Any) -> str:
         f'<div class="box"><p><strong>{escape(trial.methods[choice.key].need.name)}</strong>: '
         f"<code>{escape(repr(report.calibrator))}</code>. {SURE[choice.sure]}</p>",
         f"<p>{escape(' '.join(choice.reasons))}</p></div>",
-        _code(choice.key),
+        _code(choice.key) if choice.sure != "none" else "",
         "<h2>The methods</h2>",
         _methods(report),
         pictures.forest(trial),

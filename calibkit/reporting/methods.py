@@ -39,6 +39,7 @@ class Tried:
         values: metric -> value with interval.
         changes: metric -> difference to temperature scaling with interval.
         chance: metric -> p-value of the difference.
+        of_folds: of a cross-fit, those by which each fold was judged, fitted on the others.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Tried:
     values: dict[str, Estimate] = field(default_factory=dict)
     changes: dict[str, Estimate] = field(default_factory=dict)
     chance: dict[str, float] = field(default_factory=dict)
+    of_folds: tuple[Fitted, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,13 @@ class Trial:
         return [tried for tried in self.methods.values() if not tried.values]
 
     def probs(self, key: str) -> np.ndarray:
-        """The probabilities (M, K) that a method was judged by, computed anew, as those of all would fill memory."""
+        """The probabilities (M, K) that a method was judged by, computed anew: those of all would fill memory."""
         if key == "identity" and self.given is not None:
             return self.given
+        tried = self.methods[key]
         if self.folds is None:
-            return self.methods[key].fitted(self.judged.logits)
-        return _cross_fitted(key, self.val, self.folds)
+            return tried.fitted(self.judged.logits)
+        return _probs_of_folds(tried.of_folds, self.val, self.folds)
 
 
 def try_all(
@@ -140,28 +143,28 @@ def try_all(
         need = needs[key]
         enough = n_units >= need.samples(k)
         fits = 1 if folds is None else 1 + FOLDS
-        if not everything and n * need.parameters(k) * need.passes * fits > WORK:
-            reason = (
-                f"{need.parameters(k):,} parameters on {n:,} samples: minutes or more, so only where it is asked for"
-            )
+        if not everything and n * need.work_of(k) * fits > WORK:
+            size = f"{need.parameters(k):,} parameters on {n:,} samples of {k:,} classes"
+            reason = f"{size}: minutes or more, so only where it is asked for"
             found[key] = Tried(key, need, None, reason, enough)
             continue
         show(f"{i + 1} of {len(wanted)}, {need.name}")
         try:
             fitted, seconds = _fit(key, val)
+            of_folds = () if folds is None else _fit_folds(key, val, folds)
             if key == "identity" and given is not None:
                 probs = given
             else:
-                probs = fitted(judged.logits) if folds is None else _cross_fitted(key, val, folds)
+                probs = fitted(judged.logits) if folds is None else _probs_of_folds(of_folds, val, folds)
             measure(comparison, key, probs, judged.logits if probs is given else None)
         except (ValueError, ModuleNotFoundError) as error:  # of an extra that is not installed
-            if key == BASE:
+            if key in (BASE, "identity"):
                 raise
             found[key] = Tried(key, need, None, str(error), enough)
             continue
         changed = float((probs.argmax(1) != before).mean())
         del probs
-        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key))
+        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key), of_folds)
     return Trial(found, val, judged, folds, given)
 
 
@@ -211,12 +214,17 @@ def _warm(key: str) -> None:
         calibrator(key).fit(np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], (20, 1)), np.tile([0, 1, 1], 20))
 
 
-def _cross_fitted(key: str, val: HeldOut, folds: np.ndarray) -> np.ndarray:
+def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Fitted, ...]:
+    """For each fold, what is fitted on the others."""
+    others = (folds != fold for fold in range(FOLDS))
+    return tuple(_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
+
+
+def _probs_of_folds(fits: tuple[Fitted, ...], val: HeldOut, folds: np.ndarray) -> np.ndarray:
+    """The probabilities of each sample by the fit that has not seen it."""
     probs = np.empty(val.logits.shape)
-    for fold in range(FOLDS):
-        left_out = folds == fold
-        rest = HeldOut(val.logits[~left_out], val.labels[~left_out])
-        probs[left_out] = _fit(key, rest)[0](val.logits[left_out])
+    for fold, fitted in enumerate(fits):
+        probs[folds == fold] = fitted(val.logits[folds == fold])
     return probs
 
 

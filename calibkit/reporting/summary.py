@@ -73,7 +73,7 @@ def text(report: Any) -> str:
         f"{diagnosed.source}: {len(diagnosed.val.labels)} samples to fit on, "
         f"{len(report.trial.judged.labels)} to judge by, {len(diagnosed.classes)} classes",
         diagnosed.first_paragraph,
-        f"Take {choice.key} (sure: {choice.sure}). " + " ".join(choice.reasons),
+        (f"Take {choice.key} (sure: {choice.sure}). " if choice.sure != "none" else "") + " ".join(choice.reasons),
     ]
     return "\n\n".join([*head, table(report.trial, choice.key)])
 

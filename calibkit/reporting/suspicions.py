@@ -12,11 +12,13 @@ from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
 
 Suspicion = tuple[str, str, str]
-LEVEL = 1e-3  # of each test: a report that cries wolf is not read
+LEVEL = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
+DEALS = 20_000  # of the values of two splits at random, where a test needs them
 SHIFT = 0.05  # total variation between two splits' labels that matters
 LEAK = 0.01  # of the test for samples in both splits, which the report does only where there are coincidences
 GAP = 0.02  # difference of two splits' confidence less accuracy that matters
 TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
+GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
 
 
 def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Suspicion]:
@@ -29,16 +31,19 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
     absent = np.flatnonzero(counts == 0)
     if len(absent):
         shown = ", ".join(classes[i] for i in absent[:5]) + (" and others" if len(absent) > 5 else "")
-        weight = "doubt" if n >= 20 * k else "note"
-        yield weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}."
+        weight, asked = ("doubt", " Are they classes?") if n >= 20 * k else ("note", "")
+        yield weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}.{asked}"
     accuracy = float((part.logits.argmax(1) == part.labels).mean())
     share = counts.max() / n
-    if n >= 30 and accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):
-        text = (
-            f"Of the {name}predictions {accuracy:.1%} are right, no more than by always naming the most frequent class "
-            f"({share:.1%}). Do the labels belong to these rows, and the classes to these columns?"
-        )
-        yield "doubt", "no better than guessing", text
+    if accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):
+        found, claimed = information(part)
+        if found < GUESSING and claimed > CLAIMED:
+            text = (
+                f"The {name}outputs say nothing about the labels that chance would not: of the predictions "
+                f"{accuracy:.1%} are right, and {share:.1%} would be by always naming the most frequent class. "
+                "Do the labels belong to these rows, and the classes to these columns?"
+            )
+            yield "wrong", "no better than guessing", text
     if coarse:
         return
     distinct, row = np.unique(row_keys(part.logits), return_inverse=True)
@@ -46,11 +51,52 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
     if copies:
         pairs = np.column_stack([row, part.labels])
         alike = n - len(np.unique(pairs, axis=0)) == copies  # of a sample that is there twice the label is the same
-        weight = "doubt" if alike and copies > 0.01 * n else "note"
+        tied = np.bincount(row)[row] > 1
+        wrong = float((part.logits.argmax(1) != part.labels)[tied].mean())  # alone decides where all are right
+        by_chance = (wrong**2 + (1 - wrong) ** 2) ** copies
+        weight = "doubt" if alike and copies > 0.01 * n and by_chance < LEVEL else "note"
         text = f"{copies} of {n} {name}samples have outputs equal to those of another: " + (
-            "the same sample twice?" if alike else "some with another label, so the outputs have few digits."
+            "the same sample twice, or outputs of few values as those of trees?"
+            if alike
+            else "some with another label, so the outputs have few digits."
         )
         yield weight, "duplicates", text
+
+
+def information(part: HeldOut) -> tuple[float, float]:
+    """How far from chance the outputs tell the labels, in standard errors; and how far they should by their own word.
+
+    The statistic is the sum, over the samples, of the rank that the log-probability of a sample's label has among
+    those of the same class: Wilcoxon's of each class against all others, together. Its variance is that of a random
+    order of the labels. It is the same for any temperature, and does not mind how rare a class is. By their own word:
+    with the ranks that the probabilities of a class expect, for as many samples as it has.
+
+    Example:
+        >>> z = np.repeat([[2.0, 0.0], [0.0, 2.0]], 50, axis=0)
+        >>> [round(x, 1) for x in information(HeldOut(z, np.repeat([0, 1], 50)))]
+        [9.9, 7.6]
+    """
+    n, k = part.logits.shape
+    shares = np.bincount(part.labels, minlength=k) / n
+    z = part.logits.astype(np.float64)
+    z -= z.max(1, keepdims=True)
+    z -= np.log(np.exp(z).sum(1, keepdims=True))
+    means, square, found, claimed = np.zeros(n), 0.0, 0.0, 0.0
+    for column, log_p in enumerate(z.T):
+        rank = _ranks(log_p)
+        means += shares[column] * rank
+        square += shares[column] * float(rank @ rank)
+        found += float(rank[part.labels == column].sum())
+        p = np.exp(log_p)
+        claimed += shares[column] * n * float(rank @ p) / max(float(p.sum()), 1e-300)
+    error = math.sqrt(max(n * (square - float(means @ means)) / (n - 1), 0.0)) if n > 1 else 0.0
+    return (found / error, claimed / error) if error > 0 else (0.0, 0.0)
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    """(N,) the rank of each number less the mean rank; equal numbers share theirs."""
+    _, row, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts - 1) / 2)[row] - (len(x) + 1) / 2
 
 
 def _coincidences(val: np.ndarray, test: np.ndarray) -> tuple[int, int]:
@@ -92,24 +138,68 @@ def of_two(
             text += f"So have {among} validation samples among themselves: the outputs may have few digits."
             yield "note", "samples in both splits", text
     yield from _label_shift(val.labels, test.labels, classes)
-    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in (val, test)]
-    gain, error = _difference(*right)
-    if gain > max(TRAINED, 4 * error):
+    parts = (val, test)
+    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in parts]
+    gain = float(right[0].mean() - right[1].mean())
+    if gain > TRAINED and by_chance(*map(_of_units, parts, right), sign=1) <= LEVEL:
         text = (
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
             "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
         )
         yield "doubt", "trained on the validation set", text
         return
-    sure = [_confidence(part.logits) if p is None else p.max(1) for part, p in zip((val, test), probs, strict=True)]
+    sure = [_confidence(part.logits) if p is None else p.max(1) for part, p in zip(parts, probs, strict=True)]
     gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
-    change, error = _difference(*gaps)
-    if abs(change) > max(GAP, 3.3 * error):
+    if abs(gaps[0].mean() - gaps[1].mean()) > GAP and by_chance(*map(_of_units, parts, gaps)) <= LEVEL:
         text = (
             f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
         )
         yield "doubt", "shift between the splits", text
+
+
+def _of_units(part: HeldOut, values: np.ndarray) -> np.ndarray:
+    """A value for each sample, or for each group, where there are groups, their mean."""
+    if part.groups is None:
+        return values
+    _, group = np.unique(part.groups, return_inverse=True)
+    return np.bincount(group, values) / np.bincount(group)
+
+
+def by_chance(a: np.ndarray, b: np.ndarray, sign: int = 0) -> float:
+    """The chance of so large a difference of means if the values had been dealt to the two at random.
+
+    It holds for any sizes and any distribution of the values. By the normal distribution where that is exact enough
+    or the chance is large; else by ``DEALS`` deals of a fixed seed.
+
+    Args:
+        a: (N,) values of the one.
+        b: (M,) values of the other.
+        sign: 1 counts differences a - b that are as large, 0 those of either sign.
+
+    Example:
+        >>> round(by_chance(np.zeros(4), np.ones(996)), 5)  # all four in the smaller part
+        5e-05
+        >>> round(by_chance(np.array([0.0]), np.append(np.ones(98), 0)), 2)
+        0.02
+    """
+    values = np.concatenate([a, b])
+    n, few = len(values), min(len(a), len(b))
+    values = values - values.mean()
+    error = math.sqrt(float(values @ values) / (n - 1) * (1 / len(a) + 1 / len(b))) if n > 1 else 0.0
+    difference = float(a.mean() - b.mean())
+    if error == 0 or (sign and difference * sign <= 0):
+        return 1.0
+    z = abs(difference) / error
+    normal = math.erfc(z / math.sqrt(2)) / (2 if sign else 1)
+    if z < 2 or few > 5000:
+        return normal
+    smaller = values[: len(a)] if len(a) == few else values[len(a) :]
+    seen, rng = float(smaller.sum()), np.random.default_rng(0)
+    sums = np.array([values[rng.choice(n, few, replace=False, shuffle=False)].sum() for _ in range(DEALS)])
+    slack = 1e-9 * float(np.abs(values).max()) * few  # of sums in another order
+    as_large = sums * np.sign(seen) >= abs(seen) - slack if sign else np.abs(sums) >= abs(seen) - slack
+    return float(as_large.sum() + 1) / (DEALS + 1)
 
 
 def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> Iterator[Suspicion]:
@@ -170,8 +260,3 @@ def _confidence(logits: np.ndarray) -> np.ndarray:
         z = logits[rows].astype(np.float64)
         found[rows] = 1 / np.exp(z - z.max(1, keepdims=True)).sum(1)
     return found
-
-
-def _difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """The difference of two means, and its standard error."""
-    return float(a.mean() - b.mean()), math.sqrt(a.var() / len(a) + b.var() / len(b))

@@ -1,6 +1,7 @@
 """``calibkit report | compare | apply`` on files as a user has them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
-from calibkit import reading
 from calibkit.__main__ import main
+from calibkit._formats import opened
 from calibkit.calibrators import calibrator, load_calibrator
 from calibkit.reporting import report
 
@@ -43,7 +44,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     capsys.readouterr()
     assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    tables = [reading._table(Path("p.csv"), "label"), pd.read_parquet("p.parquet")]
+    tables = [opened(Path("p.csv"), ()), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
     for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
         np.testing.assert_allclose(probs, want, rtol=1e-14)
@@ -101,11 +102,77 @@ def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
     assert Path("mine-report/calibrator.npz").is_file()
 
 
-def test_a_report_that_cannot_be_saved_is_printed(csv, capsys):
-    Path("file").touch()
-    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets", "--out", "file/report"]) == 1
+def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "mine-report/report.html")
+
+    monkeypatch.setattr("calibkit.reporting.Report.save", full)
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 1
     captured = capsys.readouterr()
-    assert "temperature scaling" in captured.out and "Expected `path` to be" in captured.err
+    assert "temperature scaling" in captured.out
+    assert captured.err == (
+        "Expected `path` to be one that can be used, but got 'mine-report/report.html': No space left on device\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["report", "apply"])
+def test_what_cannot_be_written_is_refused_before_any_work(command, csv, capsys, monkeypatch):
+    monkeypatch.setattr("calibkit._shell._read", lambda *_, **__: pytest.fail("read first"))
+    Path("file").touch()
+    words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
+    assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1
+    assert "that can be written, but got 'file/x.csv'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["report", "mine.csv", "--out", ""], ["report", ""], ["apply", "c.npz", ""]])
+def test_an_empty_path_is_not_this_folder(words, csv, capsys):
+    before = set(Path().iterdir())
+    with pytest.raises(SystemExit):
+        main([*words, "--kind", "logits"])
+    assert "Expected a path, but got ''" in capsys.readouterr().err and set(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.csv", "é.csv"])
+def test_any_name_of_a_file_can_be_told(name, csv):
+    """One that is no UTF-8, and one that the terminal has no letters for."""
+    Path("mine.csv").rename(name)
+    words = [sys.executable, "-m", "calibkit", "report", name, "--kind", "logits", "--calibrators", "identity"]
+    found = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert b"samples to fit on" in found.stdout and b"report.html" in found.stdout
+    folder = Path(f"{Path(name).stem}-report")
+    assert json.loads((folder / "report.json").read_bytes())["source"] == name
+    assert b"Calibration of " in (folder / "report.html").read_bytes()
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 0  # and anew
+
+
+def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, capsys):
+    """Nor is one of an earlier report left; the exit status says it to a script."""
+    command = ["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]
+    assert main(command) == 0 and Path("mine-report/calibrator.npz").is_file()
+    table = pd.read_csv("mine.csv")
+    table["label"] = np.random.default_rng(0).permutation(table["label"])
+    table.to_csv("mine.csv", index=False)
+    capsys.readouterr()
+    for words in (command, ["compare", *command[1:]]):
+        assert main(words) == 1
+        captured = capsys.readouterr()
+        assert captured.err.startswith("Expected `source` to be outputs beside the labels of the same samples, but got")
+        assert "Nothing is recommended" in captured.out and "Take " not in captured.out
+    assert {path.name for path in Path("mine-report").iterdir()} == {"report.html", "report.json"}
+    facts = json.loads(Path("mine-report/report.json").read_text())
+    assert facts["recommended"]["key"] == "identity" and facts["recommended"]["sure"] == "none"
+    assert "load_calibrator" not in Path("mine-report/report.html").read_text()
+
+
+def test_a_doubt_is_told_beside_the_advice(csv, capsys):
+    table = pd.read_csv("mine.csv").assign(age=np.arange(2000.0) / 1000 - 9)  # no class; and labels are positions
+    table["label"] = table["label"].map(CLASSES.index)
+    table.to_csv("mine.csv", index=False)
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "in doubt: missing class; read the first paragraph first\n"
+    assert "have no validation sample: age." in captured.out and "(sure: low)" in captured.out
 
 
 def test_a_method_whose_library_is_absent_is_left_out(csv, capsys, monkeypatch):
