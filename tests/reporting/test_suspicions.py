@@ -1,0 +1,173 @@
+"""The tests behind the findings: valid at any size, and with power where something is wrong."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import softmax
+
+from calibkit.logits import HeldOut
+from calibkit.reading import read
+from calibkit.reporting import report
+from calibkit.reporting.diagnosis import diagnose
+from calibkit.reporting.suspicions import LEVEL, by_chance, information
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+def test_the_chance_of_a_difference_is_that_of_all_deals(sign):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, 4) + 6.0, rng.integers(0, 9, 9) * 1.0
+    pooled, seen = np.concatenate([a, b]), a.mean() - b.mean()
+    total = pooled.sum()
+    dealt = np.array(
+        [pooled[list(i)].sum() / 4 - (total - pooled[list(i)].sum()) / 9 for i in combinations(range(13), 4)]
+    )
+    want = (dealt >= seen - 1e-9).mean() if sign else (np.abs(dealt) >= abs(seen) - 1e-9).mean()
+    assert by_chance(a, b, sign) == pytest.approx(want, abs=3 * np.sqrt(want / 20_000) + 1e-4)
+
+
+@pytest.mark.parametrize(("n", "m", "right_a", "right_b"), [(60, 1000, 60, 900), (1000, 60, 990, 52), (5, 400, 5, 200)])
+def test_of_shares_it_is_the_exact_test_of_fisher(n, m, right_a, right_b):
+    a, b = np.repeat([1.0, 0.0], [right_a, n - right_a]), np.repeat([1.0, 0.0], [right_b, m - right_b])
+    want = stats.fisher_exact([[right_a, n - right_a], [right_b, m - right_b]], alternative="greater").pvalue
+    assert by_chance(a, b, sign=1) == pytest.approx(want, abs=4 * np.sqrt(want / 20_000) + 1e-4)
+
+
+def test_many_values_have_the_normal_distribution():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0.05, size=6000), rng.normal(size=9000)
+    assert by_chance(a, b) == pytest.approx(stats.ttest_ind(a, b).pvalue, rel=0.05)
+
+
+def same(n, m, confidence, seed, k=10):
+    """Splits of one calibrated network, all about as sure; None: of every confidence."""
+    rng = np.random.default_rng(seed)
+    if confidence is None:
+        z = 2.5 * rng.normal(size=(n + m, 5))
+        y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    else:
+        top, z = rng.integers(0, k, n + m), np.zeros((n + m, k))
+        z[np.arange(n + m), top] = np.log(confidence / (1 - confidence) * (k - 1)) + 0.1 * rng.normal(size=n + m)
+        others = (top + 1 + rng.integers(0, k - 1, n + m)) % k
+        y = np.where(rng.random(n + m) < softmax(z, 1).max(1), top, others)
+    return {"val_logits": z[:n], "val_labels": y[:n], "test_logits": z[n:], "test_labels": y[n:]}
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "confidence"),
+    [(60, 1000, 0.97), (1000, 60, 0.97), (1000, 1, None), (1000, 3, None), (1, 1000, None), (3, 1000, None)],
+)
+def test_small_splits_of_one_network_raise_no_alarm(n, m, confidence):
+    """Of 40 sets, where 15 to 100 % of them did when each split's own variance counted."""
+    alarms = {"shift between the splits", "trained on the validation set"}
+    found = [diagnose(read(same(n, m, confidence, seed))).findings for seed in range(40)]
+    assert sum(bool(alarms & {finding.kind for finding in each}) for each in found) == 0 <= LEVEL * 40
+
+
+@pytest.mark.parametrize(("n", "m"), [(100, 1000), (1000, 100), (150, 150)])
+def test_what_is_wrong_is_found_in_small_splits(n, m):
+    parts = same(n, m, 0.8, 0)
+    learnt = {**parts, "val_labels": parts["val_logits"].argmax(1)}
+    assert "trained on the validation set" in [f.kind for f in diagnose(read(learnt)).findings]
+    shifted = {**parts, "val_logits": parts["val_logits"] / 3}
+    assert "shift between the splits" in [f.kind for f in diagnose(read(shifted)).findings]
+
+
+def test_of_groups_each_counts_once():
+    """Ten images of a hundred pixels, each with an accuracy of its own."""
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(20):
+        right = np.repeat(rng.choice([0.6, 1.0], 20), 100) > rng.random(2000)
+        z = np.tile([3.0, 0.0], (2000, 1)) + 0.01 * rng.normal(size=(2000, 2))
+        y, groups = np.where(right, 0, 1), np.repeat(np.arange(20), 100)
+        parts = {"val_logits": z[:1000], "val_labels": y[:1000], "test_logits": z[1000:], "test_labels": y[1000:]}
+        parts |= {"val_groups": groups[:1000], "test_groups": groups[1000:]}
+        kinds = [finding.kind for finding in diagnose(read(parts)).findings]
+        alarms += "trained on the validation set" in kinds or "shift between the splits" in kinds
+    assert alarms == 0
+
+
+def rare(seed, *, n=5000, offset=4.0, scale=1.5):
+    rng = np.random.default_rng(seed)
+    q = 1 / (1 + np.exp(offset - scale * rng.normal(size=n)))
+    return np.column_stack([1 - q, q]), (rng.random(n) < q).astype(int)
+
+
+@pytest.mark.parametrize(("n", "offset", "scale"), [(5000, 4, 1.5), (5000, 5.5, 1.5), (1000, 3, 1.5), (5000, 4, 0.7)])
+def test_a_classifier_of_rare_events_is_not_accused(n, offset, scale):
+    for seed in range(10):
+        p, y = rare(seed, n=n, offset=offset, scale=scale)
+        assert (p.argmax(1) == y).mean() <= (y == 0).mean() + 0.01
+        kinds = [finding.kind for finding in diagnose(read({"probs": p, "labels": y})).findings]
+        assert "no better than guessing" not in kinds
+
+
+def test_labels_of_rare_events_that_belong_to_other_rows_are_found():
+    found = []
+    for seed in range(10):
+        p, y = rare(seed)
+        findings = diagnose(read({"probs": p, "labels": np.random.default_rng(seed).permutation(y)})).findings
+        found.append(("wrong", "no better than guessing") in [f[:2] for f in findings])
+    assert sum(found) >= 9
+
+
+def test_classes_in_other_columns_are_found(sample):
+    z, y = sample(1000, k=5)
+    assert diagnose(read((np.roll(z, 1, axis=1), y), kind="logits")).findings[0].kind == "no better than guessing"
+
+
+def test_information_is_wilcoxon_of_two_classes():
+    p, y = rare(0, n=400)
+    z = np.log(p)
+    want = stats.mannwhitneyu(
+        z[y == 1, 1] - z[y == 1, 0], z[y == 0, 1] - z[y == 0, 0], method="asymptotic", use_continuity=False
+    )
+    found, claimed = information(HeldOut(z, y))
+    assert 2 * stats.norm.sf(found) == pytest.approx(want.pvalue, rel=1e-6)
+    assert information(HeldOut(z / 7, y))[0] == pytest.approx(found)
+    assert claimed == pytest.approx(found, abs=4)  # they are calibrated
+
+
+def test_equal_leaves_of_trees_are_not_doubted():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    from sklearn.datasets import load_breast_cancer
+
+    x, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    x, y = x[order], y[order]
+    trees = ensemble.HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(x[:250], y[:250])
+    found = report({"probs": trees.predict_proba(x[250:]), "labels": y[250:]}, methods=[], n_resamples=20)
+    kinds = {finding.kind: finding.weight for finding in found.diagnosed.findings}
+    assert kinds["duplicates"] == "note" and found.choice.sure != "low"
+
+
+def test_half_precision_is_reported_as_single_precision_is():
+    p = np.random.default_rng(0).dirichlet(np.ones(10), 400)
+    y = (p.cumsum(1) < np.random.default_rng(1).random((400, 1))).sum(1)
+    found = report({"probs": p.astype(np.float16), "labels": y}, methods=[], n_resamples=20)
+    whole = report({"probs": p.astype(np.float32), "labels": y}, methods=[], n_resamples=20)
+    assert found.probs["before"].sum(1) == pytest.approx(1, abs=2e-4)
+    for metric in ("nll", "brier"):
+        assert found.metrics["before"][metric].value == pytest.approx(whole.metrics["before"][metric].value, rel=2e-3)
+
+
+@pytest.mark.parametrize("label", ["wolf", ""])
+def test_the_split_with_the_odd_label_is_told(label, tmp_path):
+    (tmp_path / "s.csv").write_text(f"a,b,label,split\n1,2,a,val\n2,1,b,val\n2,1,{label},test\n")
+    with pytest.raises(
+        ValueError, match=f"^Expected `test labels` to be names of the columns a, b ..., but got '{label}'"
+    ):
+        diagnose(read(tmp_path / "s.csv", kind="logits"))
+
+
+@pytest.mark.parametrize(
+    ("label", "dtype"),
+    [(10**23, object), (-(2**70), object), (2**64 - 1, object), (2**64 - 1, np.uint64), (1e23, float)],
+)
+def test_a_label_beyond_all_integers_is_told_as_it_is(label, dtype, sample):
+    z, y = sample(20)
+    with pytest.raises(ValueError) as error:
+        diagnose(read({"logits": z, "labels": np.array([label, *y[1:].tolist()], dtype=dtype)}))
+    before, _, got = str(error.value).partition(", but got ")
+    assert before == "Expected `labels` to be in [0, 3)" and float(got) == float(label)
