@@ -43,7 +43,7 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
         raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, stream = _temporary(path)
-    with _of_the_disk(given), stream:
+    with _named(given, temporary), stream:
         try:
             if path.is_file():
                 os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
@@ -75,17 +75,17 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
         with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=folder) as new:
             try:
                 write(Path(new))
+                for name in names:
+                    (folder / name).unlink(missing_ok=True)
+                _sync_folder(folder)
+                written = sorted(Path(new).iterdir())
+                for path in written:
+                    os.replace(path, folder / path.name)
             except OSError as error:
                 if error.filename is None or Path(error.filename).parent != Path(new):
                     raise
                 name = str(folder / Path(error.filename).name)
                 raise type(error)(error.errno, error.strerror, name) from error
-            for name in names:
-                (folder / name).unlink(missing_ok=True)
-            _sync_folder(folder)
-            written = sorted(Path(new).iterdir())
-            for path in written:
-                os.replace(path, folder / path.name)
     except BaseException:
         if made:
             with suppress(OSError):
@@ -96,12 +96,12 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
 
 
 @contextmanager
-def _of_the_disk(path: Path) -> Iterator[None]:
-    """Give the name of the file to the error of a disk that is full or broken, which has none."""
+def _named(path: Path, temporary: Path) -> Iterator[None]:
+    """Give the name of the file to the error of a disk that is full or broken, which has none, or a temporary one."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _OF_THE_DISK or error.filename is not None:
+        if error.filename != str(temporary) and (error.filename is not None or error.errno not in _OF_THE_DISK):
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
 

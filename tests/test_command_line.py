@@ -193,6 +193,10 @@ TRAIN = "train --dataset digits --model"
         (f"{TRAIN} small_cnn --budget paper", "Expected `budget` to be one with a recipe"),
         (f"{TRAIN} resnet20 --budget smoke", "Expected `model` to be one of small_cnn, but got 'resnet20'"),
         (f"{TRAIN} gpool_cnn --budget smoke", "Expected `model` to be one of small_cnn, but got 'gpool_cnn'"),
+        (
+            f"{TRAIN} small_cnn --seed 99999999999999999999",
+            "Expected `seed` to be an integer in [0, 9223372036854775808",
+        ),
         ("train --dataset 20newsgroups --model resnet20", "Expected `model` to be one of gpool_cnn, but got"),
         ("train --dataset camvid --model resnet20", "Expected `model` to be one of deeplabv3_resnet34, deeplabv3_re"),
         ("data prepare mnist", "Expected `name` to be one of"),

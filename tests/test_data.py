@@ -36,6 +36,15 @@ def test_a_connection_that_ends_early_leaves_nothing(cache, monkeypatch):
     assert not list((cache / "archives").iterdir())
 
 
+def test_a_length_that_is_no_number_is_told(cache, monkeypatch):
+    response = io.BytesIO(b"half")
+    response.headers, response.url = {"Content-Length": "many"}, "https://example.org/x"
+    monkeypatch.setattr(_download.urllib.request, "urlopen", lambda url, timeout: response)
+    with pytest.raises(OSError, match="https://example.org/x: a length of 'many' bytes"):
+        _download.download("https://example.org/x", cache / "archives" / "x")
+    assert not list((cache / "archives").iterdir())
+
+
 def test_a_silent_server_is_given_up(cache, monkeypatch):
     monkeypatch.setattr(_download, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(TimeoutError):

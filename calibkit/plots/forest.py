@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 
@@ -85,9 +86,27 @@ def forest_plot(
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(title)
-    if linear is not None:
+    if linear is not None and max(map(abs, ax.get_xlim())) > linear:
         ax.set_xscale("symlog", linthresh=linear, linscale=1.2)
+        ticks = _ticks(linear, max(map(abs, ax.get_xlim())))
+        ax.set_xticks(ticks, [f"{x:g}".replace("-", "−") for x in ticks], minor=False)
+        ax.minorticks_off()
+    elif linear is not None:
+        ax.locator_params(axis="x", nbins=4)
     return ax
+
+
+def _ticks(linear: float, reach: float) -> list[float]:
+    """0 and, to both sides, powers of ten beyond where the axis is linear, two at most, or the end of that.
+
+    Example:
+        >>> _ticks(0.005, 0.3), _ticks(1, 5)
+        ([-0.1, -0.01, 0, 0.01, 0.1], [-1, 0, 1])
+    """
+    low, high = math.ceil(math.log10(2 * linear)), math.floor(math.log10(reach))
+    step = max(1, math.ceil((high - low + 1) / 2))
+    beyond = [10.0**i for i in range(low, high + 1)][::-step][::-1] or [linear]
+    return [*(-x for x in reversed(beyond)), 0, *beyond]
 
 
 def _of_comparison(methods: Comparison, metric: str, base: str | None) -> tuple[dict[str, Estimate], str]:

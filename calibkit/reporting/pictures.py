@@ -59,10 +59,10 @@ def class_gaps(rows: Sequence[ClassRow]) -> str:
         ax.plot(after, y, "s", color=plots.BLUE, label="after")
         ax.set_yticks(y, class_names([row.name for row in shown], len(shown)))
         ax.set(xlabel="mean confidence less accuracy, points", ylim=(-0.7, len(shown) - 0.3))
-        ax.legend(loc="best")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # above: within it may lie on a class
 
     caption = "Which classes is the network too sure of? Right of the line those of which it says too much."
-    return _figure(draw, (8.0, 0.9 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")
+    return _figure(draw, (8.0, 1.2 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")
 
 
 def _figure(draw: Callable[[Figure], object], size: tuple[float, float], caption: str, alt: str) -> str:

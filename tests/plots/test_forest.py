@@ -1,6 +1,9 @@
 """Forest plots: order, colours, points and the numbers beside."""
 
+from itertools import pairwise
+
 import pytest
+from matplotlib.figure import Figure
 
 from calibkit import Comparison, plots
 from calibkit.metrics.comparison import Estimate
@@ -41,3 +44,17 @@ def test_no_row_and_no_such_metric_are_refused():
         plots.forest_plot(methods, metric="nll")
     with pytest.raises(ValueError, match="Expected `rows` to be at least one"):
         plots.forest_plot(methods, base="a")
+
+
+@pytest.mark.parametrize("reach", [0.004, 0.006, 0.012, 0.3, 5.0, 400.0])
+def test_labels_of_the_ticks_do_not_overlap(reach):
+    """As a report draws them."""
+    figure = Figure(figsize=(8.0, 1.5), layout="constrained")
+    rows = {"parameterized temperature scaling": Estimate(reach / 2, -reach, reach)}
+    ax = plots.forest_plot(rows, ax=figure.subplots(), linear=0.005, numbers="+.4f")
+    figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    labels = [text for text in ax.get_xticklabels() if low <= text.get_position()[0] <= high and text.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(boxes) >= 3
+    assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes)), [label.get_text() for label in labels]

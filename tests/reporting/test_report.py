@@ -1,8 +1,10 @@
 """The report as a whole: numbers against the functions that measure, the rule on constructed cases, the files."""
 
 import json
+import os
 import re
 import warnings
+from collections import Counter
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,9 +17,9 @@ from calibkit.fitting.contract import Fitted
 from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import REPORTED, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting import Diagnosed, Finding, Trial, choose, report, try_all
+from calibkit.reporting import Diagnosed, Finding, Trial, choose, methods, report, try_all
 from calibkit.reporting.methods import FOLDS, Tried, deal
-from calibkit.reporting.needs import NEEDS
+from calibkit.reporting.needs import NEEDS, need_of
 
 QUICK = ["vector_scaling", "histogram_binning"]
 
@@ -141,6 +143,7 @@ BY_CHANCE = tried("pts", 0.0, chance=1.0)  # another test of the same family
         (lambda: chosen(tried("ets", -0.02), before=-0.1), ("identity", "high")),
         (lambda: chosen(findings=(Finding("doubt", "label shift", "."),)), ("temperature_scaling", "low")),
         (lambda: chosen(findings=(Finding("note", "duplicates", "."),)), ("temperature_scaling", "high")),
+        (lambda: chosen(tried("ets", -0.02), findings=(Finding("wrong", "x", "."),)), ("identity", "none")),
     ],
 )
 def test_the_rule(case, want):
@@ -230,3 +233,68 @@ def test_what_keeps_predictions_keeps_them(sample):
         fitted: Fitted = calibrator(key).fit(z, y)
         if fitted.keeps_predictions:
             np.testing.assert_array_equal(fitted(z).argmax(1), z.argmax(1))
+
+
+def test_files_of_a_report_are_never_of_two(found, mine, tmp_path, monkeypatch):
+    """Whatever step fails: the old three, or some of one report."""
+    earlier = report(mine, methods=[], n_resamples=20)
+    names = [path.name for path in earlier.save(tmp_path / "report")]
+    old = {name: (tmp_path / "report" / name).read_bytes() for name in names}
+    new = {path.name: path.read_bytes() for path in found.save(tmp_path / "new")}
+    replace, fails = os.replace, []
+    for step in range(6):
+        calls = []
+
+        def fail(source, target, step=step, calls=calls):
+            calls.append(target)
+            if len(calls) == step + 1:
+                raise OSError(28, "No space left on device", str(source))
+            return replace(source, target)
+
+        earlier.save(tmp_path / "report")
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="report/[a-z]*.(html|json|npz)'") as error:
+            patched.setattr(os, "replace", fail)
+            found.save(tmp_path / "report")
+        fails.append(error.value.filename)
+        left = {path.name: path.read_bytes() for path in (tmp_path / "report").iterdir()}
+        assert left == old or left.items() <= new.items()
+    assert len(fails) == 6
+
+
+def test_a_folder_that_had_to_be_made_is_gone_after_an_error(found, tmp_path, monkeypatch):
+    monkeypatch.setattr("calibkit.fitting.contract.Fitted.save", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        found.save(tmp_path / "report")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cross_fit_is_done_once(sample, monkeypatch):
+    """The pictures of the chosen method take the fits that it was judged by."""
+    fits, fit = [], methods._fit
+    monkeypatch.setattr(methods, "_fit", lambda key, held: fits.append(key) or fit(key, held))
+    z, y = sample(600)
+    found = report((z, y), kind="logits", methods=["ets"], n_resamples=20)
+    assert Counter(fits) == dict.fromkeys(["temperature_scaling", "identity", "ets"], 1 + FOLDS)
+    value = -np.log(found.probs["after"][np.arange(600), y]).mean()
+    assert found.trial.methods[found.choice.key].values["nll"].value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "n", "k", "fits"),
+    [
+        ("pts", 50_000, 1000, False),
+        ("pts", 5000, 1000, True),
+        ("pts", 20_000, 10, True),
+        ("pts hidden=[10000,10000]", 500, 3, False),
+    ],
+)
+def test_parameterized_temperatures_are_bounded_by_what_they_cost(key, n, k, fits):
+    """A minute in six fits: 0.1 ms a sample and 0.4 microseconds for each of its classes, as measured."""
+    assert (n * need_of(key).work_of(k) * (1 + FOLDS) <= methods.WORK) is fits
+
+
+def test_options_do_not_pass_the_bound(sample):
+    z, y = sample(300)
+    found = try_all(HeldOut(z, y), HeldOut(z, y), ["pts hidden=[10000,10000]"], n_resamples=10)
+    (tried,) = found.left_out
+    assert tried.reason.endswith("minutes or more, so only where it is asked for")
