@@ -1,0 +1,43 @@
+"""What a report costs: nothing is fitted twice, and what takes minutes is bounded by what it was measured to take."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from calibkit.logits import HeldOut
+from calibkit.reporting import methods, report, try_all
+from calibkit.reporting.methods import FOLDS
+from calibkit.reporting.needs import need_of
+
+
+def test_a_cross_fit_is_done_once(sample, monkeypatch):
+    """The pictures of the chosen method take the fits that it was judged by."""
+    fits, fit = [], methods._fit
+    monkeypatch.setattr(methods, "_fit", lambda key, held: fits.append(key) or fit(key, held))
+    z, y = sample(600)
+    found = report((z, y), kind="logits", methods=["ets"], n_resamples=20)
+    assert Counter(fits) == dict.fromkeys(["temperature_scaling", "identity", "ets"], 1 + FOLDS)
+    value = -np.log(found.probs["after"][np.arange(600), y]).mean()
+    assert found.trial.methods[found.choice.key].values["nll"].value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "n", "k", "fits"),
+    [
+        ("pts", 50_000, 1000, False),
+        ("pts", 5000, 1000, True),
+        ("pts", 20_000, 10, True),
+        ("pts hidden=[10000,10000]", 500, 3, False),
+    ],
+)
+def test_parameterized_temperatures_are_bounded_by_what_they_cost(key, n, k, fits):
+    """A minute in six fits: 0.1 ms a sample and 0.4 microseconds for each of its classes, as measured."""
+    assert (n * need_of(key).work_of(k) * (1 + FOLDS) <= methods.WORK) is fits
+
+
+def test_options_do_not_pass_the_bound(sample):
+    z, y = sample(300)
+    found = try_all(HeldOut(z, y), HeldOut(z, y), ["pts hidden=[10000,10000]"], n_resamples=10)
+    (tried,) = found.left_out
+    assert tried.reason.endswith("minutes or more, so only where it is asked for")
