@@ -46,7 +46,9 @@ _NAMES = {
     "calibkit.training": "RECIPES",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-__all__ = ["__version__", *_MODULES, *_HOME]
+_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "notebook", "plots", "results")
+#: What ``from calibkit import *`` takes: all but what needs an extra.
+__all__ = [name for name in ("__version__", *_MODULES, *_HOME) if name not in _OF_EXTRAS]
 
 
 def __getattr__(name: str) -> object:
@@ -60,4 +62,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return ["__version__", *_MODULES, *_HOME]

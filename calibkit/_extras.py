@@ -1,4 +1,4 @@
-"""What ``pip install calibkit`` leaves out, and how an import that misses it says so."""
+"""What ``pip install .`` leaves out, and how an import that misses it says so."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def needs(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        text = f"{error.name} is not installed, and this needs it: pip install 'calibkit[{extra}]'"
+        text = f"{error.name} is not installed, and this needs it: in the checkout, pip install '.[{extra}]'"
         raise ModuleNotFoundError(text, name=error.name) from error

@@ -15,6 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+import calibkit
 from calibkit.calibrators import CALIBRATORS
 from calibkit.logits import Logits
 
@@ -36,7 +37,13 @@ def requirements(*extras: str) -> list[Requirement]:
 
 def lock() -> dict[str, str]:
     lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
-    return dict(line.lower().replace("_", "-").split("==") for line in lines)
+    return dict(line.lower().replace("_", "-").split("==") for line in lines if "==" in line)
+
+
+def bounds() -> dict[str, SpecifierSet]:
+    """What the lock bounds and does not pin."""
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    return {r.name: r.specifier for r in map(Requirement, lines) if "==" not in str(r)}
 
 
 def test_conda_installs_what_make_installs():
@@ -53,18 +60,39 @@ def test_conda_python_is_one_the_project_supports():
     assert all(v in required for v in versions if v in python)
 
 
-def test_makefile_bounds_torch_as_pyproject_does():
-    bounds = {r.name: r.specifier for r in requirements("train") if r.name in ("torch", "torchvision")}
-    texts = re.findall(r'"(torch[^"]*)"', MAKEFILE)
-    named = {r.name: r.specifier for r in map(Requirement, texts)}
-    assert named == bounds
-    assert all("<" in str(specifier) for specifier in bounds.values())
+def test_torch_is_bounded_where_it_is_tested_and_not_where_it_is_used():
+    """A bound in pyproject.toml would replace the torch of whoever installs calibkit; unbounded, `make install` would
+    take gigabytes of CUDA libraries.
+    """
+    texts = re.search(r"^TORCH \?= (.*)$", MAKEFILE, re.M)[1]
+    named = {r.name: r.specifier for r in map(Requirement, re.findall(r'"([^"]*)"', texts))}
+    assert named == bounds() and set(named) == {"torch", "torchvision"}
+    assert all("<" in str(specifier) for specifier in named.values())
+    for requirement in requirements(*EXTRAS):
+        if requirement.name in named:
+            assert {each.operator for each in requirement.specifier} == {">="}, requirement
+            assert "99.0" in requirement.specifier
+
+
+@pytest.mark.parametrize("target", ["install", "lowest", "newest"])
+def test_every_environment_takes_the_bounds_of_torch(target, tmp_path):
+    """In pip's arguments, or in the constraints file that these name."""
+    command = ["make", "-n", "-B", target, f"VENV={tmp_path}", "TORCH_INDEX="]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    calls = [line for line in said.splitlines() if "pip install" in line and "-e" in line]
+    assert calls
+    lowest = subprocess.run([sys.executable, "tools/lowest.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for call in calls:
+        held = call + lowest.stdout * ("-c _build/lowest.txt" in call)
+        held += (ROOT / "requirements.lock").read_text() * ("-c requirements.lock" in call)
+        assert "torch<2.14" in held and "torchvision<0.29" in held, call
 
 
 def test_lock_leaves_torch_free_and_holds_everything_else():
     pinned = lock()
     assert not [name for name in pinned if re.match(r"torch$|torchvision$|nvidia|triton|calibkit", name)]
     assert not [version for version in pinned.values() if "+" in version]
+    assert set(bounds()) == {"torch", "torchvision"}
     for requirement in requirements(*INSTALLED):
         name = requirement.name.lower().replace("_", "-")
         if name not in ("torch", "torchvision"):
@@ -169,9 +197,17 @@ def test_core_install_calibrates_and_evaluates(logits):
 )
 def test_missing_extra_is_named(code, module, extra):
     done = in_core(code)
-    last = done.stderr.splitlines()[-1]
-    text = f"ModuleNotFoundError: {module} is not installed, and this needs it: pip install 'calibkit[{extra}]'"
-    assert last == text
+    text = f"{module} is not installed, and this needs it: in the checkout, pip install '.[{extra}]'"
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {text}"
+
+
+def test_a_star_takes_what_the_core_has():
+    """All but what needs an extra; with these it is all that there is."""
+    code = "from calibkit import *; print(*sorted(set(dir()) & set(__import__('calibkit').__dir__())))"
+    done = in_core(code)
+    assert done.stderr == ""
+    missing = set(dir(calibkit)) - {*done.stdout.split(), "__version__"}
+    assert missing == {"CalibratedClassifier", "LogitCalibrator", "notebook", "plots", "results"}
 
 
 def test_command_line_says_what_to_install():
@@ -179,5 +215,5 @@ def test_command_line_says_what_to_install():
     done = in_core(code, "train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke")
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines() == [
-        "lightning_fabric is not installed, and this needs it: pip install 'calibkit[train]'"
+        "lightning_fabric is not installed, and this needs it: in the checkout, pip install '.[train]'"
     ]

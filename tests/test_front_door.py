@@ -32,8 +32,8 @@ def stubs() -> dict[str, str]:
 
 
 def test_type_checkers_see_what_python_sees():
-    assert sorted(calibkit.__all__) == sorted(dir(calibkit)) == sorted(stubs())
-    assert len(set(calibkit.__all__)) == len(calibkit.__all__)
+    assert sorted(dir(calibkit)) == sorted(stubs())
+    assert len(set(dir(calibkit))) == len(calibkit.__dir__()) and set(calibkit.__all__) < set(dir(calibkit))
 
 
 @pytest.mark.parametrize(("name", "module"), sorted(stubs().items()))

@@ -1,7 +1,7 @@
 """The lowest versions that pyproject.toml allows, as a pip constraints file: ``python tools/lowest.py > lowest.txt``.
 
-Each lower bound ``>=1.26`` becomes ``==1.26.*``, so that its last patch is taken. torch and torchvision are left out:
-which of their builds fits depends on the machine.
+Each lower bound ``>=1.26`` becomes ``==1.26.*``, so that its last patch is taken. torch and torchvision have the upper
+bounds of requirements.lock instead: which of their builds fits depends on the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def lowest(requirements: list[str]) -> list[str]:
     """``name==lower.*`` of each requirement that has a lower bound.
 
     Example:
-        >>> lowest(["numpy>=1.26", "torch>=2.4,<2.14", "sphinx-proof", "jupyter-book>=1.0.4,<2"])
+        >>> lowest(["numpy>=1.26", "torch>=2.4", "sphinx-proof", "jupyter-book>=1.0.4,<2"])
         ['jupyter-book==1.0.4.*', 'numpy==1.26.*']
     """
     found = set()
@@ -32,4 +32,5 @@ if __name__ == "__main__":
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {name: texts for name, texts in project["optional-dependencies"].items() if name != "peers"}
     texts = project["dependencies"] + [text for texts in extras.values() for text in texts]
-    print("\n".join(lowest(texts)))
+    bounds = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if re.match(r"[\w-]+<", line)]
+    print("\n".join(lowest(texts) + bounds))

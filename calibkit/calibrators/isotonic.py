@@ -26,7 +26,7 @@ class Isotonic(Calibrator):
 
     Raises:
         ValueError: bad input.
-        ImportError: ``fit`` without scikit-learn (``pip install "calibkit[sklearn]"``).
+        ImportError: ``fit`` without scikit-learn (``pip install ".[sklearn]"``).
         RuntimeError: called before ``fit``.
 
     Paper: Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates";

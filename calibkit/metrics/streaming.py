@@ -5,7 +5,7 @@ does not grow with the data (a torchmetrics ECE keeps 8 bytes a sample), adds up
 "sum"``, no gather), and gives the value of the function on all the data at once, up to the order of float64 sums.
 
 Only metrics of fixed bins are here: equal-mass bins, ``smooth_ece`` and ``ks_error`` need all confidences at once.
-This module needs torchmetrics (``pip install "calibkit[streaming]"``); ``calibkit.metrics`` does not.
+This module needs torchmetrics (``pip install ".[streaming]"``); ``calibkit.metrics`` does not.
 
 Example:
     >>> import torch

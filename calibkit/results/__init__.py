@@ -3,7 +3,7 @@
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
 ``summary`` counts the verdicts; ``calibkit.notebook.tables`` shows them.
-Needs pandas (``pip install "calibkit[results]"``).
+Needs pandas (``pip install ".[results]"``).
 """
 
 from calibkit._extras import needs
