@@ -115,7 +115,7 @@ def _train(args: argparse.Namespace) -> None:
 
     check_int("seed", args.seed, 0, 2**63)
     network = Network(args.dataset, args.model, args.loss, args.seed)
-    folder = args.out or network.folder(args.budget)
+    folder = args.out or network.folder(args.budget, args.paper)
     logits = network.train(
         args.budget, paper=args.paper, pretrained=args.pretrained, folder=folder, device=args.device,
         devices=args.devices, nodes=args.nodes, compile=args.compile,

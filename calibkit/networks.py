@@ -12,12 +12,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from calibkit import _folders
 from calibkit._checks import check_choice, check_int, expected
 from calibkit.keys import Key
 from calibkit.logits import Logits, read_meta
+
+if TYPE_CHECKING:
+    from calibkit.training import Recipe
 
 #: What a training may cost, in rising order: see the protocol page of the book.
 BUDGETS = ("smoke", "reduced", "paper")
@@ -98,24 +101,51 @@ class Network:
         return f"{self.dataset}/{self.model}-{self.loss.replace(' ', ',')}-s{self.seed}"
 
     # ----------------------------------------------------------------------------------------------- where it lies
-    def folder(self, budget: str) -> Path:
-        """Where its training at a budget puts its files."""
-        return _folders.runs(check_choice("budget", budget, BUDGETS)) / str(self)
+    def folder(self, budget: str, paper: str | None = None) -> Path:
+        """Where its training at a budget puts its files.
 
-    def find(self, budget: str = "smoke") -> Path | None:
+        At "paper", by the recipe of a paper that is not the default's, below a folder of that paper: ``paper`` as in
+        :meth:`train`. Papers with one recipe share a folder.
+        """
+        where = _folders.runs(check_choice("budget", budget, BUDGETS))
+        if paper is not None and self._recipe(budget, paper) != self._recipe(budget):
+            from calibkit.training import named_for
+
+            where = where / named_for(paper, self.dataset, self.model)
+        return where / str(self)
+
+    def find(self, budget: str = "smoke", paper: str | None = None) -> Path | None:
         """Its Logits file: of the zoo at the budget "smoke", whatever it cost; else one of that budget or a higher one.
 
-        A training of one's own comes before the zoo.
+        A training of one's own comes before the zoo. With ``paper`` only one by the recipe of that paper will do.
         """
         zoo_file = _folders.stored() / "logits" / f"{self}.npz"
         if check_choice("budget", budget, BUDGETS) == "smoke":
             return zoo_file if zoo_file.exists() else None
         enough = BUDGETS[BUDGETS.index(budget) :]
-        for path in [self.folder(name) / "logits.npz" for name in enough]:
-            if path.exists():
+        of_papers = [paper, None] if paper is not None else [None]
+        own = [self.folder(name, of) / "logits.npz" for name in enough for of in of_papers]
+        for path in filter(Path.exists, own):
+            if self._is_by(paper, read_meta(path)):
                 return path
-        stored = zoo_file.exists() and read_meta(zoo_file).get("budget") in enough
-        return zoo_file if stored else None
+        meta = read_meta(zoo_file) if zoo_file.exists() else {}
+        return zoo_file if meta.get("budget") in enough and self._is_by(paper, meta) else None
+
+    def _recipe(self, budget: str, paper: str | None = None) -> Recipe:
+        from calibkit.training import recipe_of
+
+        return recipe_of(self.dataset, budget, self.loss, paper, model=self.model)
+
+    def _is_by(self, paper: str | None, meta: Mapping) -> bool:
+        """Whether what was trained has the recipe of a paper; of a file that does not say it, its name for that."""
+        if paper is None:
+            return True
+        from calibkit.training import as_stored, named_for
+
+        if "recipe" in meta:
+            return as_stored(meta["recipe"]) == as_stored(self._recipe("paper", paper))
+        same, found = (named_for(of, self.dataset, self.model) for of in (paper, meta.get("paper", paper)))
+        return same == found
 
     def weights(self, budget: str = "smoke") -> Path | None:
         """The file of its weights beside its Logits, where they were kept."""
@@ -144,21 +174,20 @@ class Network:
         Raises:
             ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained; an unknown option,
                 or a paper at another budget than "paper", also where nothing is left to train; ``pretrained`` where
-                what is stored was not, or another paper than the one whose recipe it has.
+                what is stored was not; at the budget "paper" no GPU, unless ``device="cpu"`` says that it may last.
         """
         _check_options(budget, training)
-        found = self.find(budget)
+        found = self.find(budget, training.get("paper"))
         if found is None and budget == "smoke":
             want = "one of those that `calibkit networks` lists, or trained at a higher budget"
             raise _absent("network", want, str(self))
+        if found is None and _folders.checkout() is None and index().get(str(self), ("smoke",))[0] == budget:
+            raise _absent("network", "", str(self))
         if found is None:
             return self.train(budget, **training)
         logits = Logits.load(found)
         if training.get("pretrained") and not logits.meta.get("pretrained"):
             raise expected("pretrained", f"False, as it was for the stored {found}", True)
-        paper = training.get("paper") or logits.meta.get("paper")
-        if logits.meta.get("paper", paper) != paper:
-            raise expected("paper", f"{logits.meta['paper']!r}, whose recipe the stored {found} has", repr(paper))
         return logits
 
     def train(
@@ -180,7 +209,8 @@ class Network:
             how: device, devices, nodes, compile, as in :func:`calibkit.training.fit`.
 
         Raises:
-            ValueError: something is unknown or does not go together, see :func:`calibkit.training.assemble`.
+            ValueError: something is unknown or does not go together, see :func:`calibkit.training.assemble`; at the
+                budget "paper" no GPU, unless ``device="cpu"`` says that it may last for weeks.
         """
         from calibkit.training import assemble, fit
 
@@ -188,12 +218,21 @@ class Network:
         model, loss, recipe, facts = assemble(
             self.dataset, self.model, self.loss, budget, paper, seed=self.seed, pretrained=pretrained
         )
-        where = folder or self.folder(budget)
+        where = Path(folder or self.folder(budget, paper))
+        unasked = budget == "paper" and how.get("device", "auto") == "auto"
+        if unasked and not (where / "logits.npz").exists() and not _has_gpu():
+            raise expected("device", '"cpu", if it may take weeks, as there is no GPU', '"auto"')
         return fit(model, loss, self.dataset, recipe, folder=where, seed=self.seed, meta=facts, **how)
 
     def with_seed(self, seed: int) -> Network:
         """The same network from another seed."""
         return replace(self, seed=seed)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _check_options(budget: str, training: Mapping[str, object]) -> None:
@@ -255,5 +294,6 @@ def load_logits(name: str | Path) -> Logits:
 def _absent(what: str, want: str, name: str) -> ValueError:
     """The error for a network whose Logits are not here."""
     if _folders.checkout() is None and name in index():
-        want = "one whose logits are here (an installed package only lists it: take a checkout, or train it)"
+        want = "one whose logits are here (an installed package only lists it: in the checkout, `python -m calibkit`, "
+        want += "or `pip install -e .` once; or train it: Network.train)"
     return expected(what, want, repr(name))

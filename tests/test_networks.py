@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from calibkit.logits import Logits
 from calibkit.metrics import accuracy, ece
 from calibkit.networks import OPTIONS, PUBLISHED, Network, load_logits, zoo
 from calibkit.results import load
-from calibkit.training import assemble, fit
+from calibkit.training import assemble, fit, recipe_of
 
 DIGITS = Network("digits", "small_cnn")
+RESNET = Network("cifar10", "resnet20")
 MARGIN_0 = Network("cifar10", "resnet20", "mbls margin=0 weight=0.05", 12)
 
 
@@ -25,9 +27,10 @@ def house(tmp_path, monkeypatch):
     monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "zoo")
     monkeypatch.setattr(_folders, "runs", lambda budget: tmp_path / "runs" / budget)
 
-    def put(network, budget, in_zoo=False):
+    def put(network, budget, in_zoo=False, paper=None):
         z, y = np.random.default_rng(0).normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
-        path = tmp_path / "zoo" / "logits" / f"{network}.npz" if in_zoo else network.folder(budget) / "logits.npz"
+        own = network.folder(budget, paper) / "logits.npz"
+        path = tmp_path / "zoo" / "logits" / f"{network}.npz" if in_zoo else own
         return Logits(z, y, z, y, {"budget": budget}).save(path)
 
     return put
@@ -140,21 +143,82 @@ def test_options_are_read_also_where_something_is_stored(house, in_zoo):
 
 
 def test_a_paper_is_asked_for_at_its_budget_only(house):
-    house(DIGITS, "paper")
-    assert DIGITS.logits("paper", paper="mbls", device="cpu").meta["budget"] == "paper"
+    house(RESNET, "paper")
+    assert RESNET.logits("paper", paper="mbls", device="cpu").meta["budget"] == "paper"
     house(DIGITS, "reduced", in_zoo=True)
     with pytest.raises(ValueError, match="Expected `paper` to be None at the budget smoke"):
         DIGITS.logits(paper="mbls")
 
 
-def test_another_papers_recipe_is_not_what_was_asked_for(house):
-    path = house(DIGITS, "paper")
+OWN = "class_temperature_scaling"  # whose recipe cross-entropy has on CIFAR-10, unless told
+
+
+def trained_by(house, network, paper=None, in_zoo=False):
+    """A file that says the recipe of a paper, and whose it is, as a training does."""
+    path = house(network, "paper", in_zoo, paper=paper)
     logits = Logits.load(path)
-    logits.meta["paper"] = "acls"
+    recipe = recipe_of(network.dataset, "paper", network.loss, paper, model=network.model)
+    logits.meta.update({"recipe": asdict(recipe), "paper": paper or OWN})
     logits.save(path)
-    assert DIGITS.logits("paper").meta == DIGITS.logits("paper", paper="acls").meta == logits.meta
-    with pytest.raises(ValueError, match="Expected `paper` to be 'acls', whose recipe the stored .*, but got 'mbls'"):
-        DIGITS.logits("paper", paper="mbls")
+    return path
+
+
+def test_papers_with_one_recipe_share_a_training_and_others_do_not(house):
+    """MbLS and ACLS keep the best epoch of a run, the networks of class temperatures the last."""
+    by_default = trained_by(house, RESNET)
+    assert RESNET.find("paper") == RESNET.find("paper", OWN) == by_default
+    assert [RESNET.find("paper", paper) for paper in ("mbls", "acls")] == [None, None]
+    by_mbls = trained_by(house, RESNET, "mbls")
+    assert by_mbls != by_default and by_mbls.parent == RESNET.folder("paper", "acls")
+    for paper in ("mbls", "acls"):
+        assert RESNET.logits("paper", paper=paper).meta["recipe"]["keep"] == "best"
+    assert {RESNET.logits("paper", paper=paper).meta["recipe"]["keep"] for paper in (None, OWN)} == {"last"}
+    with pytest.raises(ValueError, match="Expected `paper` to be one with a recipe for cifar10, of .*, but got 'nope'"):
+        RESNET.find("paper", "nope")
+
+
+@pytest.mark.parametrize("in_zoo", [True, False])
+def test_a_recipe_is_told_by_its_numbers_and_not_by_where_it_lies(house, in_zoo):
+    """What ``--paper mbls`` wrote before its recipe had a folder of its own; and a file that says but the name."""
+    path = house(RESNET, "paper", in_zoo)
+    logits = Logits.load(path)
+    of_mbls = asdict(recipe_of("cifar10", "paper", "mbls", "mbls"))
+    older = {name: value for name, value in of_mbls.items() if name not in ("cutmix", "dropout", "passes")}
+    for facts in ({"recipe": of_mbls}, {"recipe": older}, {"paper": "mbls"}):
+        replace(logits, meta={"budget": "paper"} | facts).save(path)
+        assert [RESNET.find("paper", paper) for paper in (None, "mbls", "acls", OWN)] == [path, path, path, None]
+
+
+def test_a_variant_is_a_recipe_of_its_own(house):
+    cutmix = Network("cifar10", "resnet20", "cutmix cutmix=0.7")
+    path = trained_by(house, cutmix, "mbls")
+    assert cutmix.find("paper", "acls") == path and Logits.load(path).meta["recipe"]["cutmix"] == 0.7
+
+
+def test_at_the_budget_of_the_papers_no_gpu_is_an_error(house, monkeypatch):
+    """A training of weeks on a CPU has to be asked for; what is finished is read."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("calibkit.training.fit", lambda *_, **how: how["device"])
+    for how in ({}, {"device": "auto"}):
+        with pytest.raises(ValueError, match='Expected `device` to be "cpu", .* there is no GPU, but got "auto"'):
+            RESNET.train("paper", **how)
+    assert RESNET.train("paper", device="cpu") == "cpu"
+    assert RESNET.train("reduced", device="auto") == "auto"
+    house(RESNET, "paper")
+    assert RESNET.train("paper", device="auto") == "auto"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert RESNET.with_seed(1).train("paper", device="auto") == "auto"
+
+
+def test_an_installed_package_does_not_train_what_it_lists(house, tmp_path, monkeypatch):
+    """Its error is not that of a training, as that a package or data are missing."""
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / "networks.csv").write_text(f"name,budget,accuracy\n{RESNET},reduced,0.9\n")
+    monkeypatch.setattr(_folders, "checkout", lambda: None)
+    with pytest.raises(ValueError, match="Expected `network` to be one whose logits are here .an installed package"):
+        RESNET.logits("reduced")
+    monkeypatch.setattr(Network, "train", lambda *_, **__: "trained")
+    assert RESNET.logits("paper") == RESNET.with_seed(1).logits("reduced") == "trained"
 
 
 def test_what_was_trained_from_given_weights_is_given_to_who_asks_for_it(house):

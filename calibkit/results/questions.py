@@ -17,6 +17,7 @@ from calibkit.results.comparators import KEEP_THE_PREDICTION, comparator
 from calibkit.results.effects import chance_with_seeds, with_seeds
 from calibkit.results.judging import Effect
 from calibkit.results.rows import CELL
+from calibkit.training.recipes import named_for
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
 #: How the names of the published networks of a paper begin.
@@ -77,7 +78,11 @@ class Measured:
     """Our strongest row for each cell, and our strongest difference for each pair."""
 
     def __init__(self, paper: str, ours: pd.DataFrame, effects: pd.DataFrame) -> None:
-        fits = _of_the_paper(paper, ours[ours["paper"].isin(["", paper])])
+        followed = [
+            whose in ("", paper) or named_for(whose, data, model) == named_for(paper, data, model)
+            for whose, data, model in zip(ours["paper"], ours["dataset"], ours["model"], strict=True)
+        ]
+        fits = _of_the_paper(paper, ours[pd.Series(followed, ours.index, bool)])
         effects = _of_the_paper(paper, effects)
         rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
         self.rows = {cell_of(row): row for row in rows}

@@ -25,7 +25,7 @@ from calibkit.results import effects
 from calibkit.results.comparators import TS, comparator
 from calibkit.results.effects import append_effects, load_effects
 from calibkit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
-from calibkit.training.recipes import papers_of
+from calibkit.training.recipes import named_for, papers_of
 
 #: What no paper prints and the chapters need: the control for class-wise loss scaling on long-tailed data, and what a
 #: reader would ask for beside the papers' methods.
@@ -81,9 +81,13 @@ def cell(name: str, logits: Logits) -> dict[str, str]:
 
 
 def _paper(meta: dict) -> str:
-    """Whose recipe trained a network at the budget "paper"; of one that does not say so, the only one there is."""
-    if meta["budget"] != "paper" or "paper" in meta:
+    """Whose recipe trained a network at the budget "paper", the first paper that has it; of one that does not say so,
+    the only one there is.
+    """
+    if meta["budget"] != "paper":
         return meta.get("paper", "")
+    if "paper" in meta:
+        return named_for(meta["paper"], meta["dataset"], meta["model"])
     papers = papers_of(meta["dataset"])
     return papers[0] if len(papers) == 1 else ""
 

@@ -6,7 +6,17 @@
 
 from calibkit.training.held_out import predict
 from calibkit.training.preparation import assemble
-from calibkit.training.recipes import LOSS_OPTIONS, MODEL_SETTINGS, RECIPES, VARIANTS, Recipe, owner_of, recipe_of
+from calibkit.training.recipes import (
+    LOSS_OPTIONS,
+    MODEL_SETTINGS,
+    RECIPES,
+    VARIANTS,
+    Recipe,
+    as_stored,
+    named_for,
+    owner_of,
+    recipe_of,
+)
 from calibkit.training.trainer import fit
 
 __all__ = [
@@ -15,8 +25,10 @@ __all__ = [
     "RECIPES",
     "VARIANTS",
     "Recipe",
+    "as_stored",
     "assemble",
     "fit",
+    "named_for",
     "owner_of",
     "predict",
     "recipe_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,9 +63,8 @@ def assemble(
     if key.objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(loss))
     name, options = check_choice("loss", key.name, (*LOSSES, *VARIANTS)), dict(key.options)
-    recipe = recipe_of(dataset, budget, name, paper, model=model)
+    recipe = recipe_of(dataset, budget, loss, paper, model=model)
     if name in VARIANTS:
-        recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[name] | options)
         name, options = "cross_entropy", {}
     check_choice("model", model, suited(spec.kind, spec.shape))
     cls = LOSSES[name]

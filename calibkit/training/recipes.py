@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 
 from calibkit._checks import check_choice, check_int, check_real, expected
+from calibkit.keys import Key, make
 
 
 @dataclass(frozen=True)
@@ -206,10 +208,11 @@ def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> 
 
 
 def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *, model: str = "") -> Recipe:
-    """The recipe for a data set of :func:`owner_of`, with what that paper has of its own for ``model``.
+    """The recipe for a data set of :func:`owner_of`, with what that paper has of its own for ``model``; of one of
+    ``VARIANTS`` with its change, and with the options of its key.
 
     Raises:
-        ValueError: as :func:`owner_of`.
+        ValueError: as :func:`owner_of`; an option of a variant that is no field of a recipe.
 
     Example:
         >>> recipe_of("cifar10", "paper", "mbls") == RECIPES["mbls", "cifar10"]
@@ -219,5 +222,38 @@ def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *,
         >>> recipe_of("cifar100_lt", "paper", "cross_entropy", model="resnet110_sd").lr
         0.05
     """
-    owner = owner_of(dataset, budget, loss, paper)
+    key = Key.parse(loss)
+    recipe = _plain(owner_of(dataset, budget, key.name, paper), dataset, model)
+    if key.name in VARIANTS:
+        recipe = make(Recipe, "loss", asdict(recipe) | VARIANTS[key.name] | dict(key.options))
+    return recipe
+
+
+def _plain(owner: str, dataset: str, model: str) -> Recipe:
     return replace(RECIPES[owner, dataset], **MODEL_SETTINGS.get((owner, dataset, model), {}))
+
+
+def named_for(paper: str, dataset: str, model: str = "") -> str:
+    """The first paper with the recipe that ``paper`` has for a data set and a network: what two papers train alike is
+    trained once, and goes by one name. ``paper`` itself, where it has none.
+
+    Example:
+        >>> named_for("acls", "cifar10"), named_for("class_temperature_scaling", "cifar10")
+        ('mbls', 'class_temperature_scaling')
+    """
+    if (paper, dataset) not in RECIPES:
+        return paper
+    own = _plain(paper, dataset, model)
+    return next(owner for owner in papers_of(dataset) if _plain(owner, dataset, model) == own)
+
+
+def as_stored(recipe: Recipe | dict) -> dict:
+    """A recipe as the facts of a training hold it; what facts do not name had no other value when they were written.
+
+    Example:
+        >>> as_stored({"epochs": 3}) == as_stored(Recipe(3))
+        True
+    """
+    given = asdict(recipe) if isinstance(recipe, Recipe) else recipe
+    defaults = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
+    return json.loads(json.dumps({**defaults, **given}))

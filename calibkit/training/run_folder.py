@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
 from calibkit.training.checkpoint import arrays_of, is_whole, pack, unpack
-from calibkit.training.recipes import Recipe
+from calibkit.training.recipes import as_stored
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -97,16 +96,15 @@ class Run:
     def _check(self, found: dict) -> None:
         found = {"pretrained": False, **found}  # what it does not name had no other value when it was written
         if "recipe" in found:
-            defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
-            found = {**found, "recipe": {**as_json(defaults), **found["recipe"]}}
+            found = {**found, "recipe": as_stored(found["recipe"])}
         found = self._comparable(found)
         for name, value in self.facts.items():
-            if found.get(name) != value:
+            if name != "paper" and found.get(name) != value:  # whose recipe it is: the recipe itself says more
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
 
     def _comparable(self, found: dict) -> dict:
         """The facts of a run, with this one's where they lack what another calibkit did not write."""
-        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings", "paper") if name in self.facts}
+        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings") if name in self.facts}
         found = {**ours, **found}
         if "loss_settings" in ours:
             theirs = found["loss_settings"].items()

@@ -208,8 +208,10 @@ def test_followed_recipe_then_authors_logits_then_budget(book):
         best = Measured("mbls", load("ours"), load_effects())
         rows.append(next(iter(best.rows.values())).value)
     assert rows == pytest.approx([0.01, 0.02, 0.03, 0.04])
-    other = load("ours").assign(paper="acls")
+    other = load("ours").assign(paper="class_temperature_scaling")
     assert verdicts(ours=other) == ["not run"]
+    alike = load("ours").assign(paper="acls")  # whose recipe is the same
+    assert verdicts(ours=alike) == verdicts() != ["not run"]
 
 
 def test_nothing_measured_is_not_run():
