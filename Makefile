@@ -5,6 +5,10 @@ JOBS ?= 2
 GPUS ?= 1
 BUDGET ?= paper
 SEEDS ?= 0
+# Of `make paper`: which papers and data sets, with commas; empty: all. DRY=-n only says what would be done.
+PAPER ?=
+DATASETS ?=
+DRY ?=
 # cpu, cu126, ...: take torch from that index of download.pytorch.org; empty: whatever pip's own index offers.
 TORCH_INDEX ?=
 
@@ -20,6 +24,8 @@ BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
 LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
 SOURCES := calibkit tests tools benchmarks notebooks conftest.py
 NBVAL := --nbval-lax --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope
+SNAKEMAKE = $(BIN)/snakemake --cores $$(($(GPUS) > $(JOBS) ? $(GPUS) : $(JOBS))) --resources gpu=$(GPUS) \
+	--rerun-incomplete --rerun-triggers mtime --keep-going
 
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -102,12 +108,11 @@ gpu: install  ## Run the tests that need a GPU; without one, say which were skip
 results: install  ## Fit the methods that the papers print on every stored network, record them in book/results/ours.csv
 	$(BIN)/python -m calibkit calibrate --all --record
 
-paper: install  ## Train what the papers trained (GPU), calibrate, record, and run every notebook on it
-	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going --config budget=paper
+paper: install  ## Train what the papers trained (GPUs), calibrate, record, run every chapter; of one: PAPER=mbls DATASETS=cifar10
+	$(SNAKEMAKE) $(DRY) --config budget=paper $(if $(PAPER),"paper=[$(PAPER)]") $(if $(DATASETS),"datasets=[$(DATASETS)]")
 
 losses: install  ## Train the twelve losses on CIFAR-10 and record them (GPU; BUDGET=reduced: a small network on a CPU)
-	$(BIN)/snakemake --cores $(JOBS) --resources gpu=$(GPUS) --rerun-incomplete --rerun-triggers mtime --keep-going \
-		recorded --config budget=$(BUDGET) paper=mbls "datasets=[cifar10]" "losses=[$(LOSSES)]" \
+	$(SNAKEMAKE) recorded --config budget=$(BUDGET) paper=mbls "datasets=[cifar10]" "losses=[$(LOSSES)]" \
 		"models=[$(if $(filter paper,$(BUDGET)),resnet50,resnet20)]" "seeds=[$(SEEDS)]"
 
 epoch: install  ## Time an epoch of ResNet-50 with MbLS on CIFAR-10, the recipe of the paper (GPU)

@@ -1,43 +1,99 @@
 # Everything the book needs beyond a laptop: train what is missing, calibrate it, record the numbers, run the notebooks.
 #
 #   snakemake --cores 2 --resources gpu=1 --config budget=reduced "datasets=[cifar10]" "models=[resnet20]" "seeds=[0,1]"
+#   snakemake --cores 2 --resources gpu=1 --config budget=paper paper=mbls "datasets=[cifar10]"
 #
-# What exists is not made again. A training resumes from its own checkpoint, so a killed job loses at most one epoch; the
-# running page of the book says how to go on after a kill, and how to run it on a cluster.
+# The second trains what a paper trained, see calibkit/plans.py. What exists is not made again. A training resumes from
+# its own checkpoint, so a killed job loses at most one epoch; the running page of the book says how to go on after a
+# kill, and how to run it on a cluster.
 
+import shutil
 import sys
 from itertools import product
 from pathlib import Path
 
-from calibkit._checks import check_choice
+from calibkit._checks import check_choice, expected
+from calibkit.keys import Key
 from calibkit.networks import BUDGETS, Network
+from calibkit.plans import CHAPTERS, PAPERS, Training, check, disk, epochs_of_resnet50, networks_of, size_of
 
 PYTHON = sys.executable  # the interpreter of the environment that snakemake is installed in
 PAPERMILL = Path(PYTHON).with_name("papermill")
 
+
+def listed(name, default):
+    """A setting as a list, also where one value was given without brackets."""
+    value = config.get(name, default)
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def chosen(plan):
+    """Those networks of the papers that datasets, models and losses name; all where these are not given."""
+    for setting, field in {"datasets": "dataset", "models": "model", "losses": "loss"}.items():
+        if setting in config:
+            there = sorted({getattr(training.network, field) for training in plan})
+            values = [str(Key.parse(value)) if field == "loss" else value for value in listed(setting, [])]
+            values = [check_choice(setting, value, there) for value in values]
+            plan = [training for training in plan if getattr(training.network, field) in values]
+    return plan
+
+
 BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS[1:])  # nothing of "smoke" is ever recorded
 DEVICE = check_choice("device", config.get("device", "auto"), ("auto", "cpu", "cuda"))
-PAPER = ["--paper", str(config["paper"])] if "paper" in config and BUDGET == "paper" else []  # else that of the loss
-DATASETS = config.get("datasets", ["cifar10", "cifar100"])
-MODELS = config.get("models", ["resnet110"] if BUDGET == "paper" else ["resnet20"])
-LOSSES = config.get("losses", ["cross_entropy"])
-SEEDS = config.get("seeds", [0])
-NOTEBOOKS = config.get("notebooks", sorted(path.stem for path in Path("notebooks").glob("*.ipynb")))
+SEEDS = [int(seed) for seed in listed("seeds", [0])]
+OF_PAPERS = BUDGET == "paper" and not {"datasets", "models", "losses"} <= config.keys()  # else a grid of one's own
+if OF_PAPERS:
+    ASKED = [check_choice("paper", paper, PAPERS) for paper in listed("paper", list(PAPERS))]
+    PLAN = chosen([training for paper in ASKED for training in networks_of(paper, SEEDS)])
+else:
+    GRID = [listed("datasets", ["cifar10", "cifar100"]), listed("models", ["resnet20"])]
+    GRID += [listed("losses", ["cross_entropy"]), SEEDS]
+    RECIPE = config.get("paper") if BUDGET == "paper" else None  # else that of the loss
+    PLAN = [Training(Network(*of), RECIPE) for of in product(*GRID)]
+    ASKED = []
+check(PLAN, BUDGET, data=False)
+
+EVERY = sorted(path.stem for path in Path("notebooks").glob("*.ipynb"))
+NOTEBOOKS = listed("notebooks", ASKED if OF_PAPERS and "paper" in config else EVERY)
 RUNS = Network("a", "b").folder(BUDGET).parents[1]
+LIMIT = workflow.global_resources.get("gpu")  # of --resources; without one, a single GPU
+AT_ONCE = max(int(getattr(LIMIT, "value", LIMIT) or 1), 1)
 GPUS = 0 if DEVICE == "cpu" else 1  # of a training, and of a notebook, which trains what it misses
 HIDE = "CUDA_VISIBLE_DEVICES= " if DEVICE == "cpu" else ""  # from a notebook, not all of which have a `device`
+ON_GPU = [PYTHON, "-m", "calibkit._gpus", str(AT_ONCE), "--"] if GPUS else []
 
 # What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
 # stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.
-NETWORKS = [Network(d, m, l, int(s)) for d, m, l, s in product(DATASETS, MODELS, LOSSES, SEEDS)]
-MISSING = [network for network in NETWORKS if network.find(BUDGET) in (None, network.folder(BUDGET) / "logits.npz")]
+TRAININGS = {training.folder(BUDGET).relative_to(RUNS).as_posix(): training for training in PLAN}
+MISSING = {
+    run: training
+    for run, training in TRAININGS.items()
+    if training.find(BUDGET) in (None, training.folder(BUDGET) / "logits.npz")
+}
+
+
+def parameters(notebook):
+    """What papermill is told: of a paper's chapter the paper's own network; at "paper" the others train nothing."""
+    of_paper = BUDGET == "paper"
+    told = {"budget": BUDGET if notebook in CHAPTERS or not of_paper else "smoke"}
+    if notebook in CHAPTERS:
+        told |= {"device": DEVICE} | (CHAPTERS[notebook][0] if of_paper else {})
+    return [word for name, value in told.items() for word in ("-p", name, value)]
+
+
+if workflow.is_main_process and (ahead := {of for of in MISSING.values() if of.find(BUDGET) is None}):
+    check(ahead, BUDGET)
+    largest = max(size_of(of.network.dataset, of.network.model)[0] for of in ahead)
+    needed = disk(ahead) + 24 * largest * AT_ONCE  # two checkpoints each
+    free = shutil.disk_usage(next(path for path in (RUNS, *RUNS.parents) if path.exists())).free
+    if needed > free:
+        raise expected("disk", f"{needed / 1e9:.1f} GB free at {RUNS}", f"{free / 1e9:.1f} GB")
+    work = f", {epochs_of_resnet50(ahead):,.0f} epochs of a ResNet-50 on CIFAR-10" if BUDGET == "paper" else ""
+    print(f"to train: {len(ahead)} networks{work}, {needed / 1e9:.2f} GB", file=sys.stderr)
 
 
 wildcard_constraints:
-    dataset="[a-z0-9_]+",
-    model="[a-z0-9_]+",
-    loss="[A-Za-z0-9_,=.-]+",
-    seed="[0-9]+",
+    run="([a-z_]+/)?[a-z0-9_]+/[^/]+-s[0-9]+",
     notebook="[a-z0-9_]+",
 
 
@@ -49,28 +105,27 @@ rule all:
 
 rule train:
     output:
-        touch(f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/trained"),
+        touch(f"{RUNS}/{{run}}/trained"),
     log:
-        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/train.txt",
+        f"{RUNS}/{{run}}/train.txt",
     params:
-        loss=lambda wildcards: wildcards.loss.replace(",", " "),
+        network=lambda wildcards: TRAININGS[wildcards.run].arguments,
     threads: 1
     resources:
         gpu=GPUS,
         mem_mb=lambda wildcards, attempt: 8000 * attempt,
         runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:
-        "{PYTHON:q} -m calibkit train --dataset {wildcards.dataset} --model {wildcards.model} --loss {params.loss:q}"
-        " --seed {wildcards.seed} --budget {BUDGET:q} {PAPER:q} --device {DEVICE:q} > {log:q} 2>&1"
+        "{ON_GPU:q} {PYTHON:q} -m calibkit train {params.network:q} --budget {BUDGET:q} --device {DEVICE:q} > {log:q} 2>&1"
 
 
 rule calibrate:
     input:
-        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/trained",
+        f"{RUNS}/{{run}}/trained",
     output:
-        touch(f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/recorded"),
+        touch(f"{RUNS}/{{run}}/recorded"),
     log:
-        f"{RUNS}/{{dataset}}/{{model}}-{{loss}}-s{{seed}}/calibrate.txt",
+        f"{RUNS}/{{run}}/calibrate.txt",
     params:
         logits=lambda _, input: str(Path(input[0]).with_name("logits.npz")),
     threads: 1
@@ -83,13 +138,13 @@ rule calibrate:
 
 rule recorded:  # each network is by now; here those that differ in their loss are held against each other
     input:
-        [f"{network.folder(BUDGET)}/recorded" for network in MISSING],
+        [f"{RUNS}/{run}/recorded" for run in MISSING],
     output:
         touch(f"{RUNS}/recorded"),
     log:
         f"{RUNS}/recorded.txt",
     params:
-        logits=lambda _: [str(network.find(BUDGET) or network.folder(BUDGET) / "logits.npz") for network in NETWORKS],
+        logits=lambda _: [str(of.find(BUDGET) or of.folder(BUDGET) / "logits.npz") for of in PLAN],
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
@@ -106,11 +161,13 @@ rule notebook:
         f"{RUNS}/notebooks/{{notebook}}.ipynb",
     log:
         f"{RUNS}/notebooks/{{notebook}}.txt",
+    params:
+        told=lambda wildcards: parameters(wildcards.notebook),
     threads: 1
     resources:
         gpu=GPUS,
         mem_mb=lambda wildcards, attempt: 8000 * attempt,
         runtime=lambda wildcards, attempt: 1440 * attempt,
     shell:
-        "{HIDE}{PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
-        " -p budget {BUDGET:q} > {log:q} 2>&1"
+        "{HIDE}{ON_GPU:q} {PAPERMILL:q} {input.notebook:q} {output:q} -k python3 --cwd notebooks --no-progress-bar"
+        " {params.told:q} > {log:q} 2>&1"

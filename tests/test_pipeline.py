@@ -13,6 +13,10 @@ import pandas as pd
 import pytest
 from checkout_copies import CHAPTER, ROOT, copy_checkout, environment, run
 
+from calibkit._folders import cache
+from calibkit.data import DATASETS, files
+from calibkit.plans import PAPERS, networks_of
+
 NETWORK = "digits/small_cnn-cross_entropy-s0"
 CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]
 RECORD = ["snakemake", "recorded", "--rerun-incomplete", *CALL[1:]]
@@ -76,21 +80,69 @@ def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
     [
         ("device=$(touch PWN)", "Expected `device` to be one of auto, cpu, cuda"),
         ("budget=smoke", "Expected `budget` to be one of reduced, paper, but got 'smoke'"),
+        ("losses=[mylos]", "Expected `loss` to be one of cross_entropy, .*, but got 'mylos'"),
+        ("models=resnet33", "Expected `model` to be one of resnet20, .*, but got 'resnet33'"),
+        ("datasets=nothing", "Expected `dataset` to be one of digits, .*, but got 'nothing'"),
+        (
+            "models=[resnet56]",
+            "Expected `datasets` to be in .*calibkit data prepare cifar10; .*, but got none of cifar10",
+        ),
     ],
 )
 def test_a_setting_that_is_none_stops_before_any_job(checkout, setting, message):
     pytest.importorskip("snakemake")
-    assert message in run(checkout, *CALL, "--config", setting, fails=True)
+    assert re.search(message, run(checkout, *CALL, "--dry-run", "--config", setting, fails=True))
     assert not (checkout / "PWN").exists()
+
+
+def jobs(said: str) -> dict[str, int]:
+    return {rule: int(n) for rule, n in re.findall(r"^(\w+) +(\d+)$", said, re.M)}
+
+
+def planned(root: Path, *config: str) -> str:
+    """What a dry run says where every data set seems to be there."""
+    for name in DATASETS:
+        for path in [path for paths in files(name).values() for path in paths]:
+            (root / "none" / path.relative_to(cache())).parent.mkdir(parents=True, exist_ok=True)
+            (root / "none" / path.relative_to(cache())).touch()
+    return run(root, *CALL, "--dry-run", "--printshellcmds", "--config", *config)
+
+
+def test_what_each_paper_trained_is_planned_before_its_chapter(tmp_path):
+    """Two papers with one recipe, and one with another on the same network: each folder once, each by its recipe."""
+    pytest.importorskip("snakemake")
+    root = copy_checkout(tmp_path)
+    wanted = {training.folder("paper").parts[-3:] for paper in PAPERS for training in networks_of(paper)}
+    assert jobs(planned(root, "budget=paper"))["train"] == len(wanted) > 150
+    said = planned(
+        root, "budget=paper", "paper=[class_temperature_scaling,mbls,acls]", "datasets=cifar10", "models=resnet50"
+    )
+    trained = re.findall(
+        r"--loss cross_entropy --seed 0 --paper (\w+) --budget paper --device auto > (\S+)/train.txt", said
+    )
+    folders = [Path(folder).relative_to(root / "runs/paper").as_posix() for _, folder in trained]
+    assert sorted({paper for paper, _ in trained}) == ["class_temperature_scaling", "mbls"]
+    assert sorted(set(folders)) == ["cifar10/resnet50-cross_entropy-s0", "mbls/cifar10/resnet50-cross_entropy-s0"]
+    assert "-p budget paper -p device auto -p comparison cifar10/resnet50" not in said  # no such chapter in the copy
+
+
+def test_one_value_needs_no_brackets_and_every_training_one_gpu(tmp_path):
+    pytest.importorskip("snakemake")
+    root = copy_checkout(tmp_path)
+    said = planned(root, "datasets=digits", "models=small_cnn", "losses=brier", "seeds=3", f"notebooks={CHAPTER}")
+    assert jobs(said)["train"] == jobs(said)["notebook"] == 1
+    assert "-m calibkit._gpus 1 -- " in said and "--model small_cnn --loss brier --seed 3 --budget reduced" in said
 
 
 PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1"]
 
 
-def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path):
-    """By the profile of a cluster, here without one: the first training fails, for there is no such data set."""
+def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path, monkeypatch):
+    """By the profile of a cluster, here without one: the first training fails, for there is no GPU."""
     pytest.importorskip("snakemake")
-    root, grid = copy_checkout(tmp_path), ["--config", "datasets=[nothing]", "notebooks=[]"]
+    root, grid = copy_checkout(tmp_path), [*GRID, "notebooks=[]"]
+    grid[grid.index("device=cpu")] = "device=cuda"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     said = run(root, "snakemake", *PROFILE, *grid, fails=True)
     asked = re.findall(r"mem_mb=(\d+),.* slurm_partition=gpu, gpu=1, runtime=(\d+)", said)
     assert asked == [("8000", "1440"), ("16000", "2880")]
@@ -107,7 +159,7 @@ def test_each_rule_asks_for_what_the_page_says(tmp_path):
         for rule in rules.split(", ")
     }
     assert sorted(told) == ["calibrate", "notebook", "train"]
-    grid = ["--dry-run", "--config", "datasets=[digits]", "models=[none]", f"notebooks=[{CHAPTER}]"]
+    grid = ["--dry-run", "--config", "datasets=[digits]", "models=[small_cnn]", f"notebooks=[{CHAPTER}]"]
     for device in ("auto", "cpu"):
         said = run(root, "snakemake", *PROFILE, *grid, f"device={device}")
         found = re.findall(r"^rule (\w+):.*?^    resources: (.*?)$", said, re.M | re.S)

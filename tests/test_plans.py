@@ -1,0 +1,120 @@
+"""What each paper trained: its tables, and what its chapter compares; and what is refused before anything runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from calibkit import plans
+from calibkit.networks import Network
+from calibkit.plans import CHAPTERS, PAPERS, SIZES, Training, check, networks_of
+from calibkit.results import load
+from calibkit.training import LOSS_OPTIONS, RECIPES
+
+ROOT = Path(__file__).resolve().parents[1]
+MARGIN_0 = "mbls margin=0 weight=0.05"
+
+
+def cells(paper: str) -> set[tuple[str, str, str]]:
+    return {(of.network.dataset, of.network.model, of.network.loss) for of in networks_of(paper)}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_printed_network_with_a_recipe_is_there(paper):
+    """Left out are data without a recipe of the paper, and two losses of other papers that have no code here."""
+    printed = load("paper").query("paper == @paper and source == 'printed'")
+    rows = {tuple(row) for row in printed[["dataset", "model", "loss"]].to_numpy()}
+    left = {cell for cell in rows - cells(paper) if (PAPERS[paper], cell[0]) in RECIPES}
+    assert {loss for _, _, loss in left} <= {"cape_bin", "patra"}
+    assert all((PAPERS[paper], dataset) in RECIPES for dataset, _, _ in cells(paper))
+    check(networks_of(paper), "paper", data=False)
+
+
+def test_the_networks_of_two_papers_by_hand():
+    long_tailed = {(f"cifar{k}_lt", model, "cross_entropy") for k in (10, 100) for model in
+                   ("densenet40", "wide_resnet_28", "resnet110", "resnet110_sd")}  # fmt: skip
+    assert cells("class_loss_scaling") == long_tailed
+    clamped = {("cifar100", model, "cross_entropy") for model in ("resnet110", "wide_resnet_40_10", "densenet121")}
+    assert cells("neural_clamping") == clamped
+    assert len(networks_of("class_temperature_scaling", seeds=(0, 1))) == 2 * 36  # 9 networks, 4 losses
+    pretrained = {of.network.dataset for of in networks_of("mbls") if of.pretrained}
+    assert pretrained == {"cub200", "voc2012"}
+
+
+def parameters(chapter: str) -> dict:
+    """The defaults of a chapter's parameter cell."""
+    text = (ROOT / "notebooks" / f"{chapter}.py").read_text()
+    cell = re.search(r'^# %% tags=\["parameters"\]\n(.*?)^# %%', text, re.M | re.S)[1]
+    found: dict = {}
+    exec(cell, found)
+    return found
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_at_the_budget_of_the_papers_trains_nothing_itself(chapter):
+    """All that it compares is in the plan, by the recipe that it asks for; its parameters are ones that it has."""
+    given = parameters(chapter)
+    told = CHAPTERS[chapter][0]
+    assert set(told) <= set(given) and {"budget", "device"} <= set(given)
+    given |= told
+    planned = {(of.network, of.folder("paper")) for of in networks_of(chapter)}
+    names = [given[name] for name in ("logits",) if name in told]
+    if chapter in ("mbls", "acls"):
+        cell = given.get("comparison") or f"{given['dataset']}/{given['model']}"
+        own = LOSS_OPTIONS[chapter, cell.split("/")[0]]["margin"]
+        swept = {"mbls": ["mbls"], "acls": ["mbls", "acls"]}[chapter]
+        margins = given.get("trained_margins", given["margins"])
+        losses = [*given.get("losses", parameters("mbls")["losses"]), MARGIN_0]
+        losses += [f"{loss} margin={m:g}" for loss in swept for m in margins if m != own]
+        names += [f"{cell}-{loss.replace(' ', ',')}-s0" for loss in losses]
+    paper = chapter if chapter in ("mbls", "acls") else None
+    wanted = {(network, network.folder("paper", paper)) for network in map(Network.parse, names)}
+    assert wanted <= planned
+
+
+def test_the_sizes_are_those_of_the_page():
+    rows = re.findall(r"^\| (`.*?) \|[^|]*\|[^|]*\| ([\d, /]+) \|", (ROOT / "book/running.md").read_text(), re.M)
+    told = {}
+    for names, sizes in rows:
+        numbers = [int(n.replace(",", "")) for n in re.findall(r"\d+(?:,\d{3})*", sizes)]
+        keys = re.findall(r"`(\w+)`", re.sub(r"\{.*?\}`.*?`", "", names))
+        splits = [tuple(numbers[i : i + 3]) for i in range(0, len(numbers), 3)]
+        told |= dict(zip(keys, splits * len(keys) if len(splits) == 1 else splits, strict=True))
+    assert told == SIZES
+
+
+def test_work_and_disk_of_a_network_by_hand():
+    """A ResNet-20 has 0.27 million parameters and 41 million multiply-adds (He et al. 2016, Table 6; Sec. 4.2)."""
+    n, flops = plans.size_of("cifar10", "resnet20")
+    assert n == pytest.approx(0.27e6, rel=0.02) and flops == pytest.approx(2 * 41e6, rel=0.02)
+    one = [Training(Network("cifar10", "resnet20"))]
+    assert plans.disk(one) == 4 * (n + 15000 * 10)
+    unit = [Training(Network("cifar10", "resnet50"))]
+    assert plans.epochs_of_resnet50(unit) == pytest.approx(350)
+    assert plans.epochs_of_resnet50(one) == pytest.approx(350 * flops / plans.size_of("cifar10", "resnet50")[1])
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (("mnist", "resnet20"), "Expected `dataset` to be one of digits"),
+        (("digits", "resnet20"), "Expected `model` to be one of small_cnn"),
+        (("digits", "small_cnn", "hinge"), "Expected `loss` to be one of cross_entropy"),
+        (("digits", "small_cnn", "mbls margn=3"), "Expected `loss` to be with options among margin"),
+        (("digits", "small_cnn", "cutmix margn=3"), "Expected `loss` to be with options among epochs"),
+        (("svhn", "resnet20"), "Expected `dataset` to be one with a recipe"),
+    ],
+)
+def test_what_would_fail_later_is_refused(network, message):
+    with pytest.raises(ValueError, match=message):
+        check([Training(Network(*network))], "reduced", data=False)
+
+
+def test_all_absent_data_sets_are_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    plan = [Training(Network(name, "resnet20")) for name in ("cifar10", "cifar100_lt")]
+    with pytest.raises(
+        ValueError, match="prepare cifar10; calibkit data prepare cifar100.*none of cifar10, cifar100_lt"
+    ):
+        check(plan, "reduced")
+    check([Training(Network("digits", "small_cnn"))], "reduced")
