@@ -81,7 +81,8 @@ def parameters(notebook):
     return [word for name, value in told.items() for word in ("-p", name, value)]
 
 
-if workflow.is_main_process and (ahead := {of for of in MISSING.values() if of.find(BUDGET) is None}):
+UNLOCKS = "--unlock" in sys.argv  # which runs nothing
+if workflow.is_main_process and not UNLOCKS and (ahead := {of for of in MISSING.values() if of.find(BUDGET) is None}):
     check(ahead, BUDGET)
     largest = max(size_of(of.network.dataset, of.network.model)[0] for of in ahead)
     needed = disk(ahead) + 24 * largest * AT_ONCE  # two checkpoints each

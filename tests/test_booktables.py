@@ -141,10 +141,26 @@ def test_what_waits_for_data_adds_up_and_says_for_what():
 def test_the_ledger_has_every_claim_of_a_paper(paper):
     lines = booktables.ledger({"notebooks/mbls"}, paper)
     claims = results.ledger().query("paper == @paper")
-    assert len(lines) == 2 + len(claims) > 6
-    for line, row in zip(lines[2:], claims.itertuples(), strict=True):
-        assert f"| {row.claim} | **{row.verdict}** |" in line
+    body, note = lines[2 : 2 + len(claims)], lines[2 + len(claims) :]
+    assert len(claims) > 4 and ("{ref}`sec-gone`" in "".join(note)) == (claims["gone"] > 0).any() == bool(note)
+    for line, row in zip(body, claims.itertuples(), strict=True):
+        assert f"| {row.claim} | **{row.verdict}** |" in line and (f"| {row.seeds}\\* |" in line) == (row.gone > 0)
         assert line.startswith(f"| [{row.id}](/notebooks/mbls) |" if paper == "mbls" else f"| {row.id} |")
+
+
+def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
+    lines = booktables.gone()
+    lost = results.gone()
+    end = lines.index("```bash")
+    assert len(lines[2 : end - 1]) == len(lost) and lines[-1] == "```"
+    assert lines[end + 1 : -1] == [command for text in lost["commands"] for command in text.split("\n")]
+
+
+def test_what_training_the_networks_of_a_paper_takes(monkeypatch):
+    monkeypatch.setattr(booktables, "PAPERS", {"class_loss_scaling": ""})
+    monkeypatch.setattr(booktables, "epochs_of_resnet50", lambda plan: 900.0 * len(plan))
+    monkeypatch.setattr(booktables, "disk", lambda plan: 1e9)
+    assert booktables.plans()[2:] == ["| `class_loss_scaling` | 8 | 7,200 | 2.0 hours × s | 1.0 GB |"]
 
 
 def test_a_registry_documents_each_entry():

@@ -28,6 +28,13 @@ def test_verdicts_and_strengths_add_up_to_the_claims(brief, paper):
         assert sum(map(int, re.findall(r"(\d+) ×", line))) == number, line
 
 
+def test_a_box_says_how_many_answers_rest_on_trainings_that_are_not_stored(brief, monkeypatch):
+    monkeypatch.setattr(brief, "unkept", lambda: {"mbls": 13, "acls": 0})
+    assert brief.lost("acls") == []
+    (line,) = brief.lost("mbls")
+    assert "behind 13 of these answers: {ref}`sec-gone`" in line
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_each_chapter_of_a_paper_begins_with_its_box(paper):
     cells = (ROOT / "notebooks" / f"{paper}.py").read_text()

@@ -63,5 +63,5 @@ def test_logits_of_nobody_are_refused(tmp_path):
         keep.keep(tmp_path / "mine.npz", tmp_path)
 
 
-def test_the_networks_that_the_project_keeps_are_below_40_mebibytes():
-    assert sum(path.stat().st_size for path in STORED.rglob("*.npz")) < 40 * 2**20
+def test_the_networks_that_the_project_keeps_are_below_60_mebibytes():
+    assert sum(path.stat().st_size for path in STORED.rglob("*.npz")) < 60 * 2**20

@@ -2,6 +2,7 @@
 
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{unanswered}`` says what the numbers without an answer wait for;
+``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
 ``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
 ``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
@@ -15,7 +16,7 @@ import importlib
 import inspect
 from collections.abc import Container
 
-from counted import answers, claims, measured, of_the_network
+from counted import answers, claims, differences, measured, of_the_network
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -24,9 +25,10 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from calibkit import results
 from calibkit.keys import Key
 from calibkit.notebook.cells import part
-from calibkit.notebook.names import DATASETS
+from calibkit.notebook.names import DATASETS, shown
 from calibkit.notebook.printed import beside
 from calibkit.notebook.rendered import minus
+from calibkit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
 
 SHORT = {
     "neural_clamping": "NC",
@@ -93,9 +95,33 @@ def ledger(pages: Container[str], paper: str) -> list[str]:
     rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
-        found = minus(row.effect), minus(row.nll), row.lower, row.seeds, row.strength
+        found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0), row.strength
         cells = (row.claim, f"**{row.verdict}**", *found)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
+        lines += ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."]
+    return lines
+
+
+def gone() -> list[str]:
+    """The trainings of which numbers are recorded and no logits stored, and the commands that repeat them."""
+    found = results.gone(measured(), differences())
+    lines = ["| data | model | loss | budget | seeds | rows of `ours.csv` | of `effects.csv` |"]
+    lines.append("|---|---|---|---|--:|--:|--:|")
+    for row in found.itertuples():
+        cell = DATASETS[row.dataset], shown(row.model), shown(row.loss), f"`{row.budget}`"
+        lines.append("| " + " | ".join([*cell, row.seeds, str(row.ours), str(row.effects)]) + " |")
+    return [*lines, "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+
+
+def plans() -> list[str]:
+    """What it takes to train the networks of each paper, as a Markdown table."""
+    lines = ["| paper | jobs | epochs of a ResNet-50 | on one GPU | disk |", "|---|--:|--:|--:|--:|"]
+    for paper in PAPERS:
+        networks = networks_of(paper)
+        epochs = epochs_of_resnet50(networks)
+        hours = f"{epochs / 3600:.1f} hours \N{MULTIPLICATION SIGN} s"
+        lines.append(f"| `{paper}` | {len(networks)} | {epochs:,.0f} | {hours} | {disk(networks) / 1e9:.1f} GB |")
     return lines
 
 
@@ -171,6 +197,22 @@ class Unanswered(Computed):
         return self.parse(unanswered())
 
 
+class Gone(Computed):
+    """``{gone}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """The trainings that are not stored."""
+        return self.parse(gone(), ("sortable",))
+
+
+class Plans(Computed):
+    """``{plans}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """What the trainings of each paper take."""
+        return self.parse(plans())
+
+
 class Ledger(Computed):
     """``{ledger} PAPER``."""
 
@@ -212,6 +254,8 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("verdicts", Verdicts)
     app.add_directive("unanswered", Unanswered)
     app.add_directive("ledger", Ledger)
+    app.add_directive("gone", Gone)
+    app.add_directive("plans", Plans)
     app.add_directive("printed", Printed)
     app.add_directive("registry", Registry)
     return {"parallel_read_safe": True}

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from citations import NUMBERS
-from counted import answers, claims
+from counted import answers, claims, unkept
 from docutils import nodes
 from docutils.statemachine import StringList
 from frontpage import bar
@@ -34,6 +34,12 @@ def outcome(paper: str) -> list[str]:
         f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
         f"**Evidence for them**: {_counted(rows['strength'].replace(WORDS))}.",
     ]
+
+
+def lost(paper: str) -> list[str]:
+    """A line of Markdown on the answers that rest on trainings which are not stored; none where there are none."""
+    n = unkept()[paper]
+    return [f"**Not stored** are trainings behind {n} of these answers: {{ref}}`sec-gone`."] if n else []
 
 
 def links(text: str) -> str:
@@ -66,7 +72,7 @@ class Brief(SphinxDirective):
         paper = str(check_choice("paper", self.arguments[0], PICTURES))
         box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
         box += nodes.raw("", thumbnail(paper), format="html")
-        computed = links("\n".join(self.content)), *outcome(paper)
+        computed = links("\n".join(self.content)), *outcome(paper), *lost(paper)
         lines = [*self.content, *(part for line in computed for part in ("", line))]
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
         box += nodes.raw("", bar(answers("paper").loc[paper]), format="html")

@@ -18,6 +18,11 @@ def of_the_network() -> str:
     return results.of_the_network(_compared(_folders.stored()))
 
 
+def unkept() -> dict[str, int]:
+    """By paper, how many of its printed numbers are answered by trainings of ours that are not stored."""
+    return _unkept(_folders.stored())
+
+
 def claims() -> pd.DataFrame:
     """The ledger: :func:`calibkit.results.ledger`."""
     return _claims(_folders.stored())
@@ -41,6 +46,18 @@ def _compared(folder: Path) -> pd.DataFrame:  # results.everything reads there
 @cache
 def _answers(folder: Path, by: tuple[str, ...]) -> pd.DataFrame:
     return results.summary(_compared(folder), by=by)
+
+
+@cache
+def _unkept(folder: Path) -> dict[str, int]:
+    lost = results.gone(_measured(folder), _differences(folder))
+    cells = {*zip(lost["dataset"], lost["model"], lost["loss"], strict=True)}
+    rows = _compared(folder)
+    data, _, model = (rows["stand_in"].where(rows["stand_in"] != "", rows["model"])).str.rpartition("/").T.to_numpy()
+    data = [name or own for name, own in zip(data, rows["dataset"], strict=True)]
+    ours = (rows["source"] == "ours") | (rows["stand_in"] != "")
+    rests = [cell in cells for cell in zip(data, model, rows["loss"], strict=True)]
+    return (ours & pd.Series(rests, rows.index)).groupby(rows["paper"]).sum().to_dict()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
-``summary`` counts the verdicts; ``calibkit.notebook.tables`` shows them.
+``summary`` counts the verdicts, ``gone`` the trainings that are not stored; ``calibkit.notebook.tables`` shows them.
 Needs pandas (``pip install ".[results]"``).
 """
 
@@ -11,6 +11,7 @@ from calibkit._extras import needs
 with needs("results"):
     from calibkit.results.claims import ledger
     from calibkit.results.effects import load_effects
+    from calibkit.results.kept import gone, rests_on_gone
     from calibkit.results.rows import COLUMNS, KEY, append, load, measure
     from calibkit.results.stand_ins import STAND_INS
     from calibkit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
@@ -25,10 +26,12 @@ __all__ = [
     "append",
     "compare",
     "everything",
+    "gone",
     "ledger",
     "load",
     "load_effects",
     "of_the_network",
     "measure",
+    "rests_on_gone",
     "summary",
 ]

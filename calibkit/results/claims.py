@@ -16,6 +16,7 @@ from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit.metrics.comparison import Estimate
 from calibkit.results.effects import load_effects, over_networks
+from calibkit.results.kept import rests_on_gone
 
 COLUMNS = (
     *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
@@ -88,7 +89,8 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
 
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
-        lower ("5 of 6": on how many networks), seeds, verdict, chapter.
+        lower ("5 of 6": on how many networks), seeds, verdict, chapter, gone (how many of its differences rest on
+        trainings whose logits are not stored, see :func:`calibkit.results.gone`).
     """
     claims = load_claims() if claims is None else claims
     effects = load_effects() if effects is None else effects
@@ -98,12 +100,12 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
 def _row(claim, effects: pd.DataFrame) -> dict:
     shown = {"id": claim.id, "paper": claim.paper, "claim": claim.claim}
     if not claim.wants:
-        facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": ""}
+        facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": "", "gone": 0}
         return shown | facts | {"verdict": claim.verdict, "chapter": claim.chapter}
     rows = _rows(claim, effects)
     found = pooled(rows[rows["metric"] == claim.metric])
     if found is None:
-        facts = {"strength": "none", "effect": "", "nll": "", "lower": "", "seeds": ""}
+        facts = {"strength": "none", "effect": "", "nll": "", "lower": "", "seeds": "", "gone": 0}
         return shown | facts | {"verdict": "not run here", "chapter": claim.chapter}
     nll = pooled(rows[rows["metric"] == "nll"])
     facts = {
@@ -112,6 +114,7 @@ def _row(claim, effects: pd.DataFrame) -> dict:
         "nll": f"{nll.estimate:+.4f}" if nll and claim.metric == "ece" else "",
         "lower": f"{found.lower} of {found.n}",
         "seeds": str(found.seeds),
+        "gone": int(rests_on_gone(rows[rows["metric"].isin([claim.metric, "nll"])]).sum()),
     }
     verdict = _verdict(claim.wants, found.estimate, nll.estimate if nll and claim.metric == "ece" else None)
     return shown | facts | {"verdict": verdict, "chapter": claim.chapter}
