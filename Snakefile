@@ -60,7 +60,7 @@ LIMIT = workflow.global_resources.get("gpu")  # of --resources; without one, a s
 AT_ONCE = max(int(getattr(LIMIT, "value", LIMIT) or 1), 1)
 GPUS = 0 if DEVICE == "cpu" else 1  # of a training, and of a notebook, which trains what it misses
 HIDE = "CUDA_VISIBLE_DEVICES= " if DEVICE == "cpu" else ""  # from a notebook, not all of which have a `device`
-ON_GPU = [PYTHON, "-m", "calibkit._gpus", str(AT_ONCE), "--"] if GPUS else []
+ON_GPU = [PYTHON, "tools/onegpu.py", str(AT_ONCE), "--"] if GPUS else []
 
 # What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
 # stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.

@@ -15,7 +15,7 @@ def copy_checkout(root: Path) -> Path:
     """The package, one chapter with the network that it shows, and the printed numbers."""
     for name in ("calibkit", "profiles"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in ("Snakefile", f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv"):
+    for path in ("Snakefile", "tools/onegpu.py", f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, root / path)
     return root

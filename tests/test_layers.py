@@ -13,7 +13,7 @@ PACKAGE = ROOT / "calibkit"
 #: A part of the package imports, anywhere in its files, only from parts of earlier lines, or of its own line without
 #: going in a circle.
 LEVELS = (
-    ("_blocks", "_checks", "_extras", "_files", "_folders", "_gpus", "_progress", "_torchvision", "keys"),
+    ("_blocks", "_checks", "_extras", "_files", "_folders", "_progress", "_torchvision", "keys"),
     ("_columns", "_formats", "data", "logits", "losses", "metrics", "models", "reading"),
     ("objectives",),
     ("fitting", "training"),

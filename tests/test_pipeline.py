@@ -131,7 +131,7 @@ def test_one_value_needs_no_brackets_and_every_training_one_gpu(tmp_path):
     root = copy_checkout(tmp_path)
     said = planned(root, "datasets=digits", "models=small_cnn", "losses=brier", "seeds=3", f"notebooks={CHAPTER}")
     assert jobs(said)["train"] == jobs(said)["notebook"] == 1
-    assert "-m calibkit._gpus 1 -- " in said and "--model small_cnn --loss brier --seed 3 --budget reduced" in said
+    assert "tools/onegpu.py 1 -- " in said and "--model small_cnn --loss brier --seed 3 --budget reduced" in said
 
 
 PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1"]

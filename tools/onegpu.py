@@ -1,4 +1,4 @@
-"""One GPU a command: ``python -m calibkit._gpus N -- COMMAND ...`` waits for one of N and runs the command on it.
+"""One GPU a command: ``python tools/onegpu.py N -- COMMAND ...`` waits for one of N and runs the command on it.
 
 The command sees that GPU alone, by ``CUDA_VISIBLE_DEVICES``. It is held by a lock on a file of this machine for as long
 as the command's process lives, however that ends. On a cluster the scheduler has chosen already, and the command runs
@@ -14,8 +14,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from calibkit._checks import check_int, expected
 
 #: What a batch system sets in the environment of its jobs.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "SGE_TASK_ID")
@@ -56,9 +54,9 @@ def hold_one(names: Sequence[str], folder: Path, every: float = 1.0) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Become the command, on one GPU."""
     n, dashes, *command = [*arguments, "", ""][: max(len(arguments), 2)]
-    if not n.isdecimal() or dashes != "--" or not command:
-        raise expected("arguments", "N -- COMMAND ...", " ".join(arguments))
-    names = candidates(check_int("n", int(n), 1), os.environ)
+    if not n.isdecimal() or int(n) < 1 or dashes != "--" or not command:
+        raise ValueError(f"Expected `arguments` to be N -- COMMAND ..., but got {' '.join(arguments)!r}")
+    names = candidates(int(n), os.environ)
     if names:
         folder = Path(tempfile.gettempdir()) / f"calibkit-gpus-{os.getuid()}"
         os.environ["CUDA_VISIBLE_DEVICES"] = hold_one(names, folder)
