@@ -96,7 +96,8 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
         >>> f"{(digits.logits(images).argmax(1) == labels).mean():.2%}"
         '96.98%'
     """
-    if check_choice("device", device, ("auto", "cpu", "cuda")) == "auto":
+    asked = check_choice("device", device, ("auto", "cpu", "cuda"))
+    if asked == "auto":
         device = "cuda" if torch.cuda.is_available() and budget != "smoke" else "cpu"
     if network in PUBLIC:
         return _public(network, budget, device)
@@ -104,7 +105,7 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
     own = network.folder(budget) / "weights.npz"
     weights = network.weights(budget) or own
     if not weights.exists():
-        network.train(budget, device=device)
+        network.train(budget, device=asked if budget == "paper" else device)  # at "paper" it refuses a CPU unasked
     spec, splits = DATASETS[network.dataset], [load_split(network.dataset, name) for name in ("val", "test")]
     floats = next(array for array in read_npz(weights).values() if array.dtype.kind == "f")
     model = build(network.model, spec.n_classes, **options_for(network.model, spec.shape))

@@ -77,6 +77,8 @@ def test_what_the_budget_lacks_is_trained_there(monkeypatch, tmp_path):
     found = trained(DIGITS.with_seed(7), device="cpu")
     assert seen == [("digits/small_cnn-cross_entropy-s7", "smoke", {"device": "cpu"})]
     assert found.folder is None  # nothing is kept at the smoke budget
+    trained(DIGITS.with_seed(7), "paper")
+    assert seen[1:] == [("digits/small_cnn-cross_entropy-s7", "paper", {"device": "auto"})]  # refused without a GPU
 
 
 def test_weights_from_elsewhere_are_taken_from_the_folder_of_the_network(monkeypatch, tmp_path):
