@@ -64,7 +64,9 @@ ON_GPU = [PYTHON, "tools/onegpu.py", str(AT_ONCE), "--"] if GPUS else []
 
 # What is stored at this budget is not trained again; `make results` records it. In the folders of trainings a marker
 # stands for a finished one: Snakemake deletes the outputs of a job that was killed, and logits are too dear for that.
-TRAININGS = {training.folder(BUDGET).relative_to(RUNS).as_posix(): training for training in PLAN}
+TRAININGS = {}
+for training in PLAN:  # of two papers with one recipe the first trains
+    TRAININGS.setdefault(training.folder(BUDGET).relative_to(RUNS).as_posix(), training)
 MISSING = {
     run: training
     for run, training in TRAININGS.items()

@@ -1,9 +1,11 @@
 """What the pages show is run: Python blocks and cheap commands for real, expensive ones without their work."""
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,6 +14,7 @@ import pandas as pd
 import pytest
 import test_makefile
 import torch
+from checkout_copies import seem_to_have_data
 
 from calibkit import _folders, load_calibrator, results
 from calibkit.__main__ import main
@@ -128,7 +131,11 @@ def check_snakemake(words: list[str]) -> None:
     if any(word.startswith("--slurm") for word in words):
         pytest.importorskip("snakemake_executor_plugin_slurm")
     here = ["--executor", "local", "--cores", "1"] if "--workflow-profile" in words else []
-    assert re.search(r"^train|^recorded", dry([*command, "--dry-run", "--nolock", *here, *words], cwd=ROOT), re.M)
+    with tempfile.TemporaryDirectory() as data:
+        seem_to_have_data(Path(data))
+        plan = [*command, "--dry-run", "--nolock", *here, *words]
+        said = dry(plan, cwd=ROOT, env=os.environ | {"CALIBKIT_DATA": data})
+    assert re.search(r"^train|^recorded", said, re.M)
 
 
 def dry(command: list[str], **options) -> str:
