@@ -42,7 +42,8 @@ def test_package_has_its_modules_types_and_numbers(built):
     files = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
     source = ROOT / "calibkit"
     modules = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
-    tables = {"data/published.csv", *(f"stored/{name}.csv" for name in NUMBERS)}
+    orders = {f"data/orders/{name}.npz" for name in ("cifar10", "cifar100", "tiny_imagenet_20")}
+    tables = {"data/published.csv", *orders, *(f"stored/{name}.csv" for name in NUMBERS)}
     assert files == modules | {"py.typed", "__init__.pyi"} | tables
     for name in ("paper.csv", "ours.csv"):
         assert (package / "stored" / name).read_bytes() == (ROOT / "book" / "results" / name).read_bytes()

@@ -25,8 +25,11 @@ from calibkit._extras import needs
 from calibkit._folders import cache
 from calibkit.data import newsgroups
 from calibkit.data.newsgroups import word_vectors
+from calibkit.data.order import arranged
+from calibkit.data.subsets import halves, subset
 
-__all__ = ["DATASETS", "Dataset", "Split", "available", "files", "load_split", "vocabulary", "word_vectors"]
+__all__ = ["DATASETS", "Dataset", "Split", "available", "files", "halves", "load_split", "subset", "vocabulary"]
+__all__ += ["word_vectors"]
 
 #: The label of pixels without a class: what every loss leaves out by default (``ignore_index``).
 IGNORE = -100
@@ -142,16 +145,21 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     balanced. Where ``n_test`` is set, all official files are permuted together, and the last ``n_test`` messages are
     ``test``.
 
+    Copies of CIFAR and of ``tiny_imagenet_20`` differ in the order of their images. They are first brought into the
+    same one, so every lossless copy gives the same splits in the same order: see :mod:`calibkit.data.order`. The
+    CIFAR-10 and CIFAR-100 test images are then sorted by class: take some of them with :func:`subset`.
+
     Args:
         name: a key of ``DATASETS``.
         split: "train", "val" or "test".
         seed: of the carving. Default 0.
 
     Returns:
-        Split: inputs, a memory map for images where nothing was carved, and labels.
+        Split: inputs, a memory map for images where nothing was carved or brought into order, and labels.
 
     Raises:
-        ValueError: an unknown name or split, or a seed that is no integer >= 0.
+        ValueError: an unknown name or split, a seed that is no integer >= 0, or files that lack official images or have
+            others.
         FileNotFoundError: the cache lacks the files; the message says the command that makes them.
 
     Example:
@@ -232,7 +240,7 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
     if spec.kind == "text":
         texts, labels = zip(*map(newsgroups.messages, paths), strict=True)
         return [text for part in texts for text in part], np.concatenate(labels)
-    return np.load(paths[0], mmap_mode="r"), np.load(paths[1])
+    return arranged(spec.base or name, split, paths)
 
 
 def _digits(split: str, seed: int) -> Split:

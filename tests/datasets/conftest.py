@@ -225,6 +225,7 @@ def made(request, tmp_path, monkeypatch):
     """name, archives and truth of a generated copy; ``official()`` packs the archives and publishes their digests."""
     name = request.param
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr("calibkit.data.order.FOLDER", tmp_path / "orders")  # the images are generated
     monkeypatch.setattr(prepare.camvid, "COUNTS", {"train": 3, "val": 2, "test": 2})
     if name in SMALL:
         n_classes, n_val = SMALL[name]

@@ -1,0 +1,130 @@
+"""Copies of a data set whose images lie in another order give the same splits; others are refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibkit import data
+from calibkit._files import write_npz
+from calibkit.data import DATASETS, load_split, order
+
+SPLITS = ("train", "val", "test")
+
+
+class Copy:
+    """A cache of one data set, written anew in whatever order."""
+
+    def __init__(self, name, official):
+        self.name, self.official = name, official
+
+    def write(self, seed=None, **changed):
+        """The official samples, or others, shuffled unless the seed is None."""
+        for split, (images, labels) in (self.official | changed).items():
+            rows = np.arange(len(labels)) if seed is None else np.random.default_rng(seed).permutation(len(labels))
+            for path, array in zip(data.files(self.name)[split], (images, labels), strict=True):
+                path.parent.mkdir(exist_ok=True)
+                np.save(path, array[rows])
+
+    def splits(self, **how):
+        return {split: [np.array(of) for of in load_split(self.name, split, **how)] for split in SPLITS}
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A CIFAR-10 of 200 and 50 images, with what CIFAR-100 has: one image twice in a class, in two, in two splits."""
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    monkeypatch.setattr(order, "FOLDER", tmp_path / "orders")
+    monkeypatch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], n_val=40))
+    monkeypatch.setitem(DATASETS, "cifar10_lt", replace(DATASETS["cifar10_lt"], n_val=30))
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (250, 32, 32, 3), dtype=np.uint8)
+    labels = np.arange(250) % 10
+    images[10] = images[1] = images[0]  # of the classes 0, 0 and 1
+    images[220] = images[5]
+    official = {"train": (images[:200], labels[:200]), "test": (images[200:], labels[200:])}
+    (tmp_path / "orders").mkdir()
+    write_npz(tmp_path / "orders" / "cifar10.npz", {split: order.hashes(*of) for split, of in official.items()})
+    return Copy("cifar10", official)
+
+
+def assert_equal(found, wanted):
+    for split in SPLITS:
+        for a, b in zip(found[split], wanted[split], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar10_lt"])
+def test_a_shuffled_copy_gives_the_same_splits_in_the_same_order(copy, name):
+    """Bit by bit, for every seed of the carving; a copy in the order itself stays on disk."""
+    copy.write()
+    copy.name = name
+    wanted = {seed: copy.splits(seed=seed) for seed in (0, 1)}
+    assert isinstance(load_split(name, "test").inputs, np.memmap)
+    for shuffle in (0, 1):
+        copy.write(seed=shuffle)
+        assert not np.array_equal(np.load(data.files(name)["train"][0]), copy.official["train"][0])
+        for seed, of_seed in wanted.items():
+            assert_equal(copy.splits(seed=seed), of_seed)
+
+
+def changed(images, labels, row, image=None, label=None):
+    images, labels = images.copy(), labels.copy()
+    images[row] = images[row] if image is None else image
+    labels[row] = labels[row] if label is None else label
+    return images, labels
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_other_images_are_refused(copy, seed):
+    images, labels = copy.official["train"]
+    faults = {
+        "an image that is none of them": changed(images, labels, 7, image=images[7] ^ 1),
+        "or not with its label": changed(images, labels, 7, label=8),
+        "one that lacks 1 and has 1 twice": changed(images, labels, 7, image=images[17]),
+        "one that lacks 2 and has 0 twice": (images[:198], labels[:198]),
+        "one that lacks 0 and has 200 twice": (np.tile(images, (2, 1, 1, 1)), np.tile(labels, 2)),
+    }
+    for got, train in faults.items():
+        copy.write(seed, train=train)
+        for split in ("train", "val"):
+            with pytest.raises(ValueError, match=f"Expected `cifar10` to be .*, but got .*{got}"):
+                load_split("cifar10", split)
+        load_split("cifar10", "test")
+
+
+def test_images_without_labels_are_refused(copy):
+    copy.write()
+    np.save(data.files("cifar10")["test"][1], copy.official["test"][1][:49])
+    with pytest.raises(ValueError, match="Expected `cifar10` to be .*, but got 50 images and 49 labels in test"):
+        load_split("cifar10", "test")
+
+
+def test_a_data_set_without_an_order_keeps_that_of_its_files(copy):
+    copy.write(seed=0)
+    (order.FOLDER / "cifar10.npz").unlink()
+    np.testing.assert_array_equal(load_split("cifar10", "test").inputs, np.load(data.files("cifar10")["test"][0]))
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tiny_imagenet_20"])
+def test_the_orders_of_the_package(name):
+    """Of as many images as the data sets have; of those that CIFAR-100 has twice, five pairs are of one class."""
+    wanted = np.load(order.FOLDER / f"{name}.npz")
+    sizes = {split: (50000, 10000)[split == "test"] for split in ("train", "test")}
+    sizes = {"train": 10000, "val": 1000} if name == "tiny_imagenet_20" else sizes
+    assert {split: len(wanted[split]) for split in wanted} == sizes and list(sizes) == list(data.files(name))
+    twice = {split: sizes[split] - len(np.unique(wanted[split])) for split in wanted}
+    assert twice == {split: 5 * (name == "cifar100" and split == "train") for split in sizes}
+
+
+@pytest.mark.data("cifar100")
+def test_a_shuffled_copy_of_the_real_images(tmp_path, monkeypatch):
+    if not data.available("cifar100"):
+        pytest.skip("needs cifar100 in $CALIBKIT_DATA")
+    wanted = {split: load_split("cifar100", split) for split in SPLITS}
+    official = {split: [np.load(path, mmap_mode="r") for path in of] for split, of in data.files("cifar100").items()}
+    assert isinstance(wanted["test"].inputs, np.memmap), "the copy here is in the order itself"
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    copy = Copy("cifar100", official)
+    copy.write(seed=0)
+    assert_equal(copy.splits(), wanted)
