@@ -83,6 +83,7 @@ from IPython.display import Markdown, display
 from torch import nn
 
 from calibkit import accuracy, ece, plots, results
+from calibkit.data import subset
 from calibkit.losses import (
     ACLS,
     CPC,
@@ -559,7 +560,8 @@ table(
 # Without the minimum the loss sees a constant that is added to all logits, which the probabilities do not.
 
 # %% tags=["hide-input", "nbval-check-output"]
-sample, labels = test_z[:2000], test_y[:2000]
+rows = subset(test_y.numpy(), 2000)
+sample, labels = test_z[rows], test_y[rows]
 shifted = {}
 for variant in ("paper", "code"):
     penalty = ACLS(margin=margin, variant=variant).penalty
@@ -729,8 +731,9 @@ for (name, values), line in zip(silent.items(), ("o:", "s--", "o-"), strict=True
 axes[0].set(xlabel="epoch", ylabel="silent samples (%)", ylim=(-3, 103), xticks=epochs)
 axes[0].legend()
 watched = networks.get("acls", data)
-watched_z = torch.from_numpy(watched.test_logits[:2000]).double()
-watched_y = torch.from_numpy(watched.test_labels[:2000])
+rows = subset(watched.test_labels, 2000)
+watched_z = torch.from_numpy(watched.test_logits[rows]).double()
+watched_y = torch.from_numpy(watched.test_labels[rows])
 zeros = {}
 for m, color in ((margin, plots.color_of("ACLS")), (10.0, plots.GREY)):
     one, pairs = ACLS(margin=m), zip(watched_z, watched_y, strict=True)

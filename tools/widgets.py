@@ -19,10 +19,11 @@ from sphinx.application import Sphinx
 
 from calibkit import TemperatureScaling, plots
 from calibkit._checks import check_choice
+from calibkit.data import subset
 from calibkit.networks import load_logits
 from calibkit.plots.style import ink, on_paper
 
-IMAGES = 2000  # of its test set: 40 kB of logits
+IMAGES = 2000  # of its test set, as many of each class: 40 kB of logits
 MARGIN, WEIGHT, CLASSES = 6.0, 0.1, 10
 
 
@@ -45,8 +46,9 @@ def slider(name: str, label: str, low: float, high: float, step: float, value: f
 def temperature() -> Widget:
     """Reliability diagram, ECE and NLL at any temperature and number of bins."""
     data = load_logits(NETWORK)
-    logits = np.round(100 * data.test_logits[:IMAGES]).astype("<i2")  # in hundredths
-    labels = data.test_labels[:IMAGES].astype("u1")
+    rows = subset(data.test_labels, IMAGES)
+    logits = np.round(100 * data.test_logits[rows]).astype("<i2")  # in hundredths
+    labels = data.test_labels[rows].astype("u1")
     fitted = round(TemperatureScaling().fit(*data.val).temperature, 2)
     shown = {"T = 1": 1.0, f"T = {fitted}, as fitted": fitted}
 
