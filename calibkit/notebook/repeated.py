@@ -1,10 +1,18 @@
-"""Methods that were fitted several times, with other random starts: their numbers, and whether they differ."""
+"""Methods that were fitted several times, with other random starts: their numbers, and whether they differ.
+
+Where held-out and test images are halves of one set, each fit may have halves of its own: then ``labels`` has a row a
+fit. Two draws of halves share images, so their errors are taken as fully correlated: the ends of the intervals are
+averaged, and more draws do not narrow them. How far the draws lie apart is in ``std`` and ``seed_error``.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
+from scipy.special import erfcinv
 
 from calibkit import results
 from calibkit._checks import Array, expected
@@ -23,7 +31,7 @@ def measured(
 
     Args:
         fits: method -> probabilities (N, K) of each of its fits.
-        labels: (N,).
+        labels: (N,), or (R, N) a row a fit.
         metrics: names of ``METRICS``.
         n_bins: of the binned metrics.
 
@@ -36,9 +44,9 @@ def measured(
     """
     metrics = list(metrics)
     rows = {
-        (name, i): evaluate(probs, labels, metrics, n_bins=n_bins)
+        (name, i): evaluate(*sample, metrics, n_bins=n_bins)
         for name, of_method in fits.items()
-        for i, probs in enumerate(of_method)
+        for i, sample in enumerate(_samples(of_method, labels))
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=metrics).rename_axis(["method", "fit"])
 
@@ -83,7 +91,7 @@ def difference(
     Args:
         after: probabilities (N, K) of each fit.
         before: those of the fits it is held against.
-        labels: (N,).
+        labels: (N,), or (R, N) a row a fit.
         metric: a name of ``METRICS``.
         n_bins: of a binned metric.
         n_resamples: number of resamples.
@@ -99,13 +107,19 @@ def difference(
         >>> f"{difference(honest, sure, labels).percent:.0f}"
         '-19 [-35, -3]'
     """
-    means = []
+    drawn = []
     for name, fits in (("after", after), ("before", before)):
         if not len(fits):
             raise expected(name, "at least one fit", "none")
-        drawn = [resampled(Sample.of(probs, labels), [metric], None, n_resamples, seed, n_bins) for probs in fits]
-        means.append(effects.mean_of([of_fit[metric] for of_fit in drawn]))
-    return Estimate(*means[0].difference(means[1]))
+        samples = [Sample.of(*sample) for sample in _samples(fits, labels)]
+        drawn.append([resampled(sample, [metric], None, n_resamples, seed, n_bins)[metric] for sample in samples])
+    pairs = zip(*drawn, strict=True) if np.ndim(labels) == 2 else [map(effects.mean_of, drawn)]
+    return Estimate(*map(float, np.mean([of.difference(base) for of, base in pairs], axis=0)))
+
+
+def _samples(fits: Sequence[Array], labels: Array) -> list[tuple[Array, Array]]:
+    """Probabilities and labels of each fit."""
+    return list(zip(fits, labels if np.ndim(labels) == 2 else [labels] * len(fits), strict=True))
 
 
 def rows(
@@ -120,7 +134,7 @@ def rows(
 
     Args:
         fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
-        labels: (N,).
+        labels: (N,), or (R, N) a row a fit.
         metrics: names of ``METRICS``.
         n_bins: of the binned metrics.
         cell: dataset, model, loss, budget and source.
@@ -134,8 +148,7 @@ def rows(
     """
     made = []
     for key, (of_key, note) in fits.items():
-        samples = [(probs, labels) for probs in of_key]
-        made += results.measure(samples, metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
+        made += results.measure(_samples(of_key, labels), metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
     return made
 
 
@@ -153,7 +166,7 @@ def differences(
     Args:
         fits: key of a method -> probabilities (N, K) of each of its fits; of one fit, it is held against every fit.
         pairs: (method, base).
-        labels: (N,).
+        labels: (N,), or (R, N) a row a fit.
         n_bins: of the binned metrics.
         loss: that the network was trained with.
         cell: dataset, model, budget and source.
@@ -169,16 +182,32 @@ def differences(
     pairs = list(pairs)
     used = {key for pair in pairs for key in pair}
     drawn = {
-        key: [results.rows.resample(probs, labels, effects.COMPARED, n_bins=n_bins) for probs in fits[key]]
+        key: [results.rows.resample(*sample, effects.COMPARED, n_bins=n_bins) for sample in _samples(fits[key], labels)]
         for key in used
     }
     made = []
     for method, base in pairs:
         n = max(len(drawn[method]), len(drawn[base]))
-        sides = [
-            {metric: [run[metric] for run in (of if len(of) > 1 else of * n)] for metric in effects.COMPARED}
-            for of in (drawn[method], drawn[base])
-        ]
+        sides = [of if len(of) > 1 else of * n for of in (drawn[method], drawn[base])]
         pair = {"method": method, "base_method": base, "loss": loss, "base_loss": loss}
-        made += effects.rows_of(*sides, n_bins=n_bins, **pair, **cell)
+        of_draws = zip(*sides, strict=True) if np.ndim(labels) == 2 else [sides]
+        tables = [effects.rows_of(*map(_by_metric, of_draw), n_bins=n_bins, **pair, **cell) for of_draw in of_draws]
+        made += map(_over_draws, zip(*tables, strict=True))
     return made
+
+
+def _by_metric(runs: dict | Sequence[dict]) -> dict[str, list]:
+    """What was drawn of one fit, or of several, as metric -> one a fit."""
+    runs = [runs] if isinstance(runs, dict) else runs
+    return {metric: [run[metric] for run in runs] for metric in effects.COMPARED}
+
+
+def _over_draws(rows: Sequence[dict]) -> dict:
+    """One difference from those of several draws of halves: all means; the chance is that of the mean z-score."""
+    if (n := len(rows)) == 1:
+        return rows[0]
+    mean = {name: float(np.mean([row[name] for row in rows])) for name in ("value", "low", "high")}
+    z = np.mean([math.copysign(math.sqrt(2) * erfcinv(row["chance"]), row["value"]) for row in rows])
+    error = float(np.std([row["value"] for row in rows], ddof=1)) / math.sqrt(n)
+    chance = math.erfc(abs(z) / math.sqrt(2))
+    return rows[0] | mean | {"chance": chance, "seed_error": error, "seed_df": n - 1, "n_seeds": n, "base_seeds": n}

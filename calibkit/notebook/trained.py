@@ -16,7 +16,7 @@ from calibkit._files import read_npz, write_npz
 from calibkit._folders import cache, runs
 from calibkit.calibrators import NeuralClamping
 from calibkit.calibrators.neural_clamping.network import forward, place
-from calibkit.data import DATASETS, Dataset, Split, load_split
+from calibkit.data import DATASETS, Dataset, Split, halves, load_split
 from calibkit.models import build, fill, load_weights, options_for
 from calibkit.networks import Network
 from calibkit.training.batches import Feed
@@ -43,7 +43,7 @@ class Trained:
         test: the same of the test split.
         input_range: what a black and what a white pixel is after normalisation, one value a channel each.
         folder: where fits on it are kept; None keeps none.
-        digest: of the weights.
+        digest: of the weights and of the held-out images, on which a fit rests.
     """
 
     network: Network
@@ -72,11 +72,11 @@ class Trained:
         return clamping.load_state_dict(read_npz(path))
 
 
-def trained(network: Network | str, budget: str = "smoke", device: str = "auto") -> Trained:
+def trained(network: Network | str, budget: str = "smoke", device: str = "auto", draw: int = 0) -> Trained:
     """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
 
     Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen all training images, so
-    the first half of the test images is held out, and the second half tests.
+    one half of the test images is held out, and the other half tests: see :func:`calibkit.data.halves`.
 
     Above "smoke" its fits are kept beside its training, so that a killed notebook goes on where it was.
 
@@ -85,6 +85,7 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
             :meth:`calibkit.networks.Network.folder`.
         budget: one of ``BUDGETS``; see :meth:`calibkit.networks.Network.find`.
         device: where it runs: "cpu", "cuda", or "auto", a GPU where there is one, but at the budget "smoke".
+        draw: which halves those of ``PUBLIC`` take: a seed. The others have held-out images of their own.
 
     Raises:
         ValueError: no such name; no recipe trains it at that budget.
@@ -100,7 +101,7 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
     if asked == "auto":
         device = "cuda" if torch.cuda.is_available() and budget != "smoke" else "cpu"
     if network in PUBLIC:
-        return _public(network, budget, device)
+        return _public(network, budget, device, draw)
     network = Network.parse(str(network))
     own = network.folder(budget) / "weights.npz"
     weights = network.weights(budget) or own
@@ -114,7 +115,7 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto")
     return _with_images(network, "ours", model.to(device), weights, spec, splits, folder)
 
 
-def _public(name: str, budget: str, device: str) -> Trained:
+def _public(name: str, budget: str, device: str, draw: int) -> Trained:
     """One of ``PUBLIC``, its fits kept under a budget."""
     network, normalisation = PUBLIC[name]
     weights = cache() / f"{name}.npz"
@@ -122,8 +123,7 @@ def _public(name: str, budget: str, device: str) -> Trained:
     spec = replace(DATASETS[network.dataset], **normalisation)
     model = fill(build(network.model, spec.n_classes), arrays)
     images, labels = load_split(network.dataset, "test")
-    half = len(labels) // 2
-    splits = [Split(images[:half], labels[:half]), Split(images[half:], labels[half:])]
+    splits = [Split(images[rows], labels[rows]) for rows in halves(labels, seed=draw)]
     return _with_images(network, "public", model.to(device), weights, spec, splits, runs(budget) / name)
 
 
@@ -143,5 +143,7 @@ def _with_images(
     val, test = ((x, split.labels) for x, split in zip(images, splits, strict=True))
     low, high = ([(end - m) / s for m, s in zip(spec.mean, spec.std, strict=True)] for end in (0.0, 1.0))
     folder = folder and folder / "neural_clamping"
-    digest = hashlib.sha1(weights.read_bytes()).hexdigest()
-    return Trained(network, source, model, val, test, (low, high), folder, digest)
+    digest = hashlib.sha1(weights.read_bytes())
+    for array in splits[0]:
+        digest.update(np.ascontiguousarray(array))
+    return Trained(network, source, model, val, test, (low, high), folder, digest.hexdigest())

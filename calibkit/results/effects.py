@@ -14,7 +14,8 @@ low, high             its 95 % interval over test sets, paired: :func:`calibkit.
 chance                the p-value that goes with it
 seed_error            its standard error over seeds, or those fits; empty where there is a single one
 seed_df               degrees of freedom of ``seed_error``
-n_seeds, base_seeds   trainings on either side; of Neural Clamping fits of one network, and its base counts as often
+n_seeds, base_seeds   trainings on either side; of Neural Clamping fits of one network, and its base counts as often;
+                      of a public network draws of held-out and test images
 budget, source        as in ``ours.csv``
 commit                of this project, when it was first measured
 ====================  =================================================================================================

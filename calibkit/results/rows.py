@@ -17,7 +17,8 @@ low, high    95 % bootstrap interval over the test set; with several seeds, its 
 std          standard deviation over seeds, as printed or measured.
 unit         percent, fraction or nats. ours.csv holds fractions and nats only.
 n_bins       of a binned metric, else empty.
-n_seeds      trainings behind the number; of Neural Clamping fits of one network.
+n_seeds      trainings behind the number; of Neural Clamping fits of one network, which of a public one are of as many
+             draws of held-out and test images.
 budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
              public (weights that others than the paper's authors trained).

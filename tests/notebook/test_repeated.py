@@ -105,3 +105,48 @@ def test_differences_are_those_of_the_means(fits, tmp_path):
     assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
     assert (row["n_seeds"], row["base_seeds"], row["base_loss"]) == (3, 3, "cross_entropy")
     assert append_effects(rows, tmp_path) == len(rows) == len(COMPARED)
+
+
+def halved(fits):
+    """Three draws of halves: other labels, other predictions."""
+    methods, labels = fits
+    rows = [np.random.default_rng(i).permutation(len(labels))[:75] for i in range(3)]
+    of_draws = {name: [methods[name][i % len(methods[name])][rows[i]] for i in range(3)] for name in methods}
+    return of_draws, np.stack([labels[of] for of in rows])
+
+
+def test_a_fit_with_halves_of_its_own_is_measured_on_them(fits):
+    methods, labels = halved(fits)
+    values = repeated.measured(methods, labels, ["ece"])
+    for i in range(3):
+        assert values.loc[("NC", i), "ece"] == pytest.approx(ece(methods["NC"][i], labels[i]), abs=1e-12)
+    (row,) = repeated.rows({"NC": (methods["NC"], "")}, labels, ["ece"])
+    of_draws = values.loc["NC", "ece"]
+    assert (row["value"], row["std"], row["n_seeds"]) == pytest.approx((of_draws.mean(), of_draws.std(), 3))
+
+
+@pytest.mark.parametrize("metric", ["ece", "nll"])
+def test_more_draws_of_halves_do_not_narrow_an_interval(fits, metric):
+    """They share images: its ends are means of the draws'. The spread of the draws is apart."""
+    methods, labels = halved(fits)
+    draws = [*zip(methods["NC"], methods["TS"], labels, strict=True)]
+    ends = np.array([bootstrap_difference(before, after, y, [metric])[metric] for after, before, y in draws])
+    changes = [METRICS[metric](after, y) - METRICS[metric](before, y) for after, before, y in draws]
+    found = repeated.difference(methods["NC"], methods["TS"], labels, metric)
+    assert found == pytest.approx((np.mean(changes), *ends.mean(0)), abs=1e-12)
+    rows = repeated.differences(methods, [("NC", "TS")], labels, dataset="digits")
+    (row,) = (row for row in rows if row["metric"] == metric)
+    assert (row["value"], row["low"], row["high"]) == pytest.approx(tuple(found), abs=1e-12)
+    assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
+    assert (row["seed_df"], row["n_seeds"], row["base_seeds"]) == (2, 3, 3)
+
+
+def test_the_chance_over_draws_that_agree_is_that_of_each(fits):
+    methods, labels = fits
+    of_draws = {name: [methods[name][0]] * 3 for name in methods}
+    (alone,) = (row for row in repeated.differences(fits[0], [("TS", "TS")], labels) if row["metric"] == "nll")
+    assert alone["chance"] == 1
+    one = repeated.differences({n: of[:1] for n, of in of_draws.items()}, [("NC", "TS")], labels)
+    three = repeated.differences(of_draws, [("NC", "TS")], np.stack([labels] * 3))
+    for a, b in zip(one, three, strict=True):
+        assert b["chance"] == pytest.approx(a["chance"], rel=1e-9) and b["value"] == pytest.approx(a["value"])
