@@ -119,8 +119,6 @@ def test_the_orders_of_the_package(name):
 
 @pytest.mark.data("cifar100")
 def test_a_shuffled_copy_of_the_real_images(tmp_path, monkeypatch):
-    if not data.available("cifar100"):
-        pytest.skip("needs cifar100 in $CALIBKIT_DATA")
     wanted = {split: load_split("cifar100", split) for split in SPLITS}
     official = {split: [np.load(path, mmap_mode="r") for path in of] for split, of in data.files("cifar100").items()}
     assert isinstance(wanted["test"].inputs, np.memmap), "the copy here is in the order itself"
