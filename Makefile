@@ -60,7 +60,7 @@ html: install  ## Render the book from the stored outputs; any warning is an err
 	$(BIN)/jupyter-book build . --all -W -n --keep-going -q
 
 readme: install  ## Draw the figure of the README from the results
-	$(BIN)/python tools/frontpage.py
+	$(BIN)/python book/kit/sphinx/frontpage.py
 
 test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
 

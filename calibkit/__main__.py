@@ -135,8 +135,8 @@ def _calibrate(args: argparse.Namespace) -> None:
             raise expected(name, "left out with --record, which fits what the papers print", getattr(args, name))
     if args.record:
         _in_checkout("--record")
-        from calibkit.results.record import record
-        from calibkit.results.record_losses import record_all, record_losses
+        from book.kit.results.record import record
+        from book.kit.results.record_losses import record_all, record_losses
 
         if args.all:
             record_all(again=args.again)
@@ -251,7 +251,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 def _verdicts(args: argparse.Namespace) -> None:
     with needs("results"):
-        from calibkit.results import everything, of_the_network, summary
+        from book.kit.results import everything, of_the_network, summary
 
     compared = everything()
     counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
@@ -264,8 +264,8 @@ def _verdicts(args: argparse.Namespace) -> None:
 def _append(args: argparse.Namespace) -> None:
     _in_checkout("append")
     with needs("results"):
-        from calibkit.results import COLUMNS, append
-        from calibkit.results.rows import read
+        from book.kit.results import COLUMNS, append
+        from book.kit.results.rows import read
 
     for path in args.files:
         rows = read(path)[list(COLUMNS)].to_dict("records")

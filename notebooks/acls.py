@@ -53,7 +53,7 @@ budget = "smoke"  # "reduced" or "paper": train what is absent of the comparison
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -82,7 +82,23 @@ import torch.nn.functional as F
 from IPython.display import Markdown, display
 from torch import nn
 
-from calibkit import accuracy, ece, plots, results
+from book.kit import results
+from book.kit.notebook import claims, pictures, tables
+from book.kit.notebook.forest import forest
+from book.kit.notebook.free_sample import follow
+from book.kit.notebook.gradients import (
+    agreement,
+    among_all_labels,
+    beside_a_better_history,
+    gradient,
+    regulariser,
+    watch_silence,
+)
+from book.kit.notebook.names import shown
+from book.kit.notebook.printed import beside
+from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.small_networks import train_on_digits
+from calibkit import accuracy, ece, plots
 from calibkit.data import subset
 from calibkit.losses import (
     ACLS,
@@ -95,21 +111,6 @@ from calibkit.losses import (
     MbLS,
 )
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook import claims, pictures, tables
-from calibkit.notebook.forest import forest
-from calibkit.notebook.free_sample import follow
-from calibkit.notebook.gradients import (
-    agreement,
-    among_all_labels,
-    beside_a_better_history,
-    gradient,
-    regulariser,
-    watch_silence,
-)
-from calibkit.notebook.names import shown
-from calibkit.notebook.printed import beside
-from calibkit.notebook.rendered import minus, table
-from calibkit.notebook.small_networks import train_on_digits
 
 plots.use_style()
 torch.set_num_threads(1)

@@ -32,7 +32,7 @@ n_resamples = 200  # bootstrap resamples of the test images
 seed = 0  # of the halves, the resamples and the randomised sets
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -54,12 +54,12 @@ from IPython.display import Markdown
 from scipy.special import softmax
 from scipy.stats import kendalltau
 
+from book.kit.notebook.names import shown
+from book.kit.notebook.rendered import table
 from calibkit import Identity, TemperatureScaling, ece, plots
 from calibkit.conformal import SCORES, ConformalSets, coverage, set_size
 from calibkit.metrics import aurc, risk_coverage
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook.names import shown
-from calibkit.notebook.rendered import table
 
 plots.use_style()
 torch.set_num_threads(1)

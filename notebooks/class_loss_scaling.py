@@ -50,7 +50,7 @@ budget = "smoke"  # "reduced" or "paper": train the network first, if it is not 
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -77,14 +77,15 @@ import torch
 import torch.nn.functional as F
 from IPython.display import Markdown
 
-from calibkit import accuracy, ece, plots, results
+from book.kit import results
+from book.kit.notebook import curves, names, pictures, stops, tables
+from book.kit.notebook.dumbbells import dumbbells
+from book.kit.notebook.recorded import recorded
+from book.kit.notebook.rendered import minus, table
+from calibkit import accuracy, ece, plots
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
-from calibkit.notebook import curves, names, pictures, stops, tables
-from calibkit.notebook.dumbbells import dumbbells
-from calibkit.notebook.recorded import recorded
-from calibkit.notebook.rendered import minus, table
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, losses
 
 plots.use_style()

@@ -48,7 +48,7 @@ budget = "smoke"  # "reduced" or "paper": train the network first, if it is not 
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -75,16 +75,17 @@ import pandas as pd
 import torch
 from IPython.display import Markdown
 
-from calibkit import calibrator, plots, results
+from book.kit import results
+from book.kit.notebook import claims, curves, names, pictures, searches, stops, tables
+from book.kit.notebook.forest import forest
+from book.kit.notebook.recorded import recorded
+from book.kit.notebook.rendered import minus, table
+from calibkit import calibrator, plots
 from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureScaling
 from calibkit.fitting.greedy import greedy_search
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
-from calibkit.notebook import claims, curves, names, pictures, searches, stops, tables
-from calibkit.notebook.forest import forest
-from calibkit.notebook.recorded import recorded
-from calibkit.notebook.rendered import minus, table
 
 plots.use_style()
 torch.set_num_threads(1)

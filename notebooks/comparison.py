@@ -47,18 +47,19 @@ import pandas as pd
 from IPython.display import Markdown
 from scipy.stats import t as student
 
-from calibkit import data, notebook, plots, results
+from book.kit import notebook, results
+from book.kit.notebook import pooling, ranks, tables
+from book.kit.notebook.dumbbells import dumbbells
+from book.kit.notebook.forest import forest
+from book.kit.notebook.names import shown
+from book.kit.notebook.pooling import beyond_chance, select, tally
+from book.kit.notebook.recorded import fit_seconds
+from book.kit.notebook.rendered import minus, table
+from book.kit.results.comparators import KEEP_THE_PREDICTION
+from book.kit.results.effects import chance_with_seeds, with_seeds
+from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook import pooling, ranks, tables
-from calibkit.notebook.dumbbells import dumbbells
-from calibkit.notebook.forest import forest
-from calibkit.notebook.names import shown
-from calibkit.notebook.pooling import beyond_chance, select, tally
-from calibkit.notebook.recorded import fit_seconds
-from calibkit.notebook.rendered import minus, table
 from calibkit.reporting.needs import need_of
-from calibkit.results.comparators import KEEP_THE_PREDICTION
-from calibkit.results.effects import chance_with_seeds, with_seeds
 
 notebook.parameters(
     globals(),

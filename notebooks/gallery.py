@@ -41,7 +41,7 @@ many = "cifar100/resnet20-cross_entropy-s0"  # a network with many classes
 tail = "cifar10_lt/resnet20-cross_entropy-s0"  # a network trained on a long tail
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),

@@ -65,7 +65,7 @@ budget = "smoke"  # "reduced" or "paper": train the networks that are absent
 device = "auto"  # for that training
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -98,6 +98,11 @@ import torch
 from IPython.display import Markdown, display
 from scipy.optimize import brentq
 
+from book.kit.notebook import claims, names, pictures, pooling, tables
+from book.kit.notebook.free_sample import along_distance, descend
+from book.kit.notebook.maps import maps
+from book.kit.notebook.rendered import table
+from book.kit.notebook.small_networks import digit_scores, many_on_digits
 from calibkit import (
     Network,
     TemperatureScaling,
@@ -109,11 +114,6 @@ from calibkit.data import camvid
 from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import interval
-from calibkit.notebook import claims, names, pictures, pooling, tables
-from calibkit.notebook.free_sample import along_distance, descend
-from calibkit.notebook.maps import maps
-from calibkit.notebook.rendered import table
-from calibkit.notebook.small_networks import digit_scores, many_on_digits
 from calibkit.training import Recipe
 
 plots.use_style()

@@ -43,7 +43,21 @@ from scipy.optimize import brentq
 from scipy.special import entr, expit, logit, rel_entr, softmax
 from scipy.stats import norm
 
-from calibkit import Network, TemperatureScaling, notebook, plots
+from book.kit import notebook
+from book.kit.notebook import pictures
+from book.kit.notebook.names import shown
+from book.kit.notebook.recorded import recorded
+from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.simulated import (
+    binned_error,
+    draw_labels,
+    top_label,
+    true_curve,
+    two_classes,
+    with_error,
+)
+from book.kit.notebook.tables import estimates
+from calibkit import Network, TemperatureScaling, plots
 from calibkit import data as datasets
 from calibkit.metrics import (
     accuracy,
@@ -57,19 +71,6 @@ from calibkit.metrics import (
     reliability_bins,
 )
 from calibkit.metrics.comparison import Comparison
-from calibkit.notebook import pictures
-from calibkit.notebook.names import shown
-from calibkit.notebook.recorded import recorded
-from calibkit.notebook.rendered import minus, table
-from calibkit.notebook.simulated import (
-    binned_error,
-    draw_labels,
-    top_label,
-    true_curve,
-    two_classes,
-    with_error,
-)
-from calibkit.notebook.tables import estimates
 from calibkit.training import held_out
 
 notebook.parameters(

@@ -58,6 +58,11 @@ from IPython.display import Markdown
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import softmax
 
+from book.kit.notebook import claims, names, pictures, rendered, repeated, tables
+from book.kit.notebook.recorded import recorded
+from book.kit.notebook.rendered import minus
+from book.kit.notebook.trained import trained
+from book.kit.results.effects import append_effects
 from calibkit import (
     NeuralClamping,
     TemperatureScaling,
@@ -69,12 +74,7 @@ from calibkit import (
 )
 from calibkit.calibrators.neural_clamping import entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, entropy, nll
-from calibkit.notebook import claims, names, pictures, rendered, repeated, tables
-from calibkit.notebook.recorded import recorded
-from calibkit.notebook.rendered import minus
-from calibkit.notebook.trained import trained
 from calibkit.objectives import Focal
-from calibkit.results.effects import append_effects
 
 notebook.parameters(
     globals(),

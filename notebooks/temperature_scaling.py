@@ -52,7 +52,15 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm, rankdata
 from torch.nn.functional import cross_entropy
 
-from calibkit import Network, TemperatureScaling, calibrator, notebook, plots
+from book.kit import notebook
+from book.kit.notebook import pictures
+from book.kit.notebook.names import shown
+from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.simulated import draw_labels
+from book.kit.notebook.small_networks import many_on_digits
+from book.kit.notebook.tables import estimates
+from book.kit.notebook.trained import trained
+from calibkit import Network, TemperatureScaling, calibrator, plots
 from calibkit.metrics import (
     accuracy,
     classwise_ece,
@@ -63,13 +71,6 @@ from calibkit.metrics import (
     smooth_ece,
 )
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.notebook import pictures
-from calibkit.notebook.names import shown
-from calibkit.notebook.rendered import minus, table
-from calibkit.notebook.simulated import draw_labels
-from calibkit.notebook.small_networks import many_on_digits
-from calibkit.notebook.tables import estimates
-from calibkit.notebook.trained import trained
 
 notebook.parameters(
     globals(),

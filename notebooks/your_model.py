@@ -35,7 +35,7 @@ n_resamples = 1000  # of the intervals
 out = ""  # a folder for the report and the calibrator; none: nothing is written
 
 # %% tags=["hide-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(
     globals(),
@@ -56,10 +56,10 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 
+from book.kit.notebook.names import shown
+from book.kit.notebook.rendered import table
 from calibkit import plots, read, report
 from calibkit.networks import load_logits
-from calibkit.notebook.names import shown
-from calibkit.notebook.rendered import table
 from calibkit.reporting import diagnose
 
 plots.use_style()

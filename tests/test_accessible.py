@@ -10,7 +10,7 @@ pytest.importorskip("sphinx")
 
 @pytest.fixture(scope="module")
 def accessible():
-    return importlib.import_module("accessible")
+    return importlib.import_module("book.kit.sphinx.accessible")
 
 
 def test_words_of_the_caption_then_of_the_heading(accessible):

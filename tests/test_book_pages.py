@@ -68,7 +68,7 @@ def test_no_heading_cites():
 
 
 def test_labels_are_what_the_text_says_sorted_and_all_different(entries):
-    citations = importlib.import_module("citations")
+    citations = importlib.import_module("book.kit.sphinx.citations")
     labels = {key: citations.label(entry) for key, entry in entries.items()}
     assert labels["brier1950verification"] == "Brier, 1950"
     assert labels["frenkel2021network"] == "Frenkel and Goldberger, 2021"
@@ -85,7 +85,7 @@ def test_an_entry_shows_its_links(entries):
     from pybtex.database import BibliographyData
     from pybtex.plugin import find_plugin
 
-    citations = importlib.import_module("citations")
+    citations = importlib.import_module("book.kit.sphinx.citations")
     citations.setup(None)
     style = find_plugin("pybtex.style.formatting", "author_year")()
     (shown,) = style.format_bibliography(BibliographyData({"liu": entries["liu2022devil"]}))
@@ -118,7 +118,7 @@ def test_terms_that_pages_link_to_are_in_the_glossary():
 
 
 def test_sections_that_the_glossary_points_to_are_entries_of_the_index():
-    concepts, addnodes = importlib.import_module("concepts"), pytest.importorskip("sphinx.addnodes")
+    concepts, addnodes = importlib.import_module("book.kit.sphinx.concepts"), pytest.importorskip("sphinx.addnodes")
     slugs = {"the-bootstrap": (7, "the-bootstrap", "The bootstrap")}
     env = SimpleNamespace(metadata={"notebooks/metrics": {"myst_slugs": slugs}})
     link = addnodes.pending_xref("", reftype="myst", reftarget="notebooks/metrics", reftargetid="the-bootstrap")
@@ -154,7 +154,7 @@ def test_nothing_is_documented_twice():
 
 def test_a_summary_links_each_name_to_its_first_sentence():
     nodes, addnodes = pytest.importorskip("docutils.nodes"), pytest.importorskip("sphinx.addnodes")
-    summaries = importlib.import_module("summaries")
+    summaries = importlib.import_module("book.kit.sphinx.summaries")
     from docutils.utils import new_document
 
     def described(name: str, text: str) -> addnodes.desc:
@@ -178,7 +178,7 @@ def test_a_summary_links_each_name_to_its_first_sentence():
 
 
 def test_there_are_buttons_only_where_they_lead_somewhere():
-    navigation = importlib.import_module("navigation")
+    navigation = importlib.import_module("book.kit.sphinx.navigation")
     assert navigation.buttons("") == {}
     options = navigation.buttons("https://github.com/them/calibkit")
     assert options["repository_url"] == "https://github.com/them/calibkit" and options["use_edit_page_button"]

@@ -7,13 +7,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from calibkit import _folders, losses, results
+from book.kit import results
+from book.kit.results import append, load
+from calibkit import _folders, losses
 from calibkit.objectives import OBJECTIVES
-from calibkit.results import append, load
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
-booktables = importlib.import_module("booktables")
+booktables = importlib.import_module("book.kit.sphinx.booktables")
 
 #: Every ``{ours}`` of a page or a chapter of the book.
 ROLES = sorted(

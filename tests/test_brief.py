@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit import results
+from book.kit import results
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,7 +16,7 @@ PAPERS = ["neural_clamping", "class_temperature_scaling", "class_loss_scaling", 
 @pytest.fixture(scope="module")
 def brief():
     """The extension."""
-    return importlib.import_module("brief")
+    return importlib.import_module("book.kit.sphinx.brief")
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import calibkit
-from calibkit import Comparison, Logits, Network, TemperatureScaling, calibrator, ece, evaluate, plots, results
-from calibkit.results import COLUMNS
+from book.kit import results
+from book.kit.results import COLUMNS
+from calibkit import Comparison, Logits, Network, TemperatureScaling, calibrator, ece, evaluate, plots
 
 ROOT = Path(__file__).resolve().parents[1]
 STUB = ast.parse((ROOT / "calibkit" / "__init__.pyi").read_text())

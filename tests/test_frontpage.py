@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit import results
+from book.kit import results
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(scope="module")
 def frontpage():
     """The extension."""
-    return importlib.import_module("frontpage")
+    return importlib.import_module("book.kit.sphinx.frontpage")
 
 
 def test_every_answer_is_in_one_part_of_a_bar(frontpage):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import calibkit
-from calibkit import __main__, networks, results
+from book.kit import results
+from calibkit import __main__, networks
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ("paper", "ours", "effects", "third_party", "claims", "networks")

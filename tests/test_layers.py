@@ -102,11 +102,11 @@ def test_every_level_names_what_exists():
 
 
 def test_a_circle_is_seen_inside_a_function_too():
-    source = "def f():\n    from calibkit.results import load\n    import calibkit.plots\n"
-    assert imports(source) == {"calibkit.results", "calibkit.plots"}
+    source = "def f():\n    from book.kit.results import load\n    import calibkit.plots\n"
+    assert imports(source) == {"book.kit.results", "calibkit.plots"}
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c", "b"]]
     graph = {name: others - {name} for name, others in IMPORTS.items()}
-    graph["calibkit.results.record"] = graph["calibkit.results.record"] | imports("def f(): import calibkit.__main__")
+    graph["book.kit.results.record"] = graph["book.kit.results.record"] | imports("def f(): import calibkit.__main__")
     assert circles(graph)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from calibkit import results
+from book.kit import results
 from calibkit._files import write_npz
 from calibkit.models import MODELS, build, load_weights, options_for
 

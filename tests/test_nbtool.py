@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calibkit import notebook
+from book.kit import notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -36,7 +36,7 @@ budget: str = "smoke"  # smoke, reduced or paper
 n_bins: int = 15  # bins of ECE
 
 # %% tags=["remove-input"]
-from calibkit import notebook
+from book.kit import notebook
 
 notebook.parameters(globals(), budget=notebook.BUDGETS, n_bins=range(1, 101))
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from data_parameters import with_logits
 
+from book.kit.results import load
 from calibkit import _folders
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import accuracy, ece
 from calibkit.networks import OPTIONS, PUBLISHED, Network, load_logits, zoo
-from calibkit.results import load
 from calibkit.training import assemble, fit, recipe_of
 
 DIGITS = Network("digits", "small_cnn")

@@ -9,7 +9,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from calibkit.notebook.rendered import table
+from book.kit.notebook.rendered import table
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")

@@ -16,7 +16,8 @@ import test_makefile
 import torch
 from checkout_copies import seem_to_have_data
 
-from calibkit import _folders, load_calibrator, results
+from book.kit import results
+from calibkit import _folders, load_calibrator
 from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, Identity
 from calibkit.logits import Logits

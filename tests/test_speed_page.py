@@ -5,8 +5,8 @@ import importlib
 import pandas as pd
 import pytest
 
+from book.kit.notebook import names
 from calibkit import _folders
-from calibkit.notebook import names
 from calibkit.plots import BLUE, GREY
 
 pytest.importorskip("sphinx")
@@ -14,7 +14,7 @@ pytest.importorskip("sphinx")
 
 @pytest.fixture
 def speed():
-    return importlib.import_module("speed")
+    return importlib.import_module("book.kit.sphinx.speed")
 
 
 @pytest.fixture

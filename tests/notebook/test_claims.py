@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from book.kit.notebook import claims
 from calibkit.metrics import bootstrap_difference
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.notebook import claims
 
 LABELS = np.repeat([0, 1], [80, 20])
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from calibkit import Logits, Network, calibrator, notebook, results
+from book.kit import notebook, results
+from book.kit.notebook import comparisons
+from calibkit import Logits, Network, calibrator
 from calibkit.metrics import bootstrap_difference, ece
-from calibkit.notebook import comparisons
 
 NAME = "cifar10/resnet20-cross_entropy-s0"
 

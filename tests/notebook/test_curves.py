@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from book.kit.notebook import curves
 from calibkit.metrics import ece
-from calibkit.notebook import curves
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibkit.notebook.dumbbells import MARKS, dumbbells
+from book.kit.notebook.dumbbells import MARKS, dumbbells
 
 ROWS = pd.MultiIndex.from_tuples([("TS", "CE"), ("TS", "LS"), ("VS", "CE")])
 TABLE = pd.DataFrame({"printed": [1.0, 0.4, np.nan], "replay": [1.0, 0.5, 3.0], "exact": [1.1, 8.0, np.nan]}, ROWS)

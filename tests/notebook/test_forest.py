@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
+from book.kit.notebook.forest import BETTER, OPEN, WORSE, forest
 from calibkit.metrics.comparison import Estimate
-from calibkit.notebook.forest import BETTER, OPEN, WORSE, forest
 
 ROWS = {"down": Estimate(-2, -3, -1), "up": Estimate(2, 1, 3), "open": Estimate(0.5, -1, 2)}
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from book.kit.notebook import gradients
+from book.kit.notebook.free_sample import along_distance, at_distance, descend, follow
 from calibkit.losses import ACLS, LOSSES, CrossEntropy, LabelSmoothing, MbLS
-from calibkit.notebook import gradients
-from calibkit.notebook.free_sample import along_distance, at_distance, descend, follow
 
 Z = torch.tensor([[2.0, 0.5, -1.0], [0.0, 0.3, 3.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1])

@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from book.kit.notebook.maps import maps
 from calibkit._files import write_npz
-from calibkit.notebook.maps import maps
 
 NAMES = [f"class {k}" for k in range(12)]
 

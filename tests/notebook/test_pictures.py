@@ -4,9 +4,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from book.kit.notebook import pictures
 from calibkit import plots
 from calibkit.metrics import reliability_bins
-from calibkit.notebook import pictures
 
 
 @pytest.fixture(autouse=True)

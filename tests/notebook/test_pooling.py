@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from calibkit.notebook import pooling
+from book.kit.notebook import pooling
 
 
 def test_holm_works_within_the_rows_given():

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from html_cells import Cells
 
-from calibkit import results
-from calibkit.notebook import names
-from calibkit.notebook.printed import beside, number_of_ours
-from calibkit.notebook.rendered_text import MARKS
+from book.kit import results
+from book.kit.notebook import names
+from book.kit.notebook.printed import beside, number_of_ours
+from book.kit.notebook.rendered_text import MARKS
 
 NONE = {"printed": "2.0", "ours": math.nan, "elsewhere": math.nan, "stand_in_value": math.nan}
 

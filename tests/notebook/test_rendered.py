@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from html_cells import Cells
 
-from calibkit.notebook import names, rendered
-from calibkit.notebook.rendered_text import pads
+from book.kit.notebook import names, rendered
+from book.kit.notebook.rendered_text import pads
 
 FRAME = pd.DataFrame({"ECE": [1.25, np.nan], "difference": ["-0.51 [-0.6, 0.1]", "ResNet-50"]}, index=["a", "b"])
 

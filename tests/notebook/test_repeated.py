@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibkit import results
+from book.kit import results
+from book.kit.notebook import repeated
+from book.kit.results.effects import COMPARED, append_effects
 from calibkit.metrics import METRICS, accuracy, bootstrap_difference, ece, entropy
-from calibkit.notebook import repeated
-from calibkit.results.effects import COMPARED, append_effects
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from book.kit.notebook import searches
 from calibkit import Logits, ece
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.metrics import bootstrap_difference, nll
-from calibkit.notebook import searches
 
 CTS = "class_temperature_scaling accuracy_constraint=running"
 

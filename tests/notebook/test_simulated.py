@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from book.kit.notebook.simulated import binned_error, draw_labels, top_label, true_curve, two_classes, with_error
 from calibkit.metrics import accuracy, ece
-from calibkit.notebook.simulated import binned_error, draw_labels, top_label, true_curve, two_classes, with_error
 
 
 def test_labels_follow_their_probabilities():

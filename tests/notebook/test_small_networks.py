@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from book.kit.notebook import small_networks as small
 from calibkit.data import load_split
 from calibkit.losses import LOSSES
-from calibkit.notebook import small_networks as small
 
 
 def test_networks_trained_together_are_those_trained_alone():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from book.kit.notebook import stops
 from calibkit import Logits, TemperatureScaling, ece
 from calibkit.fitting.replay import scale
-from calibkit.notebook import stops
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
 
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 from constructed_rows import differs
 
-from calibkit import _folders, results
+from book.kit import results
+from book.kit.notebook import tables
+from calibkit import _folders
 from calibkit.__main__ import parser
 from calibkit.metrics import bootstrap
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import Network
-from calibkit.notebook import tables
 
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]] * 25)
 LABELS = np.array([0, 1, 1, 0] * 25)

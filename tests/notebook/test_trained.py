@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from book.kit.notebook.trained import trained
+from book.kit.results import record_losses
 from calibkit import Network, NeuralClamping, data
 from calibkit.logits import Logits
 from calibkit.networks import zoo
-from calibkit.notebook.trained import trained
-from calibkit.results import record_losses
 
 DIGITS = Network("digits", "small_cnn")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from calibkit.notebook.pooling import beyond_chance, select
-from calibkit.results.effects import chance_with_seeds, load_effects
+from book.kit.notebook.pooling import beyond_chance, select
+from book.kit.results.effects import chance_with_seeds, load_effects
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 WORDS = "none one two three four five six seven eight nine ten".split()

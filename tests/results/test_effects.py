@@ -7,10 +7,10 @@ import pytest
 from constructed_rows import differs
 from scipy import stats
 
+from book.kit.results import load_effects, record
+from book.kit.results.comparators import comparator
+from book.kit.results.effects import COMPARED, append_effects, difference, pooled_spread
 from calibkit.metrics.intervals import Resampled
-from calibkit.results import load_effects, record
-from calibkit.results.comparators import comparator
-from calibkit.results.effects import COMPARED, append_effects, difference, pooled_spread
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 

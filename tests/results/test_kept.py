@@ -5,9 +5,9 @@ import shlex
 import pandas as pd
 import pytest
 
+from book.kit.results import gone, kept, load, load_effects, rests_on_gone
 from calibkit.__main__ import parser
 from calibkit.networks import Network, index
-from calibkit.results import gone, kept, load, load_effects, rests_on_gone
 
 CELL = ("cifar10", "resnet20", "mbls", "reduced")
 ROW = {"dataset": "cifar10", "model": "resnet20", "loss": "mbls", "method": "identity", "n_seeds": 2}

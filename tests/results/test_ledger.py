@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from constructed_rows import differs
 
+from book.kit.results import claims, load_effects
+from book.kit.results.claims import COLUMNS, ledger, load_claims, pooled
+from book.kit.results.comparators import comparator
 from calibkit.metrics.comparison import Estimate
-from calibkit.results import claims, load_effects
-from calibkit.results.claims import COLUMNS, ledger, load_claims, pooled
-from calibkit.results.comparators import comparator
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 #: Claims of each paper as its text has them.

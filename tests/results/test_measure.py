@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from book.kit.results import append, load, measure
+from book.kit.results.rows import MEASURED, over_seeds
 from calibkit.metrics import bootstrap, ece, evaluate
-from calibkit.results import append, load, measure
-from calibkit.results.rows import MEASURED, over_seeds
 
 CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}
 CELL |= {"budget": "reduced", "source": "ours"}

@@ -9,13 +9,13 @@ import pytest
 from constructed_rows import differs, measured, measured_row, printed
 from scipy import stats
 
+from book.kit.results import compare, load
+from book.kit.results.effects import chance_with_seeds, with_seeds
+from book.kit.results.judging import OPEN, Effect, direction
+from book.kit.results.record import _done, bases, methods, replays
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED
-from calibkit.results import compare, load
-from calibkit.results.effects import chance_with_seeds, with_seeds
-from calibkit.results.judging import OPEN, Effect, direction
-from calibkit.results.record import _done, bases, methods, replays
 
 CTS, TS_ECE = "class_temperature_scaling", "temperature_scaling:ece"
 

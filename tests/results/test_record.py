@@ -7,12 +7,13 @@ import pytest
 from data_parameters import with_logits
 from scipy.special import softmax
 
-from calibkit import _folders, results
+from book.kit import results
+from book.kit.results import load_effects, measure, record
+from calibkit import _folders
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece
 from calibkit.networks import PUBLISHED, load_logits
-from calibkit.results import load_effects, measure, record
 
 
 def test_recorded_rows_are_those_of_the_methods(toy):

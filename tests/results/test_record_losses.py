@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from book.kit.results import load_effects
+from book.kit.results.record_losses import record_losses
 from calibkit import _folders
 from calibkit.__main__ import main
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import nll
-from calibkit.results import load_effects
-from calibkit.results.record_losses import record_losses
 
 SURE = {"cross_entropy": 1.0, "mbls": 0.5}
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from calibkit import results
+from book.kit import results
+from book.kit.results import record
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import METRICS, nll
-from calibkit.results import record
 
 TS = "temperature_scaling"
 LAYOUTS = ("cifar10/resnet20-cross_entropy-s{}.npz", "cifar10/resnet20-cross_entropy-s{}/logits.npz")

@@ -5,8 +5,8 @@ import math
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
-from calibkit.results import STAND_INS, compare, load, summary
-from calibkit.results.rows import PAPERS
+from book.kit.results import STAND_INS, compare, load, summary
+from book.kit.results.rows import PAPERS
 
 TS = "temperature_scaling"
 IN = {"resnet50": "resnet20"}

@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
+from book.kit.results import load, summary
+from book.kit.results.rows import PAPERS
 from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
 from calibkit.losses import LOSSES
 from calibkit.metrics import METRICS
 from calibkit.objectives import OBJECTIVES
-from calibkit.results import load, summary
-from calibkit.results.rows import PAPERS
 
 #: Training methods that a paper prints beside its own and that are not losses of this package.
 ELSEWHERE = {"cutmix", "cape_bin", "mc_dropout", "patra"}

@@ -5,7 +5,7 @@ import math
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
-from calibkit.results import compare
+from book.kit.results import compare
 
 TS = "temperature_scaling"
 AUTHORS = {"source": "published-logits", "budget": "paper"}

@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
+from book.kit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
+from book.kit.results import verdicts as verdicts_module
+from book.kit.results.questions import Measured, Question
+from book.kit.results.rows import PAPERS
 from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
-from calibkit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
-from calibkit.results import verdicts as verdicts_module
-from calibkit.results.questions import Measured, Question
-from calibkit.results.rows import PAPERS
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 AUTHORS = {"source": "published-logits", "budget": "paper"}

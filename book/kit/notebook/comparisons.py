@@ -1,0 +1,264 @@
+"""Methods on stored or published networks, side by side: which networks a chapter looks at, and what they measure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from book.kit.notebook.names import shown
+from book.kit.notebook.rendered import MISSING, Table, table
+from calibkit._checks import expected
+from calibkit.calibrators import CALIBRATORS, calibrator
+from calibkit.fitting.contract import Fitted
+from calibkit.keys import Key
+from calibkit.logits import Logits
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.networks import Network, load_logits
+
+#: What a page says of a network beside its name: word -> name in the facts of its Logits.
+_FACTS = {"data": "dataset", "training loss": "loss", "epochs": "epochs", "budget": "budget"}
+
+
+# ------------------------------------------------------------------------------------------------------ networks
+def logits_of(name: str, *, budget: str = "smoke", device: str = "auto", paper: str | None = None) -> Logits:
+    """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
+
+    A network that is not stored at the budget is trained first, by the recipe of ``paper`` at the budget "paper".
+
+    Raises:
+        ValueError: none of the three; at "smoke", a network that is not stored.
+
+    Example:
+        >>> logits_of("cifar10/resnet20-cross_entropy-s0").n_classes
+        10
+    """
+    try:
+        network = Network.parse(name)
+    except ValueError:
+        return load_logits(name)
+    return network.logits(budget, device=device, paper=paper if budget == "paper" else None)
+
+
+def by_loss(
+    cell: str,
+    losses: Iterable[str],
+    *,
+    seed: int = 0,
+    budget: str = "smoke",
+    device: str = "auto",
+    paper: str | None = None,
+) -> dict[str, Logits]:
+    """The networks of one data set and model by their training loss, in the order of ``losses``.
+
+    At "smoke" those that are stored; at a higher budget all of them, the missing ones trained now.
+
+    Args:
+        cell: ``"<dataset>/<model>"``.
+        losses: keys.
+        seed: of the trainings.
+        budget: one of ``BUDGETS``.
+        device: for a training.
+        paper: whose recipe trains them at the budget "paper", all of them alike; default: that of each loss.
+
+    Example:
+        >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
+        ['mbls']
+    """
+    networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
+    how = {"device": device, "paper": paper if budget == "paper" else None}
+    return {
+        loss: network.logits(budget, **how)
+        for loss, network in networks.items()
+        if budget != "smoke" or network.find() is not None
+    }
+
+
+def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object) -> dict[float, Logits]:
+    """The networks of one data set and model by the margin of their training loss, in the order of ``margins``.
+
+    The one that goes by the plain key of the loss is among them, if its margin is.
+
+    Args:
+        cell: ``"<dataset>/<model>"``.
+        loss: "mbls" or "acls".
+        margins: in logit units.
+        training: seed, budget, device and paper, as in :func:`by_loss`.
+
+    Example:
+        >>> list(by_margin("cifar10/resnet20", "mbls", [2.0, 6.0, 77.0]))
+        [2.0, 6.0]
+    """
+    plain = by_loss(cell, [loss], **training)
+    own = plain[loss].meta["loss_options"]["margin"] if plain else None
+    keys = {margin: loss if margin == own else f"{loss} margin={margin:g}" for margin in margins}
+    found = plain | by_loss(cell, [key for key in keys.values() if key != loss], **training)
+    return {margin: found[key] for margin, key in keys.items() if key in found}
+
+
+def facts(logits: Logits, name: str = "") -> Table:
+    """What is known of a network: data set, training loss, epochs, budget, and how many samples were for what.
+
+    Args:
+        logits: with the facts of a training; what they do not hold is a dash.
+        name: what ``{numref}`` calls the table. Default: it has no number.
+
+    Example:
+        >>> facts(logits_of("cifar10/resnet20-mbls-s0"))
+        Which network is looked at?
+        <BLANKLINE>
+        network                       ResNet-20
+        data                          CIFAR-10
+        training loss                 MbLS
+        epochs                        30
+        budget                        reduced
+        training / validation / test  45,000 / 5,000 / 10,000
+    """
+    known = {word: logits.meta.get(key) for word, key in _FACTS.items()}
+    split = str(logits.meta.get("split", MISSING)).split("/")
+    known["training / validation / test"] = " / ".join(f"{int(n):,}" if n.isdecimal() else n for n in split)
+    found = {word: None if value is None else shown(str(value)) for word, value in known.items()}
+    frame = pd.DataFrame({shown(logits.meta.get("model", MISSING)): found}).rename_axis("network")
+    return table(frame, "Which network is looked at?", name)
+
+
+# --------------------------------------------------------------------------------------------------- comparisons
+def side_by_side(
+    networks: Mapping[str, Logits],
+    methods: Mapping[str, str],
+    metrics: Iterable[str] = ("accuracy", "ece"),
+    **options: int,
+) -> tuple[Comparison, dict[str, Fitted]]:
+    """Every method on every network of one test set, on common resamples.
+
+    Args:
+        networks: name -> its Logits.
+        methods: what is put behind the name -> key of a calibrator, as ``{"": "identity", " + TS": "ets"}``.
+        metrics: as in :class:`Comparison`.
+        options: n_bins, n_resamples, seed, as there.
+
+    Returns:
+        The comparison and the fitted calibrators, both by names such as "CE" and "CE + TS".
+
+    Raises:
+        ValueError: no networks, or networks of different test sets.
+
+    Example:
+        >>> networks = by_loss("cifar10/resnet20", ["cross_entropy", "mbls"])
+        >>> both, fits = side_by_side(networks, {"": "identity", " + TS": "temperature_scaling"}, ["ece"])
+        >>> list(both)
+        ['cross_entropy', 'cross_entropy + TS', 'mbls', 'mbls + TS']
+        >>> both.difference("mbls", "cross_entropy").below(), round(fits["mbls + TS"].temperature, 1)
+        ('holds', 0.9)
+    """
+    if not networks:
+        raise expected("networks", "at least one", "none")
+    test = next(iter(networks.values())).test
+    comparison, fits = Comparison(test.labels, metrics, groups=test.groups, **options), {}
+    for network, data in networks.items():
+        if not data.test.is_of(test):
+            raise expected("networks", "of one test set", f"another one for {network!r}")
+        for suffix, key in methods.items():
+            fits[network + suffix] = calibrator(key).fit(*data.val)
+            comparison.add(network + suffix, fits[network + suffix](data.test_logits))
+    return comparison, fits
+
+
+def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece") -> dict[str, Estimate]:
+    """A metric of the first of each pair minus that of the second, in points: ``{"CTS minus TS": ...}``."""
+    return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
+    """Spearman's correlation of two values a class, with the 95 % percentile interval of a bootstrap over classes.
+
+    Resamples in which one of the two is constant have none and are left out; NaN where all are.
+
+    Args:
+        x: (K,).
+        y: (K,).
+        n_resamples: resamples.
+        seed: of the draws.
+
+    Example:
+        >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
+        1.0
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    rng = np.random.default_rng(seed)
+
+    def spearman(i: np.ndarray) -> float:
+        ranks = [pd.Series(of[i]).rank() for of in (x, y)]
+        return float(np.corrcoef(*ranks)[0, 1]) if all(of.nunique() > 1 for of in ranks) else np.nan
+
+    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(n_resamples)]
+    known = [draw for draw in draws if not np.isnan(draw)] or [np.nan]
+    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(known, [2.5, 97.5])))
+
+
+# ---------------------------------------------------------------------------------------- rows of the result files
+def method_key(calibrator: str, objective: str, **options: object) -> str:
+    """The key of a method; an objective that is the calibrator's default is not written out.
+
+    Example:
+        >>> method_key("ets", "nll"), method_key("class_temperature_scaling", "nll", solver="sctl")
+        ('ets', 'class_temperature_scaling solver=sctl:nll')
+    """
+    default = inspect.signature(CALIBRATORS[calibrator]).parameters["objective"].default
+    return str(Key(calibrator, options, None if objective == default else Key.parse(objective)))
+
+
+def errors_of(rows: pd.DataFrame, methods: Mapping[str, str], **where: object) -> dict[str, str]:
+    """The recorded ECE of each method with its interval, and their accuracies in turn: cells of a table, in percent.
+
+    Args:
+        rows: of ``results.load("ours")``.
+        methods: column of the table -> key.
+        where: column=value, which network; as in :func:`number`.
+
+    Example:
+        >>> from book.kit import results
+        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "published-logits"}
+        >>> errors_of(results.load("ours"), {"before": "identity", "after": "ets"}, **network)["accuracy"].split()
+        ['92.42', '92.42']
+    """
+    cells = {name: f"{number(rows, method=key, metric='ece', **where):.2f}" for name, key in methods.items()}
+    hits = (f"{number(rows, method=key, metric='accuracy', **where).value:.2f}" for key in methods.values())
+    cells["accuracy"] = "  ".join(hits)
+    return {name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in cells.items()}
+
+
+def number(rows: pd.DataFrame, **where: object) -> Estimate:
+    """The number that ``where`` names, with its interval: in percent, or in nats.
+
+    Rows that print the same number in several tables are one.
+
+    Args:
+        rows: of ``results.load``.
+        where: column=value.
+
+    Returns:
+        Estimate: NaN where there is no such row; printed numbers have no interval.
+
+    Raises:
+        ValueError: rows of different numbers fit.
+
+    Example:
+        >>> from book.kit import results
+        >>> cell = {"dataset": "cifar10", "model": "densenet40", "metric": "ece", "method": "temperature_scaling"}
+        >>> f"{number(results.load('ours'), source='published-logits', **cell):.2f}"
+        '0.95 [0.37, 1.34]'
+        >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
+        0.96
+    """
+    fitting = rows[np.logical_and.reduce([rows[column] == value for column, value in where.items()])]
+    numbers = fitting[["value", "low", "high", "unit"]].drop_duplicates()
+    if len(numbers) > 1:
+        raise expected("where", "the name of one number", f"{len(numbers)} numbers of {where}")
+    if numbers.empty:
+        return Estimate(np.nan, np.nan, np.nan)
+    *numbers, unit = numbers.iloc[0]
+    estimate = Estimate(*map(float, numbers))
+    return estimate.percent if unit == "fraction" else estimate

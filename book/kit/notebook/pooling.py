@@ -1,0 +1,75 @@
+"""Several networks as one number: the mean of paired differences, and how many of them are beyond chance."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import pandas as pd
+
+from book.kit.notebook import tables
+from book.kit.results.judging import LEVEL
+from calibkit.metrics.intervals import holm
+
+WORDS = ("better", "worse", "not decided")
+
+
+def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
+    """The differences to one base, with a column ``network`` that names the network.
+
+    Args:
+        effects: rows of :func:`book.kit.results.load_effects`.
+        base_method: the calibrator that is subtracted.
+        base_loss: the training loss that is subtracted; None: that of the network itself.
+        where: column=value.
+
+    Example:
+        >>> rows = pd.DataFrame({"dataset": "a", "model": "b", "loss": "mbls", "base_loss": ["mbls", "cross_entropy"]})
+        >>> rows = rows.assign(base_method="identity", metric="ece")
+        >>> select(rows, "identity", metric="ece")[["network", "base_loss"]].to_numpy().tolist()
+        [['a/b, mbls', 'mbls']]
+    """
+    of_base = effects["loss"] if base_loss is None else base_loss
+    rows = effects[(effects["base_method"] == base_method) & (effects["base_loss"] == of_base)]
+    rows = tables.select(rows, **where)
+    return rows.assign(network=network_names(rows))
+
+
+def network_names(rows: pd.DataFrame) -> pd.Series:
+    """``dataset/model``, with the training loss behind it unless it is cross-entropy.
+
+    Example:
+        >>> rows = pd.DataFrame({"dataset": ["a", "a"], "model": ["b", "b"], "loss": ["cross_entropy", "mbls"]})
+        >>> network_names(rows).tolist()
+        ['a/b', 'a/b, mbls']
+    """
+    plain = rows["dataset"] + "/" + rows["model"]
+    return plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
+
+
+def beyond_chance(rows: pd.DataFrame, level: float = LEVEL) -> pd.Series:
+    """One of ``WORDS`` for each difference of an error, all of them one family of Holm's method.
+
+    Args:
+        rows: columns value and chance; lower is better.
+        level: of the family.
+
+    Example:
+        >>> rows = pd.DataFrame({"value": [-0.1, -0.1, 0.1], "chance": [0.01, 0.04, 0.001]})
+        >>> beyond_chance(rows).tolist(), beyond_chance(rows[1:2]).tolist()
+        (['better', 'better', 'worse'], ['better'])
+    """
+    adjusted: Mapping[Hashable, float] = holm(dict(enumerate(rows["chance"])))
+    words = [
+        WORDS[2] if adjusted[i] > level or value == 0 else WORDS[value > 0] for i, value in enumerate(rows["value"])
+    ]
+    return pd.Series(words, index=rows.index, dtype=object)
+
+
+def tally(words: pd.Series) -> str:
+    """How many differences are better, worse, not decided: "3 / 1 / 8".
+
+    Example:
+        >>> tally(pd.Series(["better", "better", "not decided"]))
+        '2 / 0 / 1'
+    """
+    return " / ".join(str(int((words == word).sum())) for word in WORDS)

@@ -1,0 +1,173 @@
+"""A table of a paper as it is printed, beside what was measured here: two columns and a badge of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+
+import pandas as pd
+
+from book.kit.notebook.cells import Cell, Column
+from book.kit.notebook.names import shown
+from book.kit.notebook.rendered import Table, check_name, made, minus
+from book.kit.results.verdicts import BY_THEIR_CODE, answers
+from calibkit._checks import expected
+from calibkit.keys import Key
+
+#: What tells the numbers of a paper's table apart, from the outside in.
+_NAMES = ("dataset", "model", "loss", "method", "metric", "n_bins", "unit")
+
+
+def beside(
+    compared: pd.DataFrame,
+    wide: str | None = None,
+    caption: str = "",
+    name: str = "",
+    *,
+    names: Mapping[str, str] | None = None,
+    fold: bool = True,
+) -> Table:
+    """Numbers of a paper beside ours.
+
+    The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
+    a drop of accuracy has a column of its own. Fractions are shown in percent, with the digits that are printed.
+    What comes out by the authors' code, while ours beside it is another number, has a badge of its own.
+
+    Args:
+        compared: rows of :func:`book.kit.results.compare`, or some of them, of one paper.
+        wide: the column whose values become columns; None: one row a number.
+        caption: above the table, plain text; it gets a number on the page.
+        name: what ``{numref}`` calls it; needs a caption.
+        names: shown in place of keys, before those of :func:`book.kit.notebook.names.shown`.
+        fold: away the rows of which nobody ran anything.
+
+    Raises:
+        ValueError: no rows, or of several papers; an unknown column; two numbers in a cell; a name without a caption.
+
+    Example:
+        >>> from book.kit import results
+        >>> rows = results.compare("class_temperature_scaling", "I").query("model == 'resnet110'")
+        >>> rows = rows[rows["loss"].isin(["brier", "mmce"]) & (rows["dataset"] == "cifar100")]
+        >>> beside(rows, "method", "Table I, networks of two losses")
+        Table I, networks of two losses
+        <BLANKLINE>
+                     CTS          uncalibrated      TS by ECE
+        loss   printed  ours    printed  ours    printed  ours
+        Brier     2.65  2.57 ≐     7.88  7.88 =     4.65  4.65 =
+        <BLANKLINE>
+        = reproduced; ≐ reproduced by the authors' code
+        <BLANKLINE>
+        1 row that nobody ran here
+        <BLANKLINE>
+        loss   CTS  uncalibrated  TS by ECE
+        MMCE  2.33         19.14       3.86
+    """
+    check_name(caption, name)
+    if compared.empty or compared["paper"].nunique() > 1:
+        raise expected("compared", "rows of compare(), of one paper", f"{compared['paper'].nunique()} papers")
+    if wide is not None and wide not in compared.columns:
+        raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
+    name_of = _naming(names or {})
+    said = answers(compared).mask(compared["replay"] == BY_THEIR_CODE, f"reproduced {BY_THEIR_CODE}")
+    compared = _in_percent(compared)
+    text = compared.astype(str)
+    if compared.loc[compared["n_bins"] != "", "n_bins"].nunique() < 2:
+        text["n_bins"] = ""
+    if text.groupby("metric")["unit"].nunique().max() < 2:
+        text["unit"] = ""
+    drop = (text["metric"] == "accuracy_drop") & (wide not in (None, "metric"))
+    text["column"] = text[wide].map(name_of) if wide else ""
+    text.loc[drop, "column"] += ", " + name_of("accuracy_drop")
+    text.loc[drop, ["metric", "n_bins", "unit"]] = text.loc[~drop, ["metric", "n_bins", "unit"]].min().to_numpy()
+    levels = [level for level in _NAMES if level != wide and text[level].nunique() > 1] or ["metric"]
+    order = _order(text, levels, wide)
+    rows: dict[tuple, dict[str, tuple[Cell, Cell]]] = {}
+    for i, answer in said.iloc[order].items():
+        key, column = tuple(text.loc[i, levels]), text.loc[i, "column"]
+        if column in rows.setdefault(key, {}):
+            raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
+        ours = number_of_ours(compared.loc[i])
+        answer = "" if answer == "not run" else answer
+        rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
+    groups = list(dict.fromkeys(column for row in rows.values() for column in row))
+    return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
+
+
+def _in_percent(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what is a fraction in percent; no printed digit is gained or lost."""
+    of = rows["unit"] == "fraction"
+    numbers = ["ours", "elsewhere", "stand_in_value"]
+    shifted = [f"{Decimal(text).scaleb(2):f}" for text in rows.loc[of, "printed"]]
+    rows = rows.copy()
+    rows.loc[of, "printed"] = shifted
+    rows.loc[of, numbers] = 100 * rows.loc[of, numbers].astype(float)
+    rows.loc[of, "unit"] = "percent"
+    return rows
+
+
+def number_of_ours(row: pd.Series) -> str:
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none.
+
+    Args:
+        row: of ``compare``; its printed number says how many decimals.
+    """
+    decimals = len(row["printed"].partition(".")[2])
+    for name, shown_as in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
+        if not pd.isna(row[name]):
+            return shown_as.format(f"{row[name]:.{decimals}f}")
+    return ""
+
+
+def _table(
+    rows: dict[tuple, dict[str, tuple[Cell, Cell]]],
+    groups: list[str],
+    corner: list[str],
+    name_of: Callable[[str], str],
+    fold: bool,
+    **words: str,
+) -> Table:
+    """Two columns a group; that of ours is left out where it is empty."""
+    ran = {group for row in rows.values() for group, (_, ours) in row.items() if ours.text or ours.answer}
+    columns, empty, lines = [], Cell(""), []
+    for group in groups:
+        columns += [Column("printed", group)] + [Column("ours", group)] * (group in ran)
+    for row in rows.values():
+        cells = []
+        for group in groups:
+            printed, ours = row.get(group, (empty, empty))
+            cells += [printed] + [ours] * (group in ran)
+        lines.append(tuple(cells))
+    labels = [tuple(name_of(part) for part in key) for key in rows]
+    is_ours = [column.head == "ours" for column in columns]
+
+    def nobody_ran(cells: Iterable[Cell]) -> bool:
+        return fold and not any(cell.text or cell.answer for cell, own in zip(cells, is_ours, strict=True) if own)
+
+    return made(tuple(corner), columns, labels, lines, nobody_ran, **words)
+
+
+def _order(text: pd.DataFrame, levels: list[str], wide: str | None) -> list[int]:
+    """Positions of the rows: by each level as the paper has it, but its own method before the others."""
+    ranks = []
+    for level in [*levels, *([wide] if wide else [])]:
+        first = {value: i for i, value in enumerate(dict.fromkeys(text[level]))}
+        own = {value: _distance(value, text["paper"].iloc[0]) if level in ("loss", "method") else 0 for value in first}
+        place = {value: i for i, value in enumerate(sorted(first, key=lambda v: (own[v], first[v])))}
+        ranks.append(text[level].map(place))
+    return sorted(range(len(text)), key=lambda i: tuple(rank.iloc[i] for rank in ranks))
+
+
+def _distance(value: str, paper: str) -> int:
+    """0: the paper's method; 1: with options; 2: another."""
+    try:
+        key = Key.parse(value)
+    except ValueError:
+        return 2
+    for part in (key, key.objective):
+        if part is not None and part.name == paper:  # which goes by the name of its method
+            return int(bool(part.options))
+    return 2
+
+
+def _naming(names: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda text: names.get(text, shown(text))

@@ -1,0 +1,213 @@
+"""Methods that were fitted several times, with other random starts: their numbers, and whether they differ.
+
+Where held-out and test images are halves of one set, each fit may have halves of its own: then ``labels`` has a row a
+fit. Two draws of halves share images, so their errors are taken as fully correlated: the ends of the intervals are
+averaged, and more draws do not narrow them. How far the draws lie apart is in ``std`` and ``seed_error``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import erfcinv
+
+from book.kit import results
+from book.kit.results import effects
+from book.kit.results.rows import IN_NATS
+from calibkit._checks import Array, expected
+from calibkit.metrics import evaluate
+from calibkit.metrics._sample import Sample
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.resampling import resampled
+
+
+def measured(
+    fits: Mapping[str, Sequence[Array]], labels: Array, metrics: Iterable[str], *, n_bins: int = 15
+) -> pd.DataFrame:
+    """The metrics of every fit; rows (method, fit), columns the metrics.
+
+    Args:
+        fits: method -> probabilities (N, K) of each of its fits.
+        labels: (N,), or (R, N) a row a fit.
+        metrics: names of ``METRICS``.
+        n_bins: of the binned metrics.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> fits = {"sure": [np.tile([p, 1 - p], (100, 1)) for p in (0.95, 0.99)]}
+        >>> measured(fits, labels, ["ece"]).round(2).to_dict("tight")["data"]
+        [[0.15], [0.19]]
+    """
+    metrics = list(metrics)
+    rows = {
+        (name, i): evaluate(*sample, metrics, n_bins=n_bins)
+        for name, of_method in fits.items()
+        for i, sample in enumerate(_samples(of_method, labels))
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=metrics).rename_axis(["method", "fit"])
+
+
+def mean_and_spread(values: pd.DataFrame) -> pd.DataFrame:
+    """What :func:`measured` gave as text, a row a method: the mean, ± the standard deviation where there are several.
+
+    Args:
+        values: rows (method, fit). Shown in percent with two decimals, what is in nats with four.
+
+    Example:
+        >>> rows = pd.MultiIndex.from_tuples([("NC", 0), ("NC", 1), ("TS", 0)])
+        >>> text = mean_and_spread(pd.DataFrame({"ece": [0.1, 0.12, 0.2], "entropy": [0.5, 0.5, 0.4]}, rows))
+        >>> text.to_dict("index")
+        {'NC': {'ece': '11.00 ± 1.41', 'entropy': '0.5000 ± 0.0000'}, 'TS': {'ece': '20.00', 'entropy': '0.4000'}}
+    """
+    text = {}
+    for name, of_method in values.groupby(level=0, sort=False):
+        text[name] = {}
+        for metric, of_metric in of_method.items():
+            scale, digits = (1, 4) if metric in IN_NATS else (100, 2)
+            spread = f" ± {scale * of_metric.std(ddof=1):.{digits}f}" if len(of_metric) > 1 else ""
+            text[name][metric] = f"{scale * of_metric.mean():.{digits}f}{spread}"
+    return pd.DataFrame.from_dict(text, orient="index", columns=list(values.columns))
+
+
+def difference(
+    after: Sequence[Array],
+    before: Sequence[Array],
+    labels: Array,
+    metric: str = "ece",
+    *,
+    n_bins: int = 15,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """The mean of a metric over the fits of one method minus that over the fits of another, with its 95 % interval.
+
+    The interval is that of :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same
+    resamples of the test set. It speaks of the draw of the test set, not of the random starts.
+
+    Args:
+        after: probabilities (N, K) of each fit.
+        before: those of the fits it is held against.
+        labels: (N,), or (R, N) a row a fit.
+        metric: a name of ``METRICS``.
+        n_bins: of a binned metric.
+        n_resamples: number of resamples.
+        seed: of the draws.
+
+    Raises:
+        ValueError: no fit, bad probabilities or labels.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> sure, honest = ([np.tile([p, 1 - p], (100, 1))] for p in (0.99, 0.8))
+        >>> f"{difference(honest, sure, labels).percent:.0f}"
+        '-19 [-35, -3]'
+    """
+    drawn = []
+    for name, fits in (("after", after), ("before", before)):
+        if not len(fits):
+            raise expected(name, "at least one fit", "none")
+        samples = [Sample.of(*sample) for sample in _samples(fits, labels)]
+        drawn.append([resampled(sample, [metric], None, n_resamples, seed, n_bins)[metric] for sample in samples])
+    pairs = zip(*drawn, strict=True) if np.ndim(labels) == 2 else [map(effects.mean_of, drawn)]
+    return Estimate(*map(float, np.mean([of.difference(base) for of, base in pairs], axis=0)))
+
+
+def _samples(fits: Sequence[Array], labels: Array) -> list[tuple[Array, Array]]:
+    """Probabilities and labels of each fit."""
+    return list(zip(fits, labels if np.ndim(labels) == 2 else [labels] * len(fits), strict=True))
+
+
+def rows(
+    fits: Mapping[str, tuple[Sequence[Array], str]],
+    labels: Array,
+    metrics: Sequence[str],
+    *,
+    n_bins: int = 15,
+    **cell: str,
+) -> list[dict]:
+    """What was measured, as rows for :func:`book.kit.results.append`.
+
+    Args:
+        fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
+        labels: (N,), or (R, N) a row a fit.
+        metrics: names of ``METRICS``.
+        n_bins: of the binned metrics.
+        cell: dataset, model, loss, budget and source.
+
+    Example:
+        >>> import numpy as np
+        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
+        >>> made = rows({"identity": ([probs], "gamma=1")}, labels, ["ece"], budget="reduced")
+        >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
+        [('ece', 0.1, 1, 'gamma=1')]
+    """
+    made = []
+    for key, (of_key, note) in fits.items():
+        made += results.measure(_samples(of_key, labels), metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
+    return made
+
+
+def differences(
+    fits: Mapping[str, Sequence[Array]],
+    pairs: Iterable[tuple[str, str]],
+    labels: Array,
+    *,
+    n_bins: int = 15,
+    loss: str = "cross_entropy",
+    **cell: str,
+) -> list[dict]:
+    """Differences between methods as rows for :func:`book.kit.results.effects.append_effects`.
+
+    Args:
+        fits: key of a method -> probabilities (N, K) of each of its fits; of one fit, it is held against every fit.
+        pairs: (method, base).
+        labels: (N,), or (R, N) a row a fit.
+        n_bins: of the binned metrics.
+        loss: that the network was trained with.
+        cell: dataset, model, budget and source.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.repeat([0, 1], [80, 20])
+        >>> fits = {key: [np.tile([p, 1 - p], (100, 1))] for key, p in (("identity", 0.99), ("ets", 0.8))}
+        >>> rows = differences(fits, [("ets", "identity")], labels, dataset="digits")
+        >>> [(row["method"], round(row["value"], 2)) for row in rows if row["metric"] == "ece"]
+        [('ets', -0.19)]
+    """
+    pairs = list(pairs)
+    used = {key for pair in pairs for key in pair}
+    drawn = {
+        key: [results.rows.resample(*sample, effects.COMPARED, n_bins=n_bins) for sample in _samples(fits[key], labels)]
+        for key in used
+    }
+    made = []
+    for method, base in pairs:
+        n = max(len(drawn[method]), len(drawn[base]))
+        sides = [of if len(of) > 1 else of * n for of in (drawn[method], drawn[base])]
+        pair = {"method": method, "base_method": base, "loss": loss, "base_loss": loss}
+        of_draws = zip(*sides, strict=True) if np.ndim(labels) == 2 else [sides]
+        tables = [effects.rows_of(*map(_by_metric, of_draw), n_bins=n_bins, **pair, **cell) for of_draw in of_draws]
+        made += map(_over_draws, zip(*tables, strict=True))
+    return made
+
+
+def _by_metric(runs: dict | Sequence[dict]) -> dict[str, list]:
+    """What was drawn of one fit, or of several, as metric -> one a fit."""
+    runs = [runs] if isinstance(runs, dict) else runs
+    return {metric: [run[metric] for run in runs] for metric in effects.COMPARED}
+
+
+def _over_draws(rows: Sequence[dict]) -> dict:
+    """One difference from those of several draws of halves: all means; the chance is that of the mean z-score."""
+    if (n := len(rows)) == 1:
+        return rows[0]
+    mean = {name: float(np.mean([row[name] for row in rows])) for name in ("value", "low", "high")}
+    z = np.mean([math.copysign(math.sqrt(2) * erfcinv(row["chance"]), row["value"]) for row in rows])
+    error = float(np.std([row["value"] for row in rows], ddof=1)) / math.sqrt(n)
+    chance = math.erfc(abs(z) / math.sqrt(2))
+    return rows[0] | mean | {"chance": chance, "seed_error": error, "seed_df": n - 1, "n_seeds": n, "base_seeds": n}

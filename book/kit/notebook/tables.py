@@ -1,0 +1,211 @@
+"""The tables of a paper as chapters show them: printed and ours, and what trains what is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from book.kit import results
+from book.kit.notebook.printed import beside
+from book.kit.notebook.rendered import Table
+from book.kit.results.effects import seed_arm
+from book.kit.results.rows import IN_NATS
+from calibkit._checks import expected
+from calibkit.metrics import accuracy, ece
+from calibkit.metrics.comparison import Comparison
+from calibkit.networks import Network
+
+
+def paper_table(
+    paper: str,
+    number: str,
+    wide: str | None = None,
+    caption: str = "",
+    name: str = "",
+    *,
+    stand_in: Mapping[str, str] | None = None,
+    ours: pd.DataFrame | None = None,
+    blank: Iterable[str] = (),
+    names: Mapping[str, str] | None = None,
+    **only: str,
+) -> Table:
+    """One table of a paper beside our numbers, to look at.
+
+    Args:
+        paper: notebook name, as in :func:`book.kit.results.compare`.
+        number: of the table.
+        wide: the column whose values become columns, as in :func:`book.kit.notebook.printed.beside`.
+        caption: above the table, plain text; it gets a number on the page.
+        name: what ``{numref}`` calls it; needs a caption.
+        stand_in: which network of ours stands for a printed one, as in ``compare``.
+        ours: rows of ours. Default: ``results.load("ours")``.
+        blank: columns that are not to tell rows apart, as ``loss`` where a row has one each.
+        names: shown in place of keys, before those of :func:`book.kit.notebook.names.shown`.
+        only: column=value, the rows to show.
+
+    Raises:
+        ValueError: an unknown paper, table or column, or no such rows; a name without a caption.
+
+    Example:
+        >>> shown = paper_table("mbls", "8", "loss", "Vision transformers", "tbl-vit", metric="ece")
+        >>> [column.group for column in shown.columns][:2], len(shown.rows), len(shown.folded)
+        (['MbLS', 'LS'], 0, 2)
+    """
+    compared = results.compare(paper, number, stand_in=stand_in, ours=ours)
+    rows = select(compared, **only).assign(**dict.fromkeys(blank, ""))
+    return beside(rows, wide, caption, name, names=names)
+
+
+def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:
+    """The rows of results that have these values.
+
+    Raises:
+        ValueError: an unknown column.
+    """
+    for column, value in only.items():
+        if column not in rows:
+            raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def estimates(
+    comparison: Comparison, names: Iterable[str], columns: Mapping[str, tuple[str, str]], base: str | None = None
+) -> pd.DataFrame:
+    """Numbers of a comparison with their intervals, as text: in percent, but for what is in nats.
+
+    Args:
+        comparison: of the methods ``name + suffix``.
+        names: the rows.
+        columns: head -> (suffix, metric), as ``{"ECE": ("", "ece"), "ECE after TS": (" + TS", "ece")}``.
+        base: take the difference to the method ``base + suffix``, in points; its own row is left out.
+
+    Raises:
+        ValueError: a method or metric that was not measured.
+
+    Example:
+        >>> import numpy as np
+        >>> methods = Comparison(np.repeat([0, 1], [80, 20]), ["accuracy", "ece"])
+        >>> for name, p in (("sure", 0.99), ("honest", 0.8)):
+        ...     methods.add(name, np.tile([p, 1 - p], (100, 1)))
+        >>> print(estimates(methods, ["honest"], {"accuracy": ("", "accuracy")}).to_string())
+                           accuracy
+        honest  80.00 [72.00, 88.00]
+        >>> print(estimates(methods, methods, {"less ECE": ("", "ece")}, base="sure").to_string())
+                              less ECE
+        honest  -19.00 [-35.00, -3.00]
+    """
+    rows = {}
+    for name in names:
+        if name == base:
+            continue
+        rows[name] = {}
+        for head, (suffix, metric) in columns.items():
+            if base is None:
+                found, sign = comparison.of(name + suffix, metric), ""
+            else:
+                found, sign = comparison.difference(name + suffix, base + suffix, metric), "+"
+            in_nats = metric in IN_NATS
+            rows[name][head] = f"{found:{sign}.3f}" if in_nats else f"{found.percent:{sign}.2f}"
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
+
+
+def loss_differences(
+    network: str, base: str, metric: str = "ece", *, names: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Training losses less another one, with what test images and what seeds leave open, side by side.
+
+    Args:
+        network: ``"<dataset>/<model>"``.
+        base: the loss that is subtracted; ``"<loss> | <method>"`` after a calibrator.
+        metric: of ``results.effects.COMPARED``; in points, the NLL in nats.
+        names: of the losses.
+
+    Returns:
+        DataFrame: text; half-widths of 95 % intervals. That of the seeds has the t quantile of the pooled spread's
+        degrees of freedom; it is empty where no loss was trained twice.
+
+    Example:
+        >>> loss_differences("cifar10/resnet20", "cross_entropy").columns.tolist()
+        ['difference', 'test images ±', 'seeds ±', 'trainings']
+    """
+    dataset, model = network.split("/")
+    base_loss, _, method = base.partition(" | ")
+    rows = select(results.load_effects(), dataset=dataset, model=model, metric=metric, method="identity")
+    rows = select(rows, base_loss=base_loss, base_method=method or "identity")
+    rows = rows[rows["loss"] != base_loss].sort_values("value")
+    scale, digits = (1, 4) if metric in IN_NATS else (100, 2)
+    shown = {}
+    for row in rows.itertuples():
+        shown[(names or {}).get(row.loss, row.loss)] = {
+            "difference": f"{scale * row.value:+.{digits}f}",
+            "test images ±": f"{scale * max(row.value - row.low, row.high - row.value):.{digits}f}",
+            "seeds ±": "" if np.isnan(row.seed_error) else f"{scale * seed_arm(row):.{digits}f}",
+            "trainings": f"{row.n_seeds} and {row.base_seeds}",
+        }
+    return pd.DataFrame.from_dict(shown, orient="index")
+
+
+def train_command(network: Network, *options: str) -> str:
+    r"""What trains a network, on two lines; the options follow it.
+
+    Example:
+        >>> print(train_command(Network("cifar10", "resnet20", "mbls margin=8", seed=1), "--budget paper"))
+        python -m calibkit train --dataset cifar10 --model resnet20 \
+              --seed 1 --loss "mbls margin=8" --budget paper
+    """
+    loss = f'"{network.loss}"' if " " in network.loss else network.loss
+    more = [f"--seed {network.seed}"] if network.seed else []
+    second = " ".join([*more, f"--loss {loss}", *options])
+    return f"python -m calibkit train --dataset {network.dataset} --model {network.model} \\\n      {second}"
+
+
+def not_run(cell: str, losses: Iterable[str], seed: int = 0) -> str:
+    r"""Which losses have no network of a data set and model, and what trains one of them.
+
+    Example:
+        >>> print(not_run("cifar10/resnet20", ["mbls", "acls margin=8"]))
+        not run here: mbls, acls margin=8
+        each by
+          python -m calibkit train --dataset cifar10 --model resnet20 \
+              --loss LOSS
+        >>> not_run("cifar10/resnet20", [])
+        ''
+    """
+    command = train_command(Network(*cell.split("/"), "LOSS", seed))
+    missing = ", ".join(losses)
+    return f"not run here: {missing}\neach by\n  {command}" if missing else ""
+
+
+def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:
+    """What trainings came to, a row each: accuracy, mean confidence and ECE in percent, and where the logits are.
+
+    Args:
+        trained: name -> test logits (N, K) and labels (N,); None, or logits beyond a million: it diverged.
+        n_bins: of the ECE.
+
+    Returns:
+        DataFrame: of text; ``distance`` is the median of largest less smallest logit, ``mean logit`` that of all.
+
+    Example:
+        >>> import torch
+        >>> z, y = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 1])
+        >>> print(logit_summary({"one": (z, y), "other": None}).to_string())
+               accuracy confidence       ECE  distance mean logit
+        one       100.0       88.1      11.9       2.0        1.0
+        other  diverged   diverged  diverged  diverged   diverged
+    """
+    columns, rows = ["accuracy", "confidence", "ECE", "distance", "mean logit"], {}
+    for name, out in trained.items():
+        if out is None or float(out[0].abs().max()) > 1e6:
+            rows[name] = ["diverged"] * len(columns)
+            continue
+        z, y = out
+        probs = z.softmax(1)
+        fractions = accuracy(probs, y), float(probs.amax(1).mean()), ece(probs, y, n_bins=n_bins)
+        where = float((z.amax(1) - z.amin(1)).median()), float(z.mean())
+        rows[name] = [f"{round(value, 1) + 0:.1f}" for value in (*(100 * x for x in fractions), *where)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)

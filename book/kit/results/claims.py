@@ -1,0 +1,151 @@
+"""The ledger: every claim of the five papers in a row, with what it rests on and what became of it.
+
+``claims.csv`` holds the claims. One that is about a difference names it, loss and method against loss and method, and
+is computed from ``effects.csv``, over all networks that have it; one that is about a theorem or a mechanism says what
+its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ...
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from book.kit.results.effects import load_effects, over_networks
+from book.kit.results.kept import rests_on_gone
+from calibkit import _folders
+from calibkit._checks import check_choice, expected
+from calibkit.metrics.comparison import Estimate
+
+COLUMNS = (
+    *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
+    *("wants", "found", "verdict", "chapter"),
+)
+WANTS = ("below", "above", "not below", "above -1", "within 1", "")
+STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", "reduced": "reduced"}
+
+
+class Pooled(NamedTuple):
+    """A difference over several networks.
+
+    Attributes:
+        estimate: the mean over networks, see :func:`book.kit.results.effects.over_networks`; with seeds.
+        lower: on how many networks it is below 0.
+        n: how many networks.
+        strength: of the weakest evidence among them.
+        seeds: the fewest trainings on either side.
+    """
+
+    estimate: Estimate
+    lower: int
+    n: int
+    strength: str
+    seeds: int
+
+
+def load_claims(folder: Path | None = None) -> pd.DataFrame:
+    """``claims.csv`` as text.
+
+    Raises:
+        ValueError: other columns, or a claim that neither names a difference nor has a verdict.
+    """
+    frame = pd.read_csv((folder or _folders.stored()) / "claims.csv", dtype=str, keep_default_na=False)
+    if tuple(frame.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    for row in frame.itertuples():
+        check_choice("wants", row.wants, WANTS)
+        if (row.wants == "") == (row.verdict == ""):
+            raise expected(row.id, "either a difference or a verdict", "both" if row.wants else "neither")
+    return frame
+
+
+def pooled(rows: pd.DataFrame) -> Pooled | None:
+    """The mean over networks of their differences in one metric; None where there is no network.
+
+    Example:
+        >>> effects = load_effects()
+        >>> scaled = effects.query("method == 'temperature_scaling' and base_method == 'identity' and metric == 'ece'")
+        >>> found = pooled(scaled.query("loss == 'cross_entropy' and base_loss == 'cross_entropy'"))
+        >>> found.estimate.below(), found.lower > found.n / 2
+        ('holds', True)
+    """
+    if rows.empty:
+        return None
+    estimate = over_networks(rows)
+    best_first = ["published-logits", "paper", "reduced"]
+    kinds = {"published-logits" if row.source == "published-logits" else row.budget for row in rows.itertuples()}
+    strength = STRENGTHS[max(kinds, key=best_first.index)]
+    seeds = int(rows[["n_seeds", "base_seeds"]].min(axis=None))
+    return Pooled(estimate, int((rows["value"] < 0).sum()), len(rows), strength, seeds)
+
+
+def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Every claim with its evidence and verdict.
+
+    A claim on the ECE *holds* or *does not hold* if its difference is beyond chance and that of the NLL does not
+    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "by ECE, not by NLL",
+    "holds by NLL, ECE not decided". A claim that something is *not* lower holds unless it is lower beyond chance.
+
+    Returns:
+        DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
+        lower ("5 of 6": on how many networks), seeds, verdict, chapter, gone (how many of its differences rest on
+        trainings whose logits are not stored, see :func:`book.kit.results.gone`).
+    """
+    claims = load_claims() if claims is None else claims
+    effects = load_effects() if effects is None else effects
+    return pd.DataFrame([_row(claim, effects) for claim in claims.itertuples()])
+
+
+def _row(claim, effects: pd.DataFrame) -> dict:
+    shown = {"id": claim.id, "paper": claim.paper, "claim": claim.claim}
+    if not claim.wants:
+        facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": "", "gone": 0}
+        return shown | facts | {"verdict": claim.verdict, "chapter": claim.chapter}
+    rows = _rows(claim, effects)
+    found = pooled(rows[rows["metric"] == claim.metric])
+    if found is None:
+        facts = {"strength": "none", "effect": "", "nll": "", "lower": "", "seeds": "", "gone": 0}
+        return shown | facts | {"verdict": "not run here", "chapter": claim.chapter}
+    nll = pooled(rows[rows["metric"] == "nll"])
+    facts = {
+        "strength": found.strength,
+        "effect": f"{found.estimate.percent:+.2f}",
+        "nll": f"{nll.estimate:+.4f}" if nll and claim.metric == "ece" else "",
+        "lower": f"{found.lower} of {found.n}",
+        "seeds": str(found.seeds),
+        "gone": int(rests_on_gone(rows[rows["metric"].isin([claim.metric, "nll"])]).sum()),
+    }
+    verdict = _verdict(claim.wants, found.estimate, nll.estimate if nll and claim.metric == "ece" else None)
+    return shown | facts | {"verdict": verdict, "chapter": claim.chapter}
+
+
+def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:
+    """The differences that a claim is about; without a loss, those of any loss to the same one."""
+    sources, *datasets = claim.networks.split(" ")
+    rows = effects[(effects["method"] == claim.method) & (effects["base_method"] == claim.base_method)]
+    rows = rows[rows["source"].isin(sources.split(","))]
+    if claim.loss:
+        rows = rows[(rows["loss"] == claim.loss) & (rows["base_loss"] == claim.base_loss)]
+    else:
+        rows = rows[rows["loss"] == rows["base_loss"]]
+    return rows[rows["dataset"].isin(datasets)] if datasets else rows
+
+
+def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
+    if wants == "within 1":
+        return estimate.percent.within(1.0)
+    if wants == "above -1":
+        return estimate.percent.above(-1.0)
+    turned = {"holds": "does not hold", "does not hold": "holds", "not decided": "not decided"}
+    by_ece, by_nll = ("not decided" if x is None else x.below() for x in (estimate, nll))
+    if wants != "below":
+        by_ece, by_nll = turned[by_ece], turned[by_nll]
+    if by_ece == "not decided":
+        if wants == "not below":
+            return "holds" if by_nll != "does not hold" else "fails by NLL, ECE not decided"
+        known = {"holds": "holds by NLL, ECE not decided", "does not hold": "fails by NLL, ECE not decided"}
+        return known.get(by_nll, by_ece)
+    if by_nll == turned[by_ece]:
+        return "by ECE, not by NLL" if by_ece == "holds" else "by NLL, not by ECE"
+    return by_ece

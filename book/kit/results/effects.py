@@ -1,0 +1,270 @@
+"""Rows of ``effects.csv``: by how much one method is better than another on the same test set, with its chance.
+
+One difference a row, of a method on a network to another method on it, or to the same network trained with another
+loss. Columns:
+
+====================  =================================================================================================
+dataset, model, loss  the network, as in ``ours.csv``
+method                post-hoc calibrator, as there
+base_loss             what is subtracted: the training loss ...
+base_method           ... and the calibrator
+metric, n_bins, unit  as in ``ours.csv``; fraction or nats
+value                 metric of the method less that of the base; of several seeds the mean
+low, high             its 95 % interval over test sets, paired: :func:`calibkit.metrics.bootstrap_difference`
+chance                the p-value that goes with it
+seed_error            its standard error over seeds, or those fits; empty where there is a single one
+seed_df               degrees of freedom of ``seed_error``
+n_seeds, base_seeds   trainings on either side; of Neural Clamping fits of one network, and its base counts as often;
+                      of a public network draws of held-out and test images
+budget, source        as in ``ours.csv``
+commit                of this project, when it was first measured
+====================  =================================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import ndtri, stdtrit
+
+from book.kit.results.rows import IN_NATS, MEASURED, infinite, locked, merged, replace, text_of
+from calibkit import _folders
+from calibkit._checks import expected
+from calibkit.data import DATASETS
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import Resampled
+from calibkit.metrics.registry import BINNED
+
+KEY = (
+    *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
+    *("budget", "source"),
+)
+NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
+COUNTS = ("n_seeds", "base_seeds")
+COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")
+#: What is compared: the printed metrics, and the proper scores that decide.
+COMPARED = MEASURED
+FILE = "effects.csv"
+
+
+def load_effects(folder: Path | None = None) -> pd.DataFrame:
+    """The rows of ``effects.csv``: numbers where there are numbers, else text.
+
+    Raises:
+        ValueError: a file with other columns, a number that is none, or the same key twice.
+    """
+    path = (folder or _folders.stored()) / FILE
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int))
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if tuple(frame.columns) != COLUMNS:
+        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    try:
+        frame[list(NUMBERS)] = frame[list(NUMBERS)].replace("", "nan").astype(float)
+        frame[list(COUNTS)] = frame[list(COUNTS)].astype(int)
+    except ValueError as error:
+        raise expected("path", "a file of numbers", f"{str(path)!r}: {error}") from None
+    twice = frame[frame.duplicated(list(KEY))]
+    if len(twice):
+        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(KEY)].to_dict()}")
+    return frame
+
+
+def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
+    """Put rows into ``effects.csv``; returns how many rows of it are new or different.
+
+    A row takes the place of the one with the same key, unless that is of more seeds on either side; an infinite one
+    does so too and is not written. The file is locked, sorted and replaced in one step, as
+    :func:`book.kit.results.append` does it.
+
+    Raises:
+        KeyError: a row without all the columns.
+        ValueError: a value or interval that is not a number.
+    """
+    new = pd.DataFrame([{name: text_of(row[name]) for name in COLUMNS} for row in rows], columns=list(COLUMNS))
+    if new.empty:
+        return 0
+    if (new[["value", "low", "high", "chance"]] == "").any(axis=None):
+        raise expected("rows", "differences that are numbers", "NaN")
+    folder = folder or _folders.stored()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / f".{FILE}.lock"):
+        old = load_effects(folder).map(text_of)
+        both = merged(old, new, KEY, COUNTS)
+        return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
+
+
+def seed_arm(row) -> float:
+    """Half of the 95 % interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
+    return 0.0 if math.isnan(row.seed_error) else float(stdtrit(row.seed_df, 0.975) * row.seed_error)
+
+
+def with_seeds(row) -> tuple[float, float, float]:
+    """Value and interval of a difference, over test sets and seeds."""
+    arm = seed_arm(row)
+    low, high = math.hypot(row.value - row.low, arm), math.hypot(row.high - row.value, arm)
+    return row.value, row.value - low, row.value + high
+
+
+def chance_with_seeds(row) -> float:
+    """The p-value of a difference, over test sets and seeds.
+
+    It is the level at which the interval of :func:`with_seeds` would end at 0, with an arm over test sets that grows as
+    a normal quantile. Of two losses that were trained once each it is 1: how far another seed would move them is not
+    known.
+    """
+    if math.isnan(row.seed_error):
+        return row.chance if row.loss == row.base_loss else 1.0
+    arm = row.value - row.low if row.value > 0 else row.high - row.value
+    if row.value == 0 or arm == row.seed_error == 0:
+        return row.chance
+
+    over_tests = arm / ndtri(0.975)
+
+    def room(log_tail: float) -> float:
+        """How far the interval at this level ends from 0, on the side of the value."""
+        tail = math.exp(log_tail)
+        over_seeds = row.seed_error * stdtrit(row.seed_df, tail) if row.seed_error else 0.0
+        return abs(row.value) - math.hypot(over_tests * ndtri(tail), over_seeds)
+
+    least = math.log(1e-300)
+    found = 1e-300 if room(least) > 0 else math.exp(brentq(room, least, math.log(0.5)))
+    return max(row.chance, min(1.0, 2 * found))
+
+
+def images_of(datasets: pd.Series) -> pd.Series:
+    """Which networks share their test images: a long-tailed data set is tested on the images of the whole one, a random
+    split partly on those of the official one.
+
+    Example:
+        >>> images_of(pd.Series(["cifar10", "cifar10_lt", "20newsgroups_random"])).tolist()
+        ['cifar10', 'cifar10', '20newsgroups']
+    """
+    bases = {name: spec.base for name, spec in DATASETS.items() if spec.base}
+    return datasets.replace(bases)
+
+
+def over_networks(rows: pd.DataFrame) -> Estimate:
+    r"""The mean of the differences of N networks, with a 95 % interval over test sets and seeds.
+
+    Networks of one test set share its images, and their errors are taken as fully correlated: the arms of their
+    intervals are added. Test sets are independent, and so are the seeds of two networks: those sums, and the arms
+    :math:`s_n` over seeds (:func:`seed_arm`), are added in squares,
+
+    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2 + \sum_n s_n^2} .
+
+    The interval speaks of these networks on other test images and, of those trained several times, from other seeds.
+    What other networks would give, it does not say.
+
+    Args:
+        rows: columns dataset, value, low, high, seed_error, seed_df; one row a network.
+
+    Returns:
+        Estimate: NaN where there is no row.
+
+    Example:
+        >>> rows = pd.DataFrame({"dataset": ["cifar10", "cifar10_lt", "svhn"], "value": [1.0, 2.0, 3.0]})
+        >>> rows = rows.assign(low=rows.value - 1.5, high=rows.value + 1.5)  # arms of the test sets: 3 and 1.5
+        >>> f"{over_networks(rows.assign(seed_error=np.nan, seed_df=np.nan)):.2f}"
+        '2.00 [0.88, 3.12]'
+    """
+    if rows.empty:
+        return Estimate(np.nan, np.nan, np.nan)
+    value = rows["value"].mean()
+    arms = pd.DataFrame({"low": rows["value"] - rows["low"], "high": rows["high"] - rows["value"]})
+    over_tests = (arms.groupby(images_of(rows["dataset"])).sum() ** 2).sum()
+    over_seeds = sum(seed_arm(row) ** 2 for row in rows.itertuples())
+    low, high = np.sqrt(over_tests + over_seeds) / len(rows)
+    return Estimate(float(value), float(value - low), float(value + high))
+
+
+def mean_of(runs: Sequence[Resampled]) -> Resampled:
+    """A metric's mean over trainings, on the same resamples of the test set."""
+    if len(runs) == 1:
+        return runs[0]
+    draws = np.mean([run.draws for run in runs], axis=0)
+    null = None if runs[0].null is None else np.mean([run.null for run in runs], axis=0)
+    return runs[0]._replace(value=float(np.mean([run.value for run in runs])), draws=draws, null=null)
+
+
+def difference(
+    runs: Sequence[Resampled],
+    base: Sequence[Resampled],
+    *,
+    same_networks: bool,
+    spreads: tuple[tuple[float, int], tuple[float, int]] | None = None,
+) -> dict:
+    r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
+
+    Of two methods on the same networks the seeds are paired: the error is that of the mean difference,
+    ``std / sqrt(n)``. Of two losses it is :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}`.
+
+    Args:
+        runs: the metric of each training.
+        base: that of the base.
+        same_networks: whether both are of the same trainings, in the same order.
+        spreads: of two losses, the standard deviation of a single training and its degrees of freedom, of the method
+            and of the base, pooled over losses; None where no loss has two seeds.
+    """
+    value, low, high = mean_of(runs).difference(mean_of(base))
+    found = {"value": value, "low": low, "high": high, "chance": mean_of(runs).chance(mean_of(base))}
+    error = df = math.nan
+    if same_networks and len(runs) > 1:
+        changes = [a.value - b.value for a, b in zip(runs, base, strict=True)]
+        error, df = float(np.std(changes, ddof=1)) / math.sqrt(len(runs)), len(runs) - 1
+    elif not same_networks and spreads is not None:
+        (sigma, df_runs), (sigma_base, df_base) = spreads
+        error, df = math.sqrt(sigma**2 / len(runs) + sigma_base**2 / len(base)), min(df_runs, df_base)
+    return found | {"seed_error": error, "seed_df": df, "n_seeds": len(runs), "base_seeds": len(base)}
+
+
+def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None:
+    """Standard deviation within groups and its degrees of freedom; None where no group has two values.
+
+    Example:
+        >>> pooled_spread([[1.0, 3.0], [5.0], [2.0, 2.0, 2.0]])
+        (0.816496580927726, 3)
+    """
+    squares, df = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            squares += float(np.var(values) * len(values))
+            df += len(values) - 1
+    return (math.sqrt(squares / df), df) if df else None
+
+
+def rows_of(
+    runs: Mapping[str, Sequence[Resampled]],
+    base: Mapping[str, Sequence[Resampled]],
+    spreads: Mapping[str, tuple[tuple[float, int], tuple[float, int]] | None] | None = None,
+    *,
+    n_bins: int = 15,
+    **cell: str,
+) -> list[dict]:
+    """Rows for :func:`append_effects`, one for each metric of ``COMPARED``; where a value is infinite, so is the row.
+
+    Args:
+        runs: metric -> its value and draws, one a training.
+        base: those of the base.
+        spreads: of two losses, metric -> see :func:`difference`; None: both are of the same trainings.
+        n_bins: of the binned metrics.
+        cell: dataset, model, loss, method, base_loss, base_method, budget, source.
+    """
+    made = []
+    for metric in COMPARED:
+        every = [run.draws for run in (*runs[metric], *base[metric])]
+        if np.isfinite(every).all():
+            found = difference(
+                runs[metric], base[metric], same_networks=spreads is None, spreads=(spreads or {}).get(metric)
+            )
+        else:
+            found = dict.fromkeys(NUMBERS, math.inf) | {"n_seeds": len(runs[metric]), "base_seeds": len(base[metric])}
+        of_metric = {"metric": metric, "n_bins": n_bins if metric in BINNED else ""}
+        unit = "nats" if metric in IN_NATS else "fraction"
+        made.append(found | of_metric | {"unit": unit, "commit": _folders.commit(), **cell})
+    return made

@@ -1,0 +1,161 @@
+"""Printed numbers as questions, and the measurements that answer them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from book.kit.results import judging
+from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
+from book.kit.results.effects import chance_with_seeds, with_seeds
+from book.kit.results.judging import Effect
+from book.kit.results.rows import CELL
+from calibkit.keys import Key
+from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.intervals import holm
+from calibkit.metrics.registry import BINNED
+from calibkit.networks import PUBLISHED
+from calibkit.training.recipes import named_for
+
+SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
+#: How the names of the published networks of a paper begin.
+NETWORKS_OF = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
+_BEST_FIRST = {"published-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
+
+
+def cell_of(row) -> tuple:
+    """The values that make a cell, of a row of either file."""
+    return tuple(getattr(row, name) for name in CELL)
+
+
+class Question:
+    """A printed number with what it is held against."""
+
+    def __init__(self, row, base: tuple | None, p_base: float | None, network: str | None) -> None:
+        self.row, self.cell, self.base, self.network = row, cell_of(row), base, network
+        self.scale = SCALE[row.unit]
+        self.effect = None if p_base is None else (row.value - p_base) / self.scale
+        fixed = row.metric == "accuracy" and row.method != "identity" and self._keeps()
+        same_network = row.method == "identity" and base is None
+        self.kind = "fixed" if fixed else "network" if same_network else "result"
+        unit = 10.0 ** -len(row.printed.partition(".")[2]) / self.scale
+        self.has_direction = (
+            self.effect is not None and not fixed and abs(self.effect) > max(judging.TOLERANCE, 0.999 * unit) + 1e-9
+        )
+
+    def _keeps(self) -> bool:
+        return Key.parse(self.row.method).name in KEEP_THE_PREDICTION
+
+    @classmethod
+    def of(cls, row, stand_in: Mapping[str, str], printed: Mapping, anywhere: Mapping) -> Question:
+        """Of a row of the paper; ``printed`` by table and cell, ``anywhere`` by cell."""
+        network = stand_in.get(f"{row.dataset}/{row.model}", stand_in.get(row.model))
+        if row.metric == "accuracy_drop":
+            return cls(row, (row.loss, "identity"), 0.0, network)
+        base = comparator(row.paper, row.table, row.loss, row.method)
+        if base is None:
+            return cls(row, None, None, network)
+        cell = (row.dataset, row.model, *base, row.metric, row.n_bins)
+        return cls(row, base, printed.get((row.table, *cell), anywhere.get(cell)), network)
+
+    def key(self, metric: str, stand_in: bool = False) -> tuple:
+        """Of the difference in ``effects.csv``."""
+        dataset, model, loss, method, _, n_bins = self.cell
+        if stand_in:
+            of_data, _, model = self.network.rpartition("/")
+            dataset = of_data or dataset
+        return (dataset, model, loss, method, *self.base, metric, n_bins if metric in BINNED else "")
+
+    @property
+    def metric(self) -> str:
+        """Whose difference is looked up."""
+        return "accuracy" if self.row.metric == "accuracy_drop" else self.row.metric
+
+
+class Measured:
+    """Our strongest row for each cell, and our strongest difference for each pair."""
+
+    def __init__(self, paper: str, ours: pd.DataFrame, effects: pd.DataFrame) -> None:
+        followed = [
+            whose in ("", paper) or named_for(whose, data, model) == named_for(paper, data, model)
+            for whose, data, model in zip(ours["paper"], ours["dataset"], ours["model"], strict=True)
+        ]
+        fits = _of_the_paper(paper, ours[pd.Series(followed, ours.index, bool)])
+        effects = _of_the_paper(paper, effects)
+        rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
+        self.rows = {cell_of(row): row for row in rows}
+        names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
+        pairs = sorted(effects.itertuples(), key=_rank, reverse=True)
+        self.effects = {tuple(getattr(row, name) for name in names): row for row in pairs}
+        self.chances: dict[tuple, float] = {}  # of the tests that :meth:`correct` was asked for
+        self.adjusted: dict[tuple, float] = {}
+
+    def correct(self, questions: list[Question]) -> None:
+        """Holm's correction, for each of these alone: all differences of the paper to a comparator that a claim names;
+        those to the network as it is or to cross-entropy; and both of stand-ins.
+        """
+        families: dict[tuple, set[tuple]] = {}
+        for question in questions:
+            if not question.has_direction:
+                continue
+            claim = question.base[1] != "identity" or question.base[0] not in (question.row.loss, "cross_entropy")
+            for stand_in in (False, True) if question.network else (False,):
+                for metric in (question.metric, "nll") if question.row.metric in BINNED else (question.metric,):
+                    key = question.key(metric, stand_in)
+                    if key in self.effects:
+                        families.setdefault((claim, stand_in), set()).add(key)
+        self.chances = {key: chance_with_seeds(self.effects[key]) for key in set().union(*families.values())}
+        for family in families.values():
+            for key, chance in holm({key: self.chances[key] for key in family}).items():
+                self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
+
+    def effect(self, question: Question, stand_in: bool = False) -> Effect | None:
+        """The difference that answers a question; None where there is none."""
+        if question.base is None or (stand_in and not question.network):
+            return None
+        row = self.effects.get(question.key(question.metric, stand_in))
+        if row is None:
+            return None
+        turn = -1 if question.row.metric == "accuracy_drop" else 1
+        value, low, high = with_seeds(row)
+        ends = sorted((turn * low, turn * high))
+        sign, objection = self._signs(question.key(question.metric, stand_in))
+        nll, of_nll = self._signs(question.key("nll", stand_in)) if question.row.metric in BINNED else (0, 0)
+        return Effect(Estimate(turn * value, *ends), turn * sign, nll, (turn * objection, of_nll))
+
+    def _signs(self, key: tuple) -> tuple[int, int]:
+        """On which side of 0 a difference lies, where that is beyond chance: after Holm's correction, and before."""
+        row = self.effects.get(key)
+        if row is None:
+            return (self._infinite(key),) * 2
+        if row.value == 0:
+            return 0, 0
+        side = int(math.copysign(1, row.value))
+        after, before = (
+            side if chances.get(key, 1.0) <= judging.LEVEL else 0 for chances in (self.adjusted, self.chances)
+        )
+        return after, before
+
+    def _infinite(self, key: tuple) -> int:
+        """The side of a difference in NLL that has no row: of one infinite NLL, which leaves no row either, else 0."""
+        *network, loss, method, base_loss, base_method, metric, n_bins = key
+        cells = [(*network, *of) for of in ((loss, method), (base_loss, base_method))]
+        if metric != "nll" or not all((*cell, "ece", "15") in self.rows for cell in cells):
+            return 0
+        infinite, base = ((*cell, metric, n_bins) not in self.rows for cell in cells)
+        return infinite - base
+
+
+def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Without what was measured on the published logits of other papers: theirs are other networks of one name."""
+    prefix = NETWORKS_OF.get(paper, "-")
+    foreign = {network for name, network in PUBLISHED.items() if not name.startswith(prefix)}
+    foreign -= {network for name, network in PUBLISHED.items() if name.startswith(prefix)}
+    networks = pd.Series([*zip(rows["dataset"], rows["model"], rows["loss"], strict=True)], rows.index, dtype=object)
+    return rows[(rows["source"] != "published-logits") | ~networks.isin(foreign)]
+
+
+def _rank(row) -> tuple:
+    return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]

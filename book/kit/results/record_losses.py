@@ -1,0 +1,94 @@
+"""The training losses of one data set and model held against each other, and everything that is stored, recorded.
+
+What :mod:`book.kit.results.record` does for one network and its calibrators, this does for networks that differ in
+their loss: the paired differences go into ``effects.csv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from book.kit.results import effects
+from book.kit.results.comparators import CE, LS, MBLS, TS, TS_ECE
+from book.kit.results.effects import append_effects
+from book.kit.results.record import cell, fit_each, paired, record, resample_each, trainings
+from calibkit._checks import expected
+from calibkit.logits import Logits, read_meta
+from calibkit.metrics.intervals import Resampled
+from calibkit.networks import PUBLISHED, published, zoo
+
+#: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
+LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
+AFTER = ("identity", TS, TS_ECE)
+#: Data set, model, budget and whose recipe.
+Place = tuple[str, str, str, str]
+
+
+def record_losses(names: Iterable[str]) -> int:
+    """Differences between training losses; returns how many rows of ``effects.csv`` are new or different.
+
+    Of networks of one data set, model, budget and recipe, each loss as trained is held against ``LOSS_BASES`` as
+    trained and against cross-entropy after one temperature; after a temperature, against cross-entropy after the same.
+    A name stands for all its seeds (:func:`book.kit.results.record.trainings`). The spread over seeds is pooled over
+    the losses that have several. What others published is left out.
+
+    Args:
+        names: of the zoo, of the external logits, or paths; where two are of one loss, the one of more seeds counts.
+
+    Raises:
+        ValueError: unknown logits, or networks of one cell with different test samples.
+    """
+    cells: dict[Place, dict[str, list[Logits]]] = {}
+    for name in names:
+        networks = trainings(name)
+        where = cell(name, networks[0])
+        if where["source"] != "ours":
+            continue
+        of_loss = cells.setdefault(tuple(where[key] for key in ("dataset", "model", "budget", "paper")), {})
+        if len(networks) > len(of_loss.get(where["loss"], ())):
+            of_loss[where["loss"]] = networks
+    return append_effects(
+        [row for of, by_loss in cells.items() if len(by_loss) > 1 for row in _differences(of, by_loss)]
+    )
+
+
+def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
+    """The rows of the networks of a cell, by loss."""
+    every = [network for networks in of_loss.values() for network in networks]
+    if not all(network.test.is_of(every[0].test) for network in every):
+        raise expected("logits", "of the same test samples for every loss", sorted(of_loss))
+    runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
+    for loss, networks in of_loss.items():
+        for method in AFTER:
+            runs[loss, method] = resample_each(fit_each(method, networks), networks)
+    spread = {
+        (method, metric): effects.pooled_spread(
+            [run[metric].value for run in own] for (_, key), own in runs.items() if key == method
+        )
+        for method in AFTER
+        for metric in effects.COMPARED
+    }
+    rows, where = [], dict(zip(("dataset", "model", "budget"), of[:3], strict=True)) | {"source": "ours"}
+    for (loss, method), own in runs.items():
+        bases = [(base, "identity") for base in LOSS_BASES] if method == "identity" else [(CE, method)]
+        bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
+        for base in bases:
+            if base[0] != loss and base in runs:
+                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in effects.COMPARED}
+                both = {metric: None if None in pair else pair for metric, pair in both.items()}
+                pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
+                rows += paired(own, runs[base], pair, both)
+    return rows
+
+
+def record_all(*, again: bool = False) -> None:
+    """:func:`record` every network of the zoo and every external one, then :func:`record_losses`; says what it did.
+
+    Networks of the budget "smoke" show how things work, and are not recorded.
+    """
+    facts = {name: read_meta(path) for name, path in zoo().items()}
+    one_of = {tuple(of[key] for key in ("dataset", "model", "loss", "budget")): name for name, of in facts.items()}
+    stored = sorted(name for name in one_of.values() if facts[name]["budget"] != "smoke")  # one of all its seeds
+    for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
+        print(f"{name}: {record(name, again=again)} rows are new", flush=True)
+    print(f"{record_losses(stored)} differences of losses are new")

@@ -1,0 +1,256 @@
+"""The verdict on a printed number: printed and measured side by side, and what follows by the rule of :mod:`.judging`.
+
+====================  =================================================================================================
+reproduced            the number comes out on the paper's own logits; or, of a training of ours at the paper's budget,
+                      the direction is the same and the size is equal
+same direction        it does not, or there are no such logits, but the method differs from its comparator as printed
+not decided           chance may have made the difference, or the printed metric and the NLL disagree
+opposite direction    the method differs from its comparator the other way round
+not reproduced        on the paper's own logits the number does not come out, and no claim goes with it
+not run               none of these: there is no measurement on the network, or only one that says nothing
+====================  =================================================================================================
+
+The paper's logits come before our own networks. Two more columns have answers of less weight, where there is neither:
+``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` a smaller network of ours, of which the
+direction alone counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from book.kit.results import judging
+from book.kit.results.comparators import replay_of
+from book.kit.results.effects import load_effects
+from book.kit.results.questions import Measured, Question, cell_of
+from book.kit.results.rows import CELL, PAPERS, load
+from book.kit.results.stand_ins import STAND_INS
+from calibkit._checks import check_choice
+
+VERDICTS = (
+    *("reproduced", judging.SAME, judging.OPEN, judging.OPPOSITE, "not reproduced"),
+    "not run",
+)
+#: What others measured; what a stand-in says.
+ELSEWHERE, BY_STAND_IN = ("the same elsewhere", "another elsewhere"), (judging.SAME, judging.OPEN, judging.OPPOSITE)
+#: What the authors' code gives and ours does not.
+BY_THEIR_CODE = "by the authors' code"
+OURS = ("ours", "low", "high", "n_seeds", "budget", "source")
+EFFECT = ("against", "printed_effect", "effect", "effect_low", "effect_high", "visible")
+SHOWN = (
+    *("paper", "table", *CELL, "unit", "printed", "kind", *OURS, *EFFECT, "replay", "direction", "size", "verdict"),
+    *("elsewhere", "elsewhere_verdict", "stand_in", "stand_in_value", "stand_in_effect", "stand_in_verdict"),
+)
+#: Printed numbers of which paper and table are of networks that third parties have.
+_PUBLIC_NETWORKS = {("class_loss_scaling", "1"), ("class_loss_scaling", "3"), ("class_temperature_scaling", "III")}
+
+
+def compare(
+    paper: str,
+    table: str | None = None,
+    *,
+    ours: pd.DataFrame | None = None,
+    effects: pd.DataFrame | None = None,
+    stand_in: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Printed numbers and ours, side by side, each with its verdict (see the module's text for the rule).
+
+    Args:
+        paper: notebook name, one of ``PAPERS``.
+        table: one table of it; None: all.
+        ours: rows to compare with. Default: ``load("ours")``.
+        effects: differences to compare with. Default: ``load_effects()``.
+        stand_in: printed model, or ``"dataset/model"`` where that depends on the data -> the model of ours to hold
+            against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``.
+            Default: ``STAND_INS[paper]``; ``{}`` for none.
+
+    Returns:
+        DataFrame: one row a printed number, columns ``SHOWN``. ``printed`` is text; numbers are in its unit, NaN where
+        there is none. ``kind`` is "network", of a network as it is; "fixed", of what a method cannot change; "result".
+
+    Raises:
+        ValueError: an unknown paper or table.
+
+    Example:
+        >>> compared = compare("class_loss_scaling", "1").query("model == 'densenet40' and metric == 'ece'")
+        >>> first = compared.iloc[0]
+        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["verdict"]
+        ('identity', '5.50', '5.50', 'published-logits', 'reproduced')
+    """
+    out = [_answer(*asked) for asked in _asked(paper, ours, effects, stand_in)]
+    tables = list(dict.fromkeys(row["table"] for row in out))
+    if table is not None:
+        check_choice("table", table, tables)
+    found = pd.DataFrame([{name: row.get(name) for name in SHOWN} for row in out], columns=list(SHOWN))
+    numbers = ["ours", "low", "high", *EFFECT[1:], "elsewhere", "stand_in_value", "stand_in_effect"]
+    found[numbers] = found[numbers].astype(float)
+    found["n_seeds"] = found["n_seeds"].astype(float).fillna(0).astype(int)
+    texts = [name for name in SHOWN if name not in (*numbers, "n_seeds")]
+    found[texts] = found[texts].astype(object).where(found[texts].notna(), "")
+    return found if table is None else found[found["table"] == table].reset_index(drop=True)
+
+
+def _asked(
+    paper: str,
+    ours: pd.DataFrame | None = None,
+    effects: pd.DataFrame | None = None,
+    stand_in: Mapping[str, str] | None = None,
+) -> list[tuple[Question, Measured, Mapping]]:
+    """Every printed number of a paper as a question, with all that may answer it."""
+    rows = load("paper")
+    rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]
+    stand_in = STAND_INS[paper] if stand_in is None else stand_in
+    measured = Measured(paper, load("ours") if ours is None else ours, load_effects() if effects is None else effects)
+    third = {cell_of(row): row for row in load("third_party").itertuples()}
+    printed = {(row.table, *cell_of(row)): row.value for row in rows.itertuples()}
+    anywhere = {key[1:]: value for key, value in reversed(printed.items())}
+    questions = [Question.of(row, stand_in, printed, anywhere) for row in rows.itertuples()]
+    measured.correct(questions)
+    return [(question, measured, third) for question in questions]
+
+
+def summary(compared: pd.DataFrame | None = None, by: tuple[str, ...] = ("paper", "table")) -> pd.DataFrame:
+    """How many printed numbers have which answer. Each is counted once: the columns after the first add up to it.
+
+    Args:
+        compared: rows of ``compare``, or some of them. Default: all of every paper.
+        by: columns of ``compare`` to count by.
+
+    Returns:
+        DataFrame: index ``by``; columns printed, ``VERDICTS`` but "not run", ``ELSEWHERE``, the directions by stand-in,
+        and "not run".
+    """
+    compared = everything() if compared is None else compared
+    found = answers(compared)
+    counts = {"printed": 1} | {name: found == name for name in ANSWERS}
+    return compared[list(by)].assign(**counts).groupby(list(by), sort=False).sum()
+
+
+#: Every answer that a printed number can get, by falling weight.
+ANSWERS = (*VERDICTS[:-1], *ELSEWHERE, *(f"{word}, by a stand-in" for word in BY_STAND_IN), "not run")
+
+
+def answers(compared: pd.DataFrame) -> pd.Series:
+    """The answer to each printed number, one of ``ANSWERS``: the verdict, else what others say, else the stand-in."""
+    found = compared["verdict"].mask(compared["verdict"] == "not run", compared["elsewhere_verdict"])
+    by_stand_in = compared["stand_in_verdict"].where(
+        compared["stand_in_verdict"] == "", compared["stand_in_verdict"] + ", by a stand-in"
+    )
+    return found.mask(found == "", by_stand_in).replace("", "not run")
+
+
+def everything() -> pd.DataFrame:
+    """The rows of :func:`compare` of every paper."""
+    rows = {"ours": load("ours"), "effects": load_effects()}
+    return pd.concat([compare(paper, **rows) for paper in PAPERS], ignore_index=True)
+
+
+def of_the_network(compared: pd.DataFrame | None = None) -> str:
+    """How many of the reproduced numbers check the logits and say nothing of a method, as a sentence.
+
+    Args:
+        compared: rows of ``compare``. Default: all of every paper.
+    """
+    compared = everything() if compared is None else compared
+    kinds = compared.loc[answers(compared) == "reproduced", "kind"].value_counts()
+    return (
+        f"Of {kinds.sum()} numbers reproduced, {kinds.get('fixed', 0)} are accuracies that the calibrator cannot "
+        f"change and {kinds.get('network', 0)} are of the network as it is: they check the logits, not a method."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- the answers
+def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
+    row, scale = question.row, question.scale
+    shown = {name: getattr(row, name) for name in ("paper", "table", *CELL, "unit", "printed")}
+    shown |= {"kind": question.kind, "verdict": "not run"}
+    if question.base is not None and question.effect is not None:
+        shown |= {"against": _words(row, question.base), "printed_effect": scale * question.effect}
+    own = _own(question, measured)
+    if own:
+        return shown | own
+    other = third.get(question.cell) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
+    if other is not None:
+        same = judging.replays(row.printed, scale, other.value)
+        return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
+    return shown | _stand_in(question, measured)
+
+
+def _own(question: Question, measured: Measured) -> dict:
+    """The columns of a measurement on the paper's own network; empty where there is none, or where one of a shorter
+    training says nothing and a stand-in may.
+    """
+    row, scale = question.row, question.scale
+    mine, effect = measured.rows.get(question.cell), measured.effect(question)
+    drop = row.metric == "accuracy_drop" and effect is not None
+    if mine is None and not drop:
+        return {}
+    if drop:
+        value, low, high = effect.estimate
+        source = measured.effects[question.key("accuracy")]
+    else:
+        (value, low, high), source = (mine.value, mine.low, mine.high), mine
+    facts = (scale * value, scale * low, scale * high, source.n_seeds, source.budget, source.source)
+    shown = dict(zip(OURS, facts, strict=True))
+    on_logits = source.source == "published-logits"
+    if on_logits:
+        shown["replay"] = _replay(question, measured, value)
+    if effect is not None and question.effect is not None:
+        estimate = effect.estimate
+        numbers = (*estimate, judging.visible(estimate))
+        shown |= dict(zip(EFFECT[2:], (scale * x for x in numbers), strict=True))
+        if question.has_direction:
+            shown["direction"] = judging.direction(question.effect, effect)
+        if source.budget == "paper":
+            shown["size"] = judging.size(question.effect, estimate, same_images=on_logits)
+    shown["verdict"] = _verdict(shown, on_logits)
+    leaves_room = shown["verdict"] == "not run" and source.budget != "paper"
+    return {} if leaves_room and question.network else shown
+
+
+def _verdict(shown: Mapping, on_logits: bool) -> str:
+    if shown.get("replay") in ("exact", BY_THEIR_CODE):
+        return "reproduced"
+    if not on_logits and shown.get("direction") == judging.SAME and shown.get("size") == "equal":
+        return "reproduced"
+    return shown.get("direction") or ("not reproduced" if on_logits else "not run")
+
+
+def _replay(question: Question, measured: Measured, value: float) -> str:
+    """Whether the number comes out, of the authors' code where that is known: "exact" if ours does, too."""
+    row = question.row
+    replayed = replay_of(row.paper, row.method)
+    other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
+    exact = judging.replays(row.printed, question.scale, value)
+    if not (exact if other is None else judging.replays(row.printed, question.scale, other.value)):
+        return "no"
+    return "exact" if exact else BY_THEIR_CODE
+
+
+def _stand_in(question: Question, measured: Measured) -> dict:
+    """The columns of a stand-in: the direction alone is an answer."""
+    if not question.network:
+        return {}
+    of_data, _, model = question.network.rpartition("/")
+    found = measured.rows.get((of_data or question.cell[0], model, *question.cell[2:]))
+    effect = measured.effect(question, stand_in=True)
+    if found is None and effect is None:
+        return {}
+    shown = {"stand_in": question.network}
+    if found is not None:
+        shown["stand_in_value"] = question.scale * found.value
+    if effect is not None:
+        shown["stand_in_effect"] = question.scale * effect.estimate.value
+        if question.row.metric == "accuracy_drop":  # a difference itself
+            shown["stand_in_value"] = shown["stand_in_effect"]
+        if question.has_direction:
+            shown["stand_in_verdict"] = judging.direction(question.effect, effect)
+    return shown
+
+
+def _words(row, base: tuple[str, str]) -> str:
+    """The comparator as text: the part of it that is another."""
+    loss, method = base
+    return method if loss == row.loss else loss if method == row.method else f"{loss} | {method}"

@@ -1,0 +1,261 @@
+"""Sphinx extension of the book: pages that are computed when it is built.
+
+``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
+``{unanswered}`` says what the numbers without an answer wait for;
+``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
+``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
+The claims, and the verdicts by table, can be sorted and filtered on the page.
+``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
+``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
+cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Container
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from book.kit import results
+from book.kit.notebook.cells import part
+from book.kit.notebook.names import DATASETS, shown
+from book.kit.notebook.printed import beside
+from book.kit.notebook.rendered import minus
+from book.kit.sphinx.counted import answers, claims, differences, measured, of_the_network
+from calibkit.keys import Key
+from calibkit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
+
+SHORT = {
+    "neural_clamping": "NC",
+    "class_temperature_scaling": "CTS",
+    "class_loss_scaling": "CLS",
+    "mbls": "MbLS",
+    "acls": "ACLS",
+}
+#: Answers that share a column where papers are counted.
+GROUPS = {
+    "elsewhere": results.verdicts.ELSEWHERE,
+    "by a stand-in": tuple(name for name in results.ANSWERS if name.endswith(", by a stand-in")),
+}
+#: What the numbers without an answer wait for, by their data.
+NEEDS = {
+    "cifar10": "for some, a download, as for CIFAR-100-LT; for the others hours on a GPU a network",
+    "cifar100": "for some, a download, as for CIFAR-100-LT; for the others hours on a GPU a network",
+    "cifar100_lt": "a download: `calibkit data prepare published` knows where these logits are",
+    "imagenet": "for two networks published logits; for the others the images, which one has to ask for",
+    "tiny_imagenet": "all 200 classes, and trainings on a GPU",
+    "svhn": "logits that others published, without a checksum that is known",
+    "cub200": "the images, and a pretrained network to train further",
+    "voc2012": "the images, and trainings on a GPU",
+    "20newsgroups_random": "nothing: the uncalibrated accuracy of a shorter training is no answer",
+}
+
+
+def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
+    """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one.
+
+    One row a paper, and what others and stand-ins say in a column each, or with ``by="table"`` one a table and a column
+    for every answer. Columns without a number are left out.
+    """
+    names = ["paper"] if by == "paper" else ["paper", "table"]
+    counts = answers(*names).copy()
+    if by == "paper":
+        for name, columns in GROUPS.items():
+            counts.insert(len(counts.columns) - 1, name, counts[list(columns)].sum(axis=1))
+        counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
+        counts.loc["all"] = counts.sum()
+    counts = counts.loc[:, counts.any()]
+    lines = ["| | " + " | ".join([*names[1:], *counts.columns]) + " |"]
+    lines.append("|---" * len(names) + "|--:" * len(counts.columns) + "|")
+    for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
+        paper, *table = (key,) if by == "paper" else key
+        lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
+    return lines if by == "table" else [*lines, "", of_the_network()]
+
+
+def unanswered() -> list[str]:
+    """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
+    counts = answers("dataset").query("`not run` > 0").sort_values("not run", ascending=False)
+    lines = ["| data | printed | not run | an answer needs |", "|---|--:|--:|---|"]
+    for name, row in counts.iterrows():
+        lines.append(f"| {DATASETS[name]} | {row['printed']} | {row['not run']} | {NEEDS[name]} |")
+    return lines
+
+
+def ledger(pages: Container[str], paper: str) -> list[str]:
+    """The claims of a paper as a Markdown table."""
+    differences = ("difference, or what was found", "difference of the NLL, nats")
+    heads = ("claim", "verdict", *differences, "lower in", "seeds", "rests on")
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    rows = claims()
+    for row in rows[rows["paper"] == paper].itertuples():
+        name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
+        found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0), row.strength
+        cells = (row.claim, f"**{row.verdict}**", *found)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
+        lines += ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."]
+    return lines
+
+
+def gone() -> list[str]:
+    """The trainings of which numbers are recorded and no logits stored, and the commands that repeat them."""
+    found = results.gone(measured(), differences())
+    lines = ["| data | model | loss | budget | seeds | rows of `ours.csv` | of `effects.csv` |"]
+    lines.append("|---|---|---|---|--:|--:|--:|")
+    for row in found.itertuples():
+        cell = DATASETS[row.dataset], shown(row.model), shown(row.loss), f"`{row.budget}`"
+        lines.append("| " + " | ".join([*cell, row.seeds, str(row.ours), str(row.effects)]) + " |")
+    return [*lines, "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+
+
+def plans() -> list[str]:
+    """What it takes to train the networks of each paper, as a Markdown table."""
+    lines = ["| paper | jobs | epochs of a ResNet-50 | on one GPU | disk |", "|---|--:|--:|--:|--:|"]
+    for paper in PAPERS:
+        networks = networks_of(paper)
+        epochs = epochs_of_resnet50(networks)
+        hours = f"{epochs / 3600:.1f} hours \N{MULTIPLICATION SIGN} s"
+        lines.append(f"| `{paper}` | {len(networks)} | {epochs:,.0f} | {hours} | {disk(networks) / 1e9:.1f} GB |")
+    return lines
+
+
+def _link(pages: Container[str], paper: str) -> str:
+    name = SHORT.get(paper, paper)
+    return f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
+
+
+def registry(path: str) -> list[str]:
+    """Markdown that documents each entry of the registry at ``package.NAME``; ``{summary}`` names their keys."""
+    module, _, name = path.rpartition(".")
+    lines = ["```{eval-rst}"]
+    for entry in getattr(importlib.import_module(module), name).values():
+        directive = "autoclass" if inspect.isclass(entry) else "autofunction"
+        lines.append(f".. {directive}:: {entry.__module__}.{entry.__qualname__}")
+    return [*lines, "```"]
+
+
+def number(text: str) -> str:
+    """One number of ours in percent: "ece cifar10 densenet40 ets:focal", "ece cifar10 resnet20 mbls | identity".
+
+    Raises:
+        ValueError: not exactly one row of ``ours.csv`` fits.
+    """
+    metric, dataset, model, rest = text.split(maxsplit=3)
+    loss, _, method = rest.rpartition(" | ")
+    keys = {"method": str(Key.parse(method)), "loss": str(Key.parse(loss or "cross_entropy"))}
+    wanted = {"metric": metric, "dataset": dataset, "model": model, **keys}
+    rows = measured()
+    for column, value in wanted.items():
+        rows = rows[rows[column] == value]
+    if len(rows) != 1:
+        raise ValueError(f"Expected `{text}` to be one row of ours.csv, but got {len(rows)}")
+    return f"{100 * rows['value'].iloc[0]:.2f} %"
+
+
+class Ours(SphinxRole):
+    """``{ours}``."""
+
+    def run(self) -> tuple[list[nodes.Node], list]:
+        """The number as text."""
+        return [nodes.Text(number(self.text).replace(" ", "\N{NO-BREAK SPACE}"))], []
+
+
+class Computed(SphinxDirective):
+    """A directive whose content is Markdown that a function returns."""
+
+    def parse(self, lines: list[str], style: tuple[str, ...] = ()) -> list[nodes.Node]:
+        """The nodes of ``lines``; ``style`` are classes of the tables in them."""
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node)
+        for table in node.findall(nodes.table):
+            table["classes"] += style
+        return node.children
+
+
+class Verdicts(Computed):
+    """``{verdicts}``, ``{verdicts} table``."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The table."""
+        style = ("sortable", "counts") if "table" in self.arguments else ()
+        return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
+
+
+class Unanswered(Computed):
+    """``{unanswered}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """The numbers that wait, by their data."""
+        return self.parse(unanswered())
+
+
+class Gone(Computed):
+    """``{gone}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """The trainings that are not stored."""
+        return self.parse(gone(), ("sortable",))
+
+
+class Plans(Computed):
+    """``{plans}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """What the trainings of each paper take."""
+        return self.parse(plans())
+
+
+class Ledger(Computed):
+    """``{ledger} PAPER``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The claims of a paper."""
+        return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable", "claims"))
+
+
+class Printed(SphinxDirective):
+    """``{printed} PAPER TABLE COLUMN``."""
+
+    required_arguments = 3
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The table, all its rows in sight."""
+        paper, table, wide = self.arguments
+        name = f"tbl-printed-{SHORT[paper]}-{table}".lower()
+        shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, fold=False)
+        shown = part(shown, shown.rows)  # nothing is beside the printed numbers, so no head has to say "printed"
+        return [nodes.raw("", shown._repr_html_(), format="html")]
+
+
+class Registry(Computed):
+    """``{registry} package.NAME``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """One entry after the other."""
+        return self.parse(registry(self.arguments[0]))
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the role and the directives."""
+    app.add_role("ours", Ours())
+    app.add_directive("verdicts", Verdicts)
+    app.add_directive("unanswered", Unanswered)
+    app.add_directive("ledger", Ledger)
+    app.add_directive("gone", Gone)
+    app.add_directive("plans", Plans)
+    app.add_directive("printed", Printed)
+    app.add_directive("registry", Registry)
+    return {"parallel_read_safe": True}

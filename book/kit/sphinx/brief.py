@@ -1,0 +1,85 @@
+"""Sphinx extension: the box at the head of a chapter, and its numbers from the results.
+
+``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found,
+what became of its claims, on what that rests, and the bar of its printed numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from pybtex.database import parse_file
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from book.kit.sphinx.citations import NUMBERS
+from book.kit.sphinx.counted import answers, claims, unkept
+from book.kit.sphinx.frontpage import bar
+from book.kit.sphinx.thumbnails import PICTURES, thumbnail
+from calibkit._checks import check_choice
+
+BIBLIOGRAPHY = Path(__file__).resolve().parents[1] / "book" / "references.bib"
+LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
+WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
+
+
+def outcome(paper: str) -> list[str]:
+    """Two lines of Markdown: the verdicts of a paper's claims, and what they rest on."""
+    rows = claims()
+    rows = rows[rows["paper"] == paper]
+    return [
+        f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
+        f"**Evidence for them**: {_counted(rows['strength'].replace(WORDS))}.",
+    ]
+
+
+def lost(paper: str) -> list[str]:
+    """A line of Markdown on the answers that rest on trainings which are not stored; none where there are none."""
+    n = unkept()[paper]
+    return [f"**Not stored** are trainings behind {n} of these answers: {{ref}}`sec-gone`."] if n else []
+
+
+def links(text: str) -> str:
+    """One line of Markdown: where the first publication that the text cites is found.
+
+    Raises:
+        ValueError: the text cites none.
+    """
+    cited = re.search(r"\{cite:t\}`(\w+)`", text)
+    if cited is None:
+        raise ValueError(f"Expected `text` to cite the paper, but got {text!r}")
+    fields = parse_file(BIBLIOGRAPHY).entries[cited[1]].fields
+    before = {key: address for key, (address, _) in NUMBERS.items()}
+    found = (f"[{word}]({before.get(key, '')}{fields[key]})" for key, word in LINKS.items() if key in fields)
+    return "**Read** " + ", ".join(found) + "."
+
+
+def _counted(values) -> str:
+    return "; ".join(f"{number} \N{MULTIPLICATION SIGN} {value}" for value, number in values.value_counts().items())
+
+
+class Brief(SphinxDirective):
+    """``{brief} PAPER``."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The box."""
+        paper = str(check_choice("paper", self.arguments[0], PICTURES))
+        box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
+        box += nodes.raw("", thumbnail(paper), format="html")
+        computed = links("\n".join(self.content)), *outcome(paper), *lost(paper)
+        lines = [*self.content, *(part for line in computed for part in ("", line))]
+        self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
+        box += nodes.raw("", bar(answers("paper").loc[paper]), format="html")
+        return [box]
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directive."""
+    app.add_directive("brief", Brief)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,200 @@
+"""Sphinx extension of the front page: what it shows is drawn from the results when the book is built.
+
+``{opening}`` is the figure that opens the book, ``{thumbnail} PAPER`` a small picture of a paper's idea, and
+``{verdictbar} PAPER`` how many of its printed numbers have which answer, which ``{verdictlegend}`` explains.
+As a program it draws the opening figure into two files for the README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from docutils import nodes
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from book.kit.notebook.pooling import select
+from book.kit.results.claims import pooled
+from book.kit.sphinx.counted import answers, differences
+from book.kit.sphinx.thumbnails import PICTURES, thumbnail
+from calibkit import Estimate, TemperatureScaling, calibrator, plots
+from calibkit._checks import check_choice
+from calibkit._files import write_atomic
+from calibkit.networks import load_logits
+
+BASE, CE = "temperature_scaling", "cross_entropy"
+NETWORK = "cifar10/resnet20-cross_entropy-s0"
+SIZE = (8.0, 6.6)  # inches, of the opening figure
+README = {False: "opening-light.svg", True: "opening-dark.svg"}
+#: What the five papers propose: name -> (training loss, or None for any; calibrator).
+PROPOSED = {
+    "NC": (None, "neural_clamping"),
+    "CTS": (None, "class_temperature_scaling"),
+    "CLS": (None, "temperature_scaling:class_loss_scaling"),
+    "MbLS": ("mbls", "identity"),
+    "ACLS": ("acls", "identity"),
+}
+
+
+class Share(NamedTuple):
+    """A part of a verdict bar: its class in the style sheet, its name, the answers that it counts."""
+
+    style: str
+    name: str
+    answers: Callable[[str], bool]
+
+    def number(self, counts: pd.Series) -> int:
+        """How many of the numbers counted by answer are in it."""
+        return int(sum(value for answer, value in counts.items() if self.answers(str(answer))))
+
+
+SHARES = (
+    Share("replayed", "reproduced", lambda answer: answer == "reproduced"),
+    Share("same", "same direction", lambda answer: answer == "same direction"),
+    Share("open", "not decided, or not reproduced", lambda answer: answer in ("not decided", "not reproduced")),
+    Share("against", "opposite direction", lambda answer: answer == "opposite direction"),
+    Share("elsewhere", "measured by others", lambda answer: answer.endswith("elsewhere")),
+    Share("stand-in", "by a smaller network", lambda answer: answer.endswith("by a stand-in")),
+    Share("absent", "not run", lambda answer: answer == "not run"),
+)
+
+
+def beside_one_temperature(metric: str) -> dict[str, Estimate]:
+    """What each paper proposes minus one temperature, a calibrator's on the same network, a training loss's on that of
+    cross-entropy: the mean over all networks that have both.
+
+    Its interval is over test images and, where a network was trained several times, seeds.
+    """
+    effects, found = differences(), {}
+    for name, (loss, method) in PROPOSED.items():
+        of_loss = {} if loss is None else {"loss": loss}
+        rows = select(effects, BASE, loss and CE, metric=metric, method=method, **of_loss)
+        found[f"{name}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = pooled(rows).estimate
+    return found
+
+
+def opening(figure: Figure) -> None:
+    """A network before and after one temperature; the five proposals against one temperature."""
+    data = load_logits(NETWORK)
+    shown = {"as trained": calibrator("identity"), "with one temperature": TemperatureScaling()}
+    upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
+    probs = {title: method.fit(*data.val)(data.test_logits) for title, method in shown.items()}
+    plots.before_after(probs, data.test_labels, fig=upper)
+    axes = lower.subplots(1, 2, sharey=True)
+    for ax, metric, scale in zip(axes, ("ece", "nll"), (100, 1), strict=True):
+        rows = {name: Estimate(*(scale * x for x in e)) for name, e in beside_one_temperature(metric).items()}
+        plots.forest_plot(rows, ax=ax, sort=False, numbers=None)
+        unit = "ECE, points" if metric == "ece" else "NLL, nats"
+        ax.set_xlabel(f"{unit}, minus that of one temperature")
+
+
+def seen() -> str:
+    """What the opening figure shows, in words."""
+    rows = zip(beside_one_temperature("ece").items(), beside_one_temperature("nll").values(), strict=True)
+    below = "; ".join(f"{name}: {100 * ece.value:+.2f} and {nll.value:+.3f}" for (name, ece), nll in rows)
+    return (
+        "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
+        "Below, the five proposals minus one temperature, in points of ECE and in nats of NLL, "
+        f"none of them lower in both. {below}."
+    )
+
+
+def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
+    """A figure for light pages and one for dark ones; the theme shows one of the two."""
+    return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
+
+
+def figure(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
+    """A picture for light and dark pages that scrolls where it is wider than the page, by keyboard too."""
+    return f'<div class="opening" tabindex="0" role="group" aria-label="Figure">{light_and_dark(draw, size, alt)}</div>'
+
+
+def bar(counts: pd.Series) -> str:
+    """A stacked bar of the answers to a paper's printed numbers, each part with its number and its meaning."""
+    total, parts = int(counts["printed"]), []
+    numbers = counts.drop("printed")
+    for share in SHARES:
+        if number := share.number(numbers):
+            text = f"{number} {share.name}"
+            parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
+    answered = total - int(numbers["not run"])
+    replayed = int(numbers["reproduced"])
+    undecided, stand_in = (int(numbers[f"not decided{by}"]) for by in ("", ", by a stand-in"))
+    words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
+    words += f", {undecided} not decided" * bool(undecided)
+    words += f", {stand_in} not decided by a stand-in" * bool(stand_in)
+    return (
+        f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
+    )
+
+
+def legend(counts: pd.Series) -> str:
+    """What the parts of the bars mean, of those that occur."""
+    keys = (f'<span class="{share.style}"></span>{share.name}' for share in SHARES if share.number(counts))
+    return '<p class="verdictlegend">' + " ".join(f"<span>{key}</span>" for key in keys) + "</p>"
+
+
+class Raw(SphinxDirective):
+    """A directive that becomes HTML."""
+
+    optional_arguments = 1
+
+    def html(self) -> str:
+        """What is shown."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """One raw node."""
+        return [nodes.raw("", self.html(), format="html")]
+
+
+class Opening(Raw):
+    """``{opening}``."""
+
+    def html(self) -> str:
+        """The figure, light and dark."""
+        return figure(opening, SIZE, seen())
+
+
+class Thumbnail(Raw):
+    """``{thumbnail} PAPER``."""
+
+    def html(self) -> str:
+        """The picture."""
+        return thumbnail(str(check_choice("paper", self.arguments[0], PICTURES)))
+
+
+class VerdictBar(Raw):
+    """``{verdictbar} PAPER``."""
+
+    def html(self) -> str:
+        """The bar."""
+        return bar(answers("paper").loc[self.arguments[0]])
+
+
+class VerdictLegend(Raw):
+    """``{verdictlegend}``."""
+
+    def html(self) -> str:
+        """All papers together, and what the parts of a bar mean."""
+        return bar(answers("paper").sum()) + legend(answers("paper").sum())
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directives."""
+    app.add_directive("opening", Opening)
+    app.add_directive("thumbnail", Thumbnail)
+    app.add_directive("verdictbar", VerdictBar)
+    app.add_directive("verdictlegend", VerdictLegend)
+    return {"parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    words, folder = seen(), Path(__file__).parents[1] / "book" / "_static"
+    for dark, name in README.items():
+        text = plots.svg(opening, SIZE, words, dark=dark).encode()
+        write_atomic(folder / name, lambda stream, text=text: stream.write(text))

@@ -1,0 +1,89 @@
+"""Sphinx extension: a table that a cell of a notebook returns is numbered with all the other tables.
+
+What ``book.kit.notebook.rendered`` makes is HTML with a caption and a name. Here that HTML becomes a node that Sphinx
+counts, so that "Table 7.3" stands before the caption and ``{numref}`NAME` `` refers to it.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+_FIGURE = re.compile(
+    r'<figure class="(?P<style>numbers[^"]*)"(?: data-name="(?P<name>[^"]*)")?>\s*'
+    r"<figcaption>(?P<caption>.*?)</figcaption>(?P<body>.*)</figure>\s*",
+    re.DOTALL,
+)
+
+
+class NumberedTable(nodes.General, nodes.Element):
+    """A table of a notebook: ``caption``, ``style``, and inside it the HTML below the caption."""
+
+
+class NumberedTables(SphinxTransform):
+    """Put nodes that Sphinx can count in the place of tables that are HTML."""
+
+    default_priority = 400
+
+    def apply(self, **options: object) -> None:
+        """Change the document."""
+        for raw in list(self.document.findall(nodes.raw)):
+            found = _FIGURE.fullmatch(raw.astext()) if "html" in raw.get("format", "") else None
+            if found is None:
+                continue
+            node = made(found)
+            _output_of(raw).replace_self(node)
+            if node["names"]:
+                self.document.note_explicit_target(node)
+            else:
+                self.document.set_id(node)
+
+
+def made(found: re.Match[str]) -> NumberedTable:
+    """The node of a table."""
+    node = NumberedTable(caption=unescape(found["caption"]), style=found["style"])
+    node["names"] = [nodes.fully_normalize_name(unescape(found["name"]))] if found["name"] else []
+    node += nodes.raw("", found["body"], format="html")
+    return node
+
+
+def _output_of(raw: nodes.raw) -> nodes.Element:
+    """All forms of the output that ``raw`` is one of: the text beside the HTML goes too."""
+    node = raw
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle":
+            return node
+    return raw
+
+
+def visit(self: HTML5Translator, node: NumberedTable) -> None:
+    """Write the caption behind its number."""
+    self.body.append(self.starttag(node, "figure", CLASS=node["style"]) + "<figcaption>")
+    self.add_fignumber(node)
+    self.body.append(f'<span class="caption-text">{self.encode(node["caption"])}</span>')
+    self.add_permalink_ref(node, "Link to this table")
+    self.body.append("</figcaption>")
+
+
+def depart(self: HTML5Translator, node: NumberedTable) -> None:
+    """Close the figure."""
+    self.body.append("</figure>\n")
+
+
+def skip(self: nodes.NodeVisitor, node: NumberedTable) -> None:
+    """Leave a table out where no HTML is written."""
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the node and what makes it."""
+    other = dict.fromkeys(("latex", "text", "man", "texinfo"), (skip, None))
+    app.add_enumerable_node(NumberedTable, "table", lambda node: node["caption"], html=(visit, depart), **other)
+    app.add_transform(NumberedTables)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
