@@ -22,7 +22,7 @@ CONSTRAINTS ?= -c requirements.lock
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/training.py,$(wildcard benchmarks/*.py))
 LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
-SOURCES := calibkit tests tools benchmarks notebooks conftest.py
+SOURCES := calibkit book tests tools benchmarks notebooks conftest.py
 NBVAL := --nbval-lax --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope
 SNAKEMAKE = $(BIN)/snakemake --cores $$(($(GPUS) > $(JOBS) ? $(GPUS) : $(JOBS))) --resources gpu=$(GPUS) \
 	--rerun-incomplete --rerun-triggers mtime --keep-going
@@ -47,7 +47,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 
 book: install  ## Execute every notebook at the smoke budget and render them to _build/html; no tracked file changes
 	mkdir -p $(STAGE)
-	cp -R _config.yml _toc.yml book tools $(STAGE)
+	cp -R _config.yml _toc.yml book $(STAGE)
 	$(BIN)/python tools/nbtool.py run --jobs $(JOBS) --into $(STAGE)/notebooks
 	rm -rf _build/.doctrees
 	$(BIN)/jupyter-book build $(STAGE) --path-output . --all -W -n --keep-going -q
@@ -60,17 +60,18 @@ html: install  ## Render the book from the stored outputs; any warning is an err
 	$(BIN)/jupyter-book build . --all -W -n --keep-going -q
 
 readme: install  ## Draw the figure of the README from the results
-	$(BIN)/python book/kit/sphinx/frontpage.py
+	$(BIN)/python -m book.kit.sphinx.frontpage
 
 test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
 
 lint: install  ## Check style, and that every notebook is the executed twin of its source
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/nbtool.py check
 
 unit: install  ## Run the unit tests and the doctests
-	$(BIN)/python -m pytest tests calibkit --doctest-modules -m "not browser" -n $(JOBS)
+	$(BIN)/python -m pytest tests calibkit book/kit --doctest-modules -m "not browser" -n $(JOBS)
 
 nbval: install  ## Run every notebook and compare the outputs tagged nbval-check-output with the stored ones
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
@@ -106,7 +107,7 @@ gpu: install  ## Run the tests that need a GPU; without one, say which were skip
 	$(BIN)/python -m pytest tests -m gpu -rs
 
 results: install  ## Fit the methods that the papers print on every stored network, record them in book/results/ours.csv
-	$(BIN)/python -m calibkit calibrate --all --record
+	$(BIN)/python -m book.kit record --all
 
 paper: install  ## Train what the papers trained (GPUs), calibrate, record, run every chapter; of one: PAPER=mbls DATASETS=cifar10
 	$(SNAKEMAKE) $(DRY) --config budget=paper $(if $(PAPER),"paper=[$(PAPER)]") $(if $(DATASETS),"datasets=[$(DATASETS)]")
@@ -123,4 +124,4 @@ bench: install  ## Time the package against its peers (pip install -e ".[peers]"
 
 clean:  ## Remove what can be built again, except .venv and runs
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis .snakemake
-	find calibkit tests tools benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
+	find calibkit book tests tools benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +

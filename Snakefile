@@ -3,7 +3,7 @@
 #   snakemake --cores 2 --resources gpu=1 --config budget=reduced "datasets=[cifar10]" "models=[resnet20]" "seeds=[0,1]"
 #   snakemake --cores 2 --resources gpu=1 --config budget=paper paper=mbls "datasets=[cifar10]"
 #
-# The second trains what a paper trained, see calibkit/plans.py. What exists is not made again. A training resumes from
+# The second trains what a paper trained, see book/kit/plans.py. What exists is not made again. A training resumes from
 # its own checkpoint, so a killed job loses at most one epoch; the running page of the book says how to go on after a
 # kill, and how to run it on a cluster.
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from calibkit._checks import check_choice, expected
 from calibkit.keys import Key
 from calibkit.networks import BUDGETS, Network
-from calibkit.plans import CHAPTERS, PAPERS, Training, check, disk, epochs_of_resnet50, networks_of, size_of
+from book.kit.plans import CHAPTERS, PAPERS, Training, check, disk, epochs_of_resnet50, networks_of, size_of
 
 PYTHON = sys.executable  # the interpreter of the environment that snakemake is installed in
 PAPERMILL = Path(PYTHON).with_name("papermill")
@@ -136,7 +136,7 @@ rule calibrate:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 120 * attempt,
     shell:
-        "{PYTHON:q} -m calibkit calibrate {params.logits:q} --record > {log:q} 2>&1"
+        "{PYTHON:q} -m book.kit record {params.logits:q} > {log:q} 2>&1"
 
 
 rule recorded:  # each network is by now; here those that differ in their loss are held against each other
@@ -153,7 +153,7 @@ rule recorded:  # each network is by now; here those that differ in their loss a
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 120 * attempt,
     shell:
-        "{PYTHON:q} -m calibkit calibrate {params.logits:q} --record > {log:q} 2>&1"
+        "{PYTHON:q} -m book.kit record {params.logits:q} > {log:q} 2>&1"
 
 
 rule notebook:

@@ -19,7 +19,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_MODULES = ("data", "losses", "metrics", "models", "networks", "notebook", "objectives", "plots", "results", "training")
+_MODULES = ("data", "losses", "metrics", "models", "networks", "objectives", "plots", "training")
 _NAMES = {
     "calibkit.calibrators": (
         "CALIBRATORS ETS MSODIR PTS Calibrator ClassTemperatureScaling DirODIR HistogramBinning Identity Isotonic "

@@ -5,10 +5,8 @@ from calibkit import losses as losses
 from calibkit import metrics as metrics
 from calibkit import models as models
 from calibkit import networks as networks
-from calibkit import notebook as notebook
 from calibkit import objectives as objectives
 from calibkit import plots as plots
-from calibkit import results as results
 from calibkit import training as training
 from calibkit.calibrators import CALIBRATORS as CALIBRATORS
 from calibkit.calibrators import ETS as ETS

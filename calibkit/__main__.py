@@ -6,23 +6,22 @@ import argparse
 import os
 import sys
 import warnings
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from calibkit import __version__, _shell
 from calibkit._checks import check_choice, check_int, expected
-from calibkit._extras import needs
 
 if TYPE_CHECKING:
     from calibkit.logits import HeldOut
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentParser] | None = None) -> int:
+    """Run the command line, or that of ``parse``; returns the exit status."""
     _replace_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # whatever a name holds, and the terminal takes
-    args = parser().parse_args(argv)
+    args = (parse or parser)().parse_args(argv)
     try:
         args.run(args)
         sys.stdout.flush()
@@ -74,10 +73,7 @@ def parser() -> argparse.ArgumentParser:
     train.set_defaults(run=_train)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", nargs="*", metavar="logits", help=f"{_shell.LOGITS}; several with --record")
-    calibrate.add_argument("--all", action="store_true", help="every stored network; with --record")
-    calibrate.add_argument("--record", action="store_true", help="put what papers print into ours.csv and effects.csv")
-    calibrate.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
+    calibrate.add_argument("logits", help=_shell.LOGITS)
     calibrate.add_argument("--calibrator", help='a key: ets, or "ets:focal gamma=2"; default: temperature_scaling')
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=_shell.some_path, help="where to save the fitted calibrator (.npz)")
@@ -100,13 +96,6 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
     prepare.set_defaults(run=_prepare)
 
-    verdicts = commands.add_parser("verdicts", help="how many printed numbers have which answer")
-    verdicts.add_argument("--by", choices=("paper", "table"), default="paper", help="a row a paper, or a table")
-    verdicts.set_defaults(run=_verdicts)
-
-    append = commands.add_parser("append", help="rows that other jobs wrote, CSV as ours.csv, into ours.csv")
-    append.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    append.set_defaults(run=_append)
     return result
 
 
@@ -125,29 +114,6 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _calibrate(args: argparse.Namespace) -> None:
-    if args.all == bool(args.logits):
-        raise expected("logits", "one network, or --all", "both" if args.all else "neither")
-    for name in ("all", "again"):
-        if getattr(args, name) and not args.record:
-            raise expected("record", f"given with --{name}", "none")
-    for name in ("calibrator", "objective", "out"):
-        if args.record and getattr(args, name):
-            raise expected(name, "left out with --record, which fits what the papers print", getattr(args, name))
-    if args.record:
-        _in_checkout("--record")
-        from book.kit.results.record import record
-        from book.kit.results.record_losses import record_all, record_losses
-
-        if args.all:
-            record_all(again=args.again)
-            return
-        for name in args.logits:
-            print(f"{name}: {record(name, again=args.again)} rows are new", flush=True)
-        if len(args.logits) > 1:
-            print(f"{record_losses(args.logits)} differences of losses are new")
-        return
-    if len(args.logits) > 1:
-        raise expected("logits", "one network, or several with --record", f"{len(args.logits)} networks")
     from calibkit.calibrators import CALIBRATORS, Identity, calibrator
     from calibkit.keys import Key
     from calibkit.metrics import REPORTED
@@ -159,7 +125,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     check_choice("calibrator", Key.parse(key).name, on_logits)
     if args.out:
         _shell.check_writable(args.out)
-    method, data = calibrator(key), _shell.load(args.logits[0])
+    method, data = calibrator(key), _shell.load(args.logits)
     _shell.tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", RuntimeWarning)
@@ -215,12 +181,11 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _networks(args: argparse.Namespace) -> None:
-    from calibkit.networks import index, published, zoo
+    from calibkit.networks import index, published
 
-    stored = zoo()
     print(f"{'name':56} {'budget':8} accuracy   logits")
     for name, (budget, accuracy) in index().items():
-        print(f"{name:56} {budget:8} {100 * accuracy:6.2f} %   {'here' if name in stored else 'in a checkout'}")
+        print(f"{name:56} {budget:8} {100 * accuracy:6.2f} %")
     for name in published():
         print(f"{name:56} {'paper':8} {'':8}   $CALIBKIT_DATA/logits")
 
@@ -247,37 +212,6 @@ def _prepare(args: argparse.Namespace) -> None:
         raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
     for target, state in published.prepare(args.archive):
         print(f"{target:44} {state}", flush=True)
-
-
-def _verdicts(args: argparse.Namespace) -> None:
-    with needs("results"):
-        from book.kit.results import everything, of_the_network, summary
-
-    compared = everything()
-    counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
-    total = counts.sum()
-    print(counts.loc[:, counts.any()].T.to_string())
-    print(of_the_network(compared))
-    print(f"{total['printed'] - total['not run']} of {total['printed']} printed numbers have an answer")
-
-
-def _append(args: argparse.Namespace) -> None:
-    _in_checkout("append")
-    with needs("results"):
-        from book.kit.results import COLUMNS, append
-        from book.kit.results.rows import read
-
-    for path in args.files:
-        rows = read(path)[list(COLUMNS)].to_dict("records")
-        print(f"{path}: {append(rows)} of {len(rows)} rows are new")
-
-
-def _in_checkout(what: str) -> None:
-    """Refuse to write into an installed package."""
-    from calibkit._folders import checkout
-
-    if checkout() is None:
-        raise expected(what, "used in a checkout, where book/results/ours.csv is", "an installed package")
 
 
 if __name__ == "__main__":

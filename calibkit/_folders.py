@@ -1,7 +1,8 @@
 """Where things lie: the one module that knows a folder.
 
-In a checkout the stored results are ``book/results`` beside the package, and trainings go to ``runs``. An installed
-package carries a copy of what is read from there, and trains below the working directory.
+In a checkout the stored results are ``book/results``, and trainings go to ``runs``: that which holds the package, or
+that in which a package works that is installed elsewhere. Without one nothing is stored, and trainings go below the
+working directory.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def checkout() -> Path | None:
-    """The root of the checkout that holds the package; None where it is installed elsewhere."""
-    root = PACKAGE.parent
-    return root if (root / "book" / "results" / "paper.csv").exists() else None
+    """The root of the checkout that holds the package, or is the working directory; None where neither is one."""
+    roots = (PACKAGE.parent, Path.cwd())
+    return next((root for root in roots if (root / "book" / "results" / "paper.csv").exists()), None)
 
 
 def stored() -> Path:
     """What is committed: ``paper.csv``, ``ours.csv``, ``logits/``, ``weights/``, ``maps/``."""
-    root = checkout()
-    return root / "book" / "results" if root else PACKAGE / "stored"
+    return (checkout() or Path.cwd()) / "book" / "results"
 
 
 def runs(budget: str) -> Path:

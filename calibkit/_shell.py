@@ -214,9 +214,9 @@ def _is_name(source: str) -> bool:
     """Whether it is no path but the name of a network."""
     if Path(source).exists():
         return False
-    from calibkit.networks import index, published, zoo
+    from calibkit.networks import published, zoo
 
-    return source in zoo() or source in published() or source in index()  # at last the slow one
+    return source in zoo() or source in published()
 
 
 def load(name: str) -> Logits:

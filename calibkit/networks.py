@@ -7,7 +7,6 @@ own, which ``PUBLISHED`` explains.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -253,17 +252,11 @@ def zoo() -> dict[str, Path]:
 def index() -> dict[str, tuple[str, float]]:
     """The networks of the zoo by name, with the budget of their training and their test accuracy.
 
-    An installed package has this list, but not the Logits: ``zoo()`` is empty there.
-
     Example:
         >>> budget, accuracy = index()["cifar10/resnet20-cross_entropy-s0"]
         >>> budget, round(accuracy, 2)
         ('reduced', 0.87)
     """
-    path = _folders.stored() / "networks.csv"
-    if path.exists():
-        with open(path, newline="", encoding="utf-8") as stream:
-            return {row["name"]: (row["budget"], float(row["accuracy"])) for row in csv.DictReader(stream)}
     facts = {name: read_meta(path) for name, path in zoo().items()}
     return {name: (meta["budget"], meta["accuracy"]) for name, meta in facts.items()}
 
@@ -293,7 +286,6 @@ def load_logits(name: str | Path) -> Logits:
 
 def _absent(what: str, want: str, name: str) -> ValueError:
     """The error for a network whose Logits are not here."""
-    if _folders.checkout() is None and name in index():
-        want = "one whose logits are here (an installed package only lists it: in the checkout, `python -m calibkit`, "
-        want += "or `pip install -e .` once; or train it: Network.train)"
+    if _folders.checkout() is None:
+        want += "; those of the book are in its checkout: work there, or train it"
     return expected(what, want, repr(name))

@@ -123,19 +123,15 @@ DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "lightning_fabric":
 
 
 def test_every_import_of_an_extra_names_the_extra_that_has_it():
-    """Of ``results`` and ``notebook`` the packages' first lines do, before any of their modules is read."""
     found = set()
     for path in sorted((ROOT / "calibkit").rglob("*.py")):
-        default = {"results": "results", "notebook": "book"}.get(path.parent.name)
-        for extra, module in third_party(ast.parse(path.read_text()), extra=default):
+        for extra, module in third_party(ast.parse(path.read_text())):
             name = module.partition(".")[0]
             if name not in sys.stdlib_module_names | {"calibkit", "numpy", "torch"}:
                 found.add((name, extra))
                 assert extra is not None, f"{path.name} imports {name} outside of needs(...)"
                 assert DISTRIBUTIONS.get(name, name) in {r.name for r in requirements(extra)}, (path.name, name, extra)
-    assert {extra for _, extra in found} == {
-        *("book", "deploy", "plots", "report", "results", "sklearn", "streaming", "train")
-    }
+    assert {extra for _, extra in found} == {"deploy", "plots", "report", "sklearn", "streaming", "train"}
 
 
 #: Python where nothing but the core dependencies can be found.

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from checkout_copies import CHAPTER, ROOT, copy_checkout, environment, run, seem_to_have_data
 
-from calibkit.plans import PAPERS, networks_of
+from book.kit.plans import PAPERS, networks_of
 
 NETWORK = "digits/small_cnn-cross_entropy-s0"
 CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]

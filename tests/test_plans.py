@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from book.kit.plans import CHAPTERS, PAPERS, SIZES, Training, check, networks_of
 from book.kit.results import load
 from calibkit import plans
 from calibkit.networks import Network
-from calibkit.plans import CHAPTERS, PAPERS, SIZES, Training, check, networks_of
 from calibkit.training import LOSS_OPTIONS, RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -86,7 +86,7 @@ def execute(source: Path, target: Path) -> float:
 def stamps(sources: list[Path]) -> dict[Path, str]:
     """For each source a checksum of what decides its outputs: text, package, tools, stored results, where data lie."""
     common = hashlib.sha256(os.environ.get("CALIBKIT_DATA", "").encode())
-    code = (path for folder in ("calibkit", "tools") for path in sorted((ROOT / folder).rglob("*.py")))
+    code = (path for folder in ("calibkit", "book", "tools") for path in sorted((ROOT / folder).rglob("*.py")))
     for path in (*code, *sorted((ROOT / "book" / "results").rglob("*.*"))):
         common.update(path.read_bytes())
     found = {}

@@ -1,22 +1,19 @@
 """What the chapters share: checked parameters, and the tables, pictures and claims that more than one of them shows."""
 
+from book.kit.notebook.comparisons import (
+    by_loss,
+    by_margin,
+    differences,
+    errors_of,
+    facts,
+    logits_of,
+    method_key,
+    number,
+    rank_correlation,
+    side_by_side,
+)
 from book.kit.notebook.parameter_cell import Real, parameters
-from calibkit._extras import needs
 from calibkit.networks import BUDGETS
-
-with needs("book"):
-    from book.kit.notebook.comparisons import (
-        by_loss,
-        by_margin,
-        differences,
-        errors_of,
-        facts,
-        logits_of,
-        method_key,
-        number,
-        rank_correlation,
-        side_by_side,
-    )
 
 __all__ = [
     "BUDGETS",

@@ -3,18 +3,14 @@
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
 ``summary`` counts the verdicts, ``gone`` the trainings that are not stored; ``book.kit.notebook.tables`` shows them.
-Needs pandas (``pip install ".[results]"``).
 """
 
-from calibkit._extras import needs
-
-with needs("results"):
-    from book.kit.results.claims import ledger
-    from book.kit.results.effects import load_effects
-    from book.kit.results.kept import gone, rests_on_gone
-    from book.kit.results.rows import COLUMNS, KEY, append, load, measure
-    from book.kit.results.stand_ins import STAND_INS
-    from book.kit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
+from book.kit.results.claims import ledger
+from book.kit.results.effects import load_effects
+from book.kit.results.kept import gone, rests_on_gone
+from book.kit.results.rows import COLUMNS, KEY, append, load, measure
+from book.kit.results.stand_ins import STAND_INS
+from book.kit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
 
 __all__ = [
     "ANSWERS",

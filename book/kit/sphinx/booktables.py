@@ -26,9 +26,9 @@ from book.kit.notebook.cells import part
 from book.kit.notebook.names import DATASETS, shown
 from book.kit.notebook.printed import beside
 from book.kit.notebook.rendered import minus
+from book.kit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
 from book.kit.sphinx.counted import answers, claims, differences, measured, of_the_network
 from calibkit.keys import Key
-from calibkit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
 
 SHORT = {
     "neural_clamping": "NC",

@@ -21,7 +21,7 @@ from book.kit.sphinx.frontpage import bar
 from book.kit.sphinx.thumbnails import PICTURES, thumbnail
 from calibkit._checks import check_choice
 
-BIBLIOGRAPHY = Path(__file__).resolve().parents[1] / "book" / "references.bib"
+BIBLIOGRAPHY = Path(__file__).resolve().parents[2] / "references.bib"
 LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
 WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
 

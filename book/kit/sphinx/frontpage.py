@@ -194,7 +194,7 @@ def setup(app: Sphinx) -> dict:
 
 
 if __name__ == "__main__":
-    words, folder = seen(), Path(__file__).parents[1] / "book" / "_static"
+    words, folder = seen(), Path(__file__).parents[2] / "_static"
     for dark, name in README.items():
         text = plots.svg(opening, SIZE, words, dark=dark).encode()
         write_atomic(folder / name, lambda stream, text=text: stream.write(text))

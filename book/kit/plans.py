@@ -1,7 +1,7 @@
 """What each paper trained, as data; and a look at a plan of trainings before the first of them starts.
 
 The networks of a paper are those of its printed tables, as far as it prints a recipe for their data, and what its
-chapter compares beside them. ``python -m calibkit.plans`` counts them.
+chapter compares beside them. ``python -m book.kit.plans`` counts them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The book, in a checkout: its workshop is ``book.kit``."""

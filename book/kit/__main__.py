@@ -1,0 +1,71 @@
+"""``python -m book.kit record | append | verdicts``: the numbers of the book."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from calibkit.__main__ import main
+from calibkit._checks import expected
+from calibkit._shell import LOGITS
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(prog="python -m book.kit", description=__doc__)
+    commands = result.add_subparsers(dest="command", required=True)
+
+    record = commands.add_parser("record", help="fit what the papers print, put it into ours.csv and effects.csv")
+    record.add_argument("logits", nargs="*", metavar="logits", help=f"{LOGITS}; several are held against each other")
+    record.add_argument("--all", action="store_true", help="every stored network")
+    record.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
+    record.set_defaults(run=_record)
+
+    append = commands.add_parser("append", help="rows that other jobs wrote, CSV as ours.csv, into ours.csv")
+    append.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    append.set_defaults(run=_append)
+
+    verdicts = commands.add_parser("verdicts", help="how many printed numbers have which answer")
+    verdicts.add_argument("--by", choices=("paper", "table"), default="paper", help="a row a paper, or a table")
+    verdicts.set_defaults(run=_verdicts)
+    return result
+
+
+def _record(args: argparse.Namespace) -> None:
+    from book.kit.results.record import record
+    from book.kit.results.record_losses import record_all, record_losses
+
+    if args.all == bool(args.logits):
+        raise expected("logits", "networks, or --all", "both" if args.all else "neither")
+    if args.all:
+        record_all(again=args.again)
+        return
+    for name in args.logits:
+        print(f"{name}: {record(name, again=args.again)} rows are new", flush=True)
+    if len(args.logits) > 1:
+        print(f"{record_losses(args.logits)} differences of losses are new")
+
+
+def _append(args: argparse.Namespace) -> None:
+    from book.kit.results import COLUMNS, append
+    from book.kit.results.rows import read
+
+    for path in args.files:
+        rows = read(path)[list(COLUMNS)].to_dict("records")
+        print(f"{path}: {append(rows)} of {len(rows)} rows are new")
+
+
+def _verdicts(args: argparse.Namespace) -> None:
+    from book.kit.results import everything, of_the_network, summary
+
+    compared = everything()
+    counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
+    total = counts.sum()
+    print(counts.loc[:, counts.any()].T.to_string())
+    print(of_the_network(compared))
+    print(f"{total['printed'] - total['not run']} of {total['printed']} printed numbers have an answer")
+
+
+if __name__ == "__main__":
+    sys.exit(main(parse=parser))

@@ -1,0 +1,1 @@
+"""Extensions of Sphinx: what the pages of the book compute when they are built."""
