@@ -16,9 +16,10 @@ STORED = "book/results/logits/cifar10/resnet20-cross_entropy-s0.npz"
 
 def copy_checkout(root: Path) -> Path:
     """The package, one chapter with the network that it shows, and the printed numbers."""
-    for name in ("calibkit", "profiles"):
+    for name in ("calibkit", "profiles", "book/kit"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in ("Snakefile", "tools/onegpu.py", f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv"):
+    book = (f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv", "book/__init__.py")
+    for path in ("Snakefile", "tools/onegpu.py", *book):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, root / path)
     return root

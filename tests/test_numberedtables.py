@@ -1,6 +1,5 @@
 """Tables that a cell of a notebook returns: Sphinx counts them and refers to them."""
 
-import importlib.util
 import re
 from io import StringIO
 from pathlib import Path
@@ -32,19 +31,12 @@ def page(tmp_path, *cells, builder="html"):
 
     about = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=list(cells), metadata=about), tmp_path / "index.ipynb")
-    options = {"extensions": ["myst_nb", "numberedtables"], "numfig": True, "nb_execution_mode": "off"}
+    options = {"extensions": ["myst_nb", "book.kit.sphinx.numberedtables"], "numfig": True, "nb_execution_mode": "off"}
     warnings = StringIO()
     folders = (tmp_path, None, tmp_path / "out", tmp_path / "trees")
     with docutils_namespace():
         Sphinx(*folders, builder, status=None, warning=warnings, confoverrides=options).build()
     return (tmp_path / "out" / f"index.{'html' if builder == 'html' else 'txt'}").read_text(), warnings.getvalue()
-
-
-@pytest.fixture(autouse=True)
-def found(monkeypatch):
-    """The extension, under the name by which pickled pages know it."""
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    assert importlib.util.find_spec("numberedtables")
 
 
 def test_tables_are_counted_with_those_of_the_text_and_referred_to(tmp_path):

@@ -103,6 +103,8 @@ def test_command_runs(page, command, mine):
         check_snakemake(words[1:])
     elif program == "python" and words[1] == "tools/slurm.py":
         assert words[2] in dry([sys.executable, str(ROOT / words[1]), "--help"])
+    elif program == "python" and words[1:3] == ["-m", "book.kit"]:
+        kit.parser().parse_args(words[3:])
     elif program == "python":
         assert test_makefile.known(words)
     elif program == "pip":

@@ -6,9 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from calibkit.__main__ import main
+from calibkit import __main__ as command_line
 from calibkit._checks import expected
 from calibkit._shell import LOGITS
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    return command_line.main(argv, parser)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,4 +73,4 @@ def _verdicts(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse=parser))
+    sys.exit(main())

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from book.kit.__main__ import main
 from book.kit.results import load_effects
 from book.kit.results.record_losses import record_losses
 from calibkit import _folders
-from calibkit.__main__ import main
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
 from calibkit.metrics import nll
@@ -100,9 +100,9 @@ def test_other_test_samples_are_refused(save):
 def test_one_command_records_networks_and_compares_their_losses(save, capsys):
     """What trainings on a GPU end with; each seed is found beside the first."""
     names = [str(save(loss, 0, sure, budget="paper")[0]) for loss, sure in SURE.items()]
-    main(["calibrate", *names, "--record"])
+    main(["record", *names])
     assert "differences of losses are new" in capsys.readouterr().out
     where = {"loss": "mbls", "method": "identity", "base_loss": "cross_entropy", "base_method": "temperature_scaling"}
     assert difference(**where, metric="nll")["budget"] == "paper"
-    assert main(["calibrate", *names]) == 1
-    assert "Expected `logits` to be one network, or several with --record, but got 2" in capsys.readouterr().err
+    assert main(["record"]) == 1
+    assert "Expected `logits` to be networks, or --all, but got neither" in capsys.readouterr().err

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from constructed_rows import MEASURED, measured_row
 
+from book.kit.__main__ import main
 from book.kit.results import COLUMNS, append, load
 from book.kit.results.rows import KEY
 from calibkit import _folders
-from calibkit.__main__ import main
 
 CTS = "class_temperature_scaling"
 INFINITE = {"value": np.inf, "low": -np.inf, "high": np.nan}
