@@ -15,7 +15,7 @@ ENV CALIBKIT_DATA=/data PIP_NO_CACHE_DIR=1
 
 # The environment, made again only when the package or its requirements change.
 ARG TORCH_INDEX=cpu
-COPY --chown=1000 Makefile pyproject.toml requirements.lock setup.py README.md ./
+COPY --chown=1000 Makefile pyproject.toml requirements.lock README.md ./
 COPY --chown=1000 calibkit calibkit
 RUN make install TORCH_INDEX="$TORCH_INDEX"
 

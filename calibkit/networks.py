@@ -180,8 +180,6 @@ class Network:
         if found is None and budget == "smoke":
             want = "one of those that `calibkit networks` lists, or trained at a higher budget"
             raise _absent("network", want, str(self))
-        if found is None and _folders.checkout() is None and index().get(str(self), ("smoke",))[0] == budget:
-            raise _absent("network", "", str(self))
         if found is None:
             return self.train(budget, **training)
         logits = Logits.load(found)

@@ -1030,8 +1030,8 @@ tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
 #     paper=class_loss_scaling "datasets=[cifar100_lt]" "models=[densenet40,wide_resnet_28]"
 # ```
 #
-# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images); `calibkit
-# calibrate PATH --record` records them. Table 4 also lists the recipe of each network, which the command takes. It
+# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images); `python -m
+# book.kit record PATH` records them. Table 4 also lists the recipe of each network, which the training takes. It
 # names no schedule; here it is that of {cite:t}`he2016deep`, and for the ResNet-110 their warm-up, without which ours
 # hardly learned at first; ours end more accurate than theirs ({numref}`tbl-cls-4`).
 #

@@ -1299,7 +1299,7 @@ table(
 #
 # By the recipe of the paper, on a GPU. The other losses are `--loss cross_entropy`, `ecp`, `label_smoothing`, `focal`,
 # `flsd`, and `--loss "mbls margin=0 weight=0.05"` for $m = 0$. Then `python -m
-# calibkit calibrate LOGITS ... --record` measures them and compares the losses.
+# book.kit record LOGITS ...` measures them and compares the losses.
 
 # %% tags=["hide-input", "nbval-check-output"]
 paper_recipe = "--budget paper --paper mbls"

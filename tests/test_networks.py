@@ -210,17 +210,6 @@ def test_at_the_budget_of_the_papers_no_gpu_is_an_error(house, monkeypatch):
     assert RESNET.with_seed(1).train("paper", device="auto") == "auto"
 
 
-def test_an_installed_package_does_not_train_what_it_lists(house, tmp_path, monkeypatch):
-    """Its error is not that of a training, as that a package or data are missing."""
-    (tmp_path / "zoo").mkdir()
-    (tmp_path / "zoo" / "networks.csv").write_text(f"name,budget,accuracy\n{RESNET},reduced,0.9\n")
-    monkeypatch.setattr(_folders, "checkout", lambda: None)
-    with pytest.raises(ValueError, match="Expected `network` to be one whose logits are here .an installed package"):
-        RESNET.logits("reduced")
-    monkeypatch.setattr(Network, "train", lambda *_, **__: "trained")
-    assert RESNET.logits("paper") == RESNET.with_seed(1).logits("reduced") == "trained"
-
-
 def test_what_was_trained_from_given_weights_is_given_to_who_asks_for_it(house):
     path = house(DIGITS, "reduced")
     logits = Logits.load(path)

@@ -16,6 +16,7 @@ import test_makefile
 import torch
 from checkout_copies import seem_to_have_data
 
+from book.kit import __main__ as kit
 from book.kit import results
 from calibkit import _folders, load_calibrator
 from calibkit.__main__ import main

@@ -12,7 +12,6 @@ from constructed_rows import MEASURED, measured_row
 from book.kit.__main__ import main
 from book.kit.results import COLUMNS, append, load
 from book.kit.results.rows import KEY
-from calibkit import _folders
 
 CTS = "class_temperature_scaling"
 INFINITE = {"value": np.inf, "low": -np.inf, "high": np.nan}
@@ -193,17 +192,6 @@ def test_absent_files(tmp_path):
         load("paper", tmp_path)
     with pytest.raises(ValueError, match="Expected `which` to be one of paper, ours"):
         load("theirs")
-
-
-def test_an_installed_package_reads_its_copy_and_writes_nowhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(_folders, "PACKAGE", tmp_path / "site-packages" / "calibkit")
-    copy = tmp_path / "site-packages" / "calibkit" / "stored"
-    append(rows((CTS, 0.01)), copy)
-    assert stored(None) == [(CTS, 0.01, 1)]
-    with pytest.raises(ValueError, match="Expected `folder` to be given where the package is installed"):
-        append(rows((CTS, 0.02)))
-    assert append(rows((CTS, 0.02)), tmp_path / "mine") == 1
-    assert stored(None) == [(CTS, 0.01, 1)]
 
 
 def test_command_line_appends_files(book, tmp_path, capsys):

@@ -152,11 +152,8 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
         folder: of ``ours.csv``. Default: ``book/results`` of the checkout.
 
     Raises:
-        ValueError: a row, or the file as it is, breaks the schema, or an installed package is given no folder; the file
-            is then left as it was.
+        ValueError: a row, or the file as it is, breaks the schema; the file is then left as it was.
     """
-    if folder is None and _folders.checkout() is None:
-        raise expected("folder", "given where the package is installed without its checkout", None)
     folder = folder or _folders.stored()
     new = pd.DataFrame(
         [{name: text_of(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
