@@ -41,7 +41,7 @@ def opened(path: Path, names: Collection[str], label: str = "label") -> Any:
     elif path.suffix in TORCH:
         return _torch(regular(path), names)
     elif path.suffix in TABLES:
-        return _table(regular(path), label)
+        return _table(path, label)
     else:
         path.stat()  # FileNotFoundError, with its name
         raise expected("source", FILES, repr(str(path)))
@@ -68,9 +68,6 @@ def _torch(path: Path, names: Collection[str]) -> Any:
 
 
 def _table(path: Path, label: str) -> DataFrame:
-    with needs("report"):
-        import pandas as pd  # noqa: F401
-        import pyarrow  # noqa: F401
     try:
         return _csv(path, label) if path.suffix == ".csv" else _parquet(path)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
@@ -79,8 +76,8 @@ def _table(path: Path, label: str) -> DataFrame:
 
 
 def _raise_of_the_path(error: Exception) -> None:
-    """Let an error pass that the system gave for the path itself, as of one that may not be read."""
-    if isinstance(error, OSError) and error.filename is not None:
+    """Let an error pass that the system gave for the path itself, as of one that may not be read, or for an import."""
+    if isinstance(error, ImportError) or (isinstance(error, OSError) and error.filename is not None):
         raise error
 
 
@@ -90,10 +87,11 @@ def _first_line(error: Exception) -> str:
 
 def _parquet(path: Path) -> DataFrame:
     """A parquet table, after a look at how many values it says it has."""
-    import pandas as pd
-    from pyarrow.parquet import read_metadata
+    with needs("report"):
+        import pandas as pd
+        from pyarrow.parquet import read_metadata
 
-    facts = read_metadata(path)
+    facts = read_metadata(regular(path))
     groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
     values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
     check_unpacked(8 * max(values, facts.num_rows) - path.stat().st_size)
@@ -102,9 +100,10 @@ def _parquet(path: Path) -> DataFrame:
 
 def _csv(path: Path, label: str) -> DataFrame:
     """A csv, exact to the last digit. Its labels are text as it stands: a class may be called "None", "NA" or "01"."""
-    import pandas as pd
+    with needs("report"):
+        import pandas as pd
 
-    header = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
+    header = pd.read_csv(regular(path), nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
     others = [name for name in header if name != label]
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
