@@ -68,16 +68,23 @@ def _torch(path: Path, names: Collection[str]) -> Any:
 
 
 def _table(path: Path, label: str) -> DataFrame:
+    with needs("report"):
+        import pandas
+        from pyarrow.parquet import read_metadata
+    regular(path)
     try:
-        return _csv(path, label) if path.suffix == ".csv" else _parquet(path)
+        if path.suffix == ".csv":
+            return _csv(pandas, path, label)
+        _check_parquet(read_metadata(path), path)
+        return pandas.read_parquet(path)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
         _raise_of_the_path(error)
         raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
 
 
 def _raise_of_the_path(error: Exception) -> None:
-    """Let an error pass that the system gave for the path itself, as of one that may not be read, or for an import."""
-    if isinstance(error, ImportError) or (isinstance(error, OSError) and error.filename is not None):
+    """Let an error pass that the system gave for the path itself, as of one that may not be read."""
+    if isinstance(error, OSError) and error.filename is not None:
         raise error
 
 
@@ -85,25 +92,16 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _parquet(path: Path) -> DataFrame:
-    """A parquet table, after a look at how many values it says it has."""
-    with needs("report"):
-        import pandas as pd
-        from pyarrow.parquet import read_metadata
-
-    facts = read_metadata(regular(path))
+def _check_parquet(facts: Any, path: Path) -> None:
+    """Look at how many values a parquet table says it has."""
     groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
     values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
     check_unpacked(8 * max(values, facts.num_rows) - path.stat().st_size)
-    return pd.read_parquet(path)
 
 
-def _csv(path: Path, label: str) -> DataFrame:
+def _csv(pd: Any, path: Path, label: str) -> DataFrame:
     """A csv, exact to the last digit. Its labels are text as it stands: a class may be called "None", "NA" or "01"."""
-    with needs("report"):
-        import pandas as pd
-
-    header = pd.read_csv(regular(path), nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
+    header = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
     others = [name for name in header if name != label]
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
