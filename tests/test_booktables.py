@@ -98,7 +98,7 @@ def test_the_table_of_verdicts_is_the_summary(by):
 
 def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     """The four places where a reader finds the number of answers."""
-    from calibkit.__main__ import main
+    from book.kit.__main__ import main
 
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}

@@ -60,7 +60,7 @@ def test_what_is_not_there_is_missed_as_everywhere():
         ("import calibkit; calibkit.__version__; dir(calibkit)", {"torch", "numpy", "pandas", "matplotlib"}),
         ("from calibkit import TemperatureScaling, evaluate, Logits, Network, Comparison", {"pandas", "matplotlib"}),
         ("from calibkit import plots", {"pandas"}),
-        ("from calibkit import results", {"matplotlib"}),
+        ("from book.kit import results", {"matplotlib"}),
     ],
 )
 def test_a_name_costs_what_it_needs_and_no_more(code, absent):
