@@ -18,14 +18,14 @@ import pytest
 from calibkit.data import load_split
 from calibkit.networks import published
 
-IN_A_PROCESS = [sys.executable, "-c", "from calibkit.data import load_split; load_split('cifar10', 'test')"]
+IN_A_PROCESS = [sys.executable, "-c", "from calibkit.data import load_split; load_split('svhn', 'test')"]
 
 @pytest.fixture(scope="module")
 def labels():
-    return load_split("cifar10", "test").labels.tolist()
+    return load_split("svhn", "test").labels.tolist()
 
 def test_unmarked():
-    load_split("cifar10", "test")
+    load_split("svhn", "test")
 
 def test_unmarked_in_a_process():
     subprocess.run(IN_A_PROCESS, check=True)
@@ -33,27 +33,27 @@ def test_unmarked_in_a_process():
 def test_unmarked_logits():
     assert published()
 
-@pytest.mark.data("cifar10")
+@pytest.mark.data("svhn")
 def test_marked(labels):
     assert labels == [3, 1, 4]
     subprocess.run(IN_A_PROCESS, check=True)
 
-@pytest.mark.data("cifar10_lt", "logits/mine.npz")
+@pytest.mark.data("svhn", "logits/mine.npz")
 def test_marked_logits():
     assert list(published()) == ["mine"]
 
-@pytest.mark.data("cifar10", "logits/absent.npz")
+@pytest.mark.data("svhn", "logits/absent.npz")
 def test_absent(labels):
     raise AssertionError
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.data(name)) for name in ("cifar10", "cifar100")])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.data(name)) for name in ("svhn", "20newsgroups")])
 def test_one_of_two(name):
     load_split(name, "test")
 """
 DOCTEST = '''
 """
 >>> from calibkit.data import available
->>> available("cifar10")
+>>> available("svhn")
 False
 """
 '''
@@ -67,13 +67,13 @@ def machine(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_reads.py").write_text(TESTS)
     (tmp_path / "module.py").write_text(DOCTEST)
-    cell = nbformat.v4.new_code_cell("from calibkit.data import available\nassert not available('cifar10')")
+    cell = nbformat.v4.new_code_cell("from calibkit.data import available\nassert not available('svhn')")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "page.ipynb")
     cache = tmp_path / "home" / ".cache" / "calibkit"
     for split in ("train", "test"):
-        (cache / "cifar10").mkdir(parents=True, exist_ok=True)
-        np.save(cache / "cifar10" / f"{split}_images.npy", np.zeros((3, 32, 32, 3), np.uint8))
-        np.save(cache / "cifar10" / f"{split}_labels.npy", np.array([3, 1, 4]))
+        (cache / "svhn").mkdir(parents=True, exist_ok=True)
+        np.save(cache / "svhn" / f"{split}_images.npy", np.zeros((3, 32, 32, 3), np.uint8))
+        np.save(cache / "svhn" / f"{split}_labels.npy", np.array([3, 1, 4]))
     (cache / "logits").mkdir()
     (cache / "logits" / "mine.npz").touch()
     return tmp_path
@@ -106,8 +106,8 @@ def test_only_a_test_that_says_so_sees_data(machine, options, variables):
         "marked": "passed",
         "marked_logits": "passed",
         "absent": "skipped",
-        "one_of_two[cifar10]": "passed",
-        "one_of_two[cifar100]": "skipped",
+        "one_of_two[svhn]": "passed",
+        "one_of_two[20newsgroups]": "skipped",
         "module": "passed",
     }
 

@@ -113,7 +113,7 @@ def networks_of(paper: str, seeds: Sequence[int] = (0,)) -> list[Training]:
 
     Example:
         >>> [str(of.network) for of in networks_of("class_loss_scaling")][:2]
-        ['cifar10_lt/densenet40-cross_entropy-s0', 'cifar10_lt/resnet110-cross_entropy-s0']
+        ['cifar100_lt/densenet40-cross_entropy-s0', 'cifar100_lt/resnet110-cross_entropy-s0']
     """
     recipe = PAPERS[check_choice("paper", paper, PAPERS)]
     with open(_folders.stored() / "paper.csv", newline="", encoding="utf-8") as stream:

@@ -68,7 +68,7 @@ def test_class_without_a_label_gets_nothing_and_zero_rows_their_softmax():
 
 def test_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
-    with pytest.raises(ImportError, match="sklearn.isotonic is not installed.* pip install 'calibkit.sklearn."):
+    with pytest.raises(ImportError, match=r"sklearn.isotonic is not installed.* pip install '.\[sklearn\]'"):
         Isotonic().fit(np.eye(2), np.array([0, 1]))
 
 

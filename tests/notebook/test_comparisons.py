@@ -45,7 +45,7 @@ def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):
         return sharp(3.0)
 
     monkeypatch.setattr(Network, "train", train)
-    monkeypatch.setattr(Network, "find", lambda network, budget="smoke": None)
+    monkeypatch.setattr(Network, "find", lambda network, budget="smoke", paper=None: None)
     how = {"budget": "paper", "device": "cpu", "paper": "acls"}
     found = notebook.by_loss("cifar10/resnet20", ["acls", "mbls margin=8"], seed=3, **how)
     assert list(found) == ["acls", "mbls margin=8"]
