@@ -46,7 +46,9 @@ def test_marked_logits():
 def test_absent(labels):
     raise AssertionError
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.data(name)) for name in ("svhn", "20newsgroups")])
+TWO = [pytest.param(name, marks=pytest.mark.data(name)) for name in ("svhn", "20newsgroups")]
+
+@pytest.mark.parametrize("name", TWO)
 def test_one_of_two(name):
     load_split(name, "test")
 """
