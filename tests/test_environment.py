@@ -182,7 +182,6 @@ def test_core_install_calibrates_and_evaluates(logits):
     [
         ("from calibkit import plots", "matplotlib", "plots"),
         ("import calibkit.metrics.streaming", "torchmetrics", "streaming"),
-        ("from calibkit import results", "pandas", "results"),
         ("from calibkit import LogitCalibrator", "sklearn", "sklearn"),
         ("from calibkit import read; read('mine.csv', kind='logits')", "pandas", "report"),
         ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from book.kit import plans
 from book.kit.plans import CHAPTERS, PAPERS, SIZES, Training, check, networks_of
 from book.kit.results import load
-from calibkit import plans
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES
 
