@@ -647,6 +647,8 @@ table(
 # *with one temperature*. The interval is over test images, paired. The column *± seeds* of
 # {numref}`tbl-comparison-losses` is the half-width that seeds alone would give: the standard deviation of a training,
 # pooled over the losses, made the standard error of the difference of two means, times Student's quantile.
+#
+# Of some second seeds only the numbers are kept: {ref}`sec-gone`.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
