@@ -98,6 +98,7 @@ import torch
 from IPython.display import Markdown, display
 from scipy.optimize import brentq
 
+from book.kit import results
 from book.kit.notebook import claims, names, pictures, pooling, tables
 from book.kit.notebook.free_sample import along_distance, descend
 from book.kit.notebook.maps import maps
@@ -108,7 +109,6 @@ from calibkit import (
     TemperatureScaling,
     ece,
     plots,
-    results,
 )
 from calibkit.data import camvid
 from calibkit.losses import LOSSES

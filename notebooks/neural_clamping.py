@@ -58,6 +58,7 @@ from IPython.display import Markdown
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import softmax
 
+from book.kit import notebook, results
 from book.kit.notebook import claims, names, pictures, rendered, repeated, tables
 from book.kit.notebook.recorded import recorded
 from book.kit.notebook.rendered import minus
@@ -68,9 +69,7 @@ from calibkit import (
     TemperatureScaling,
     calibrator,
     data,
-    notebook,
     plots,
-    results,
 )
 from calibkit.calibrators.neural_clamping import entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, entropy, nll
