@@ -28,12 +28,12 @@
 # condition. Seen so, earlier ones have a fault: the strength fades where it is needed, or the predicted class is
 # spared, or the condition is hardly ever met. A loss without these faults is better calibrated.*
 #
-# Of the accuracy it says nothing. That loss is ACLS. It is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
+# Accuracy is not claimed. ACLS is *conditional*: beside cross-entropy (CE) it pushes the largest logit down only while that is
 # more than a margin above the smallest, and another logit up only while it is more than the margin below the largest.
 # And it is *adaptive*: the further beyond the margin, the harder the push.
 #
-# The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says is an error there, and there
-# are such gradients. The second half is the paper's Table 3: the expected calibration error (ECE), and its version with
+# The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says is an error, and some
+# are. The second half is the paper's Table 3: the expected calibration error (ECE), and its version with
 # bins of equal mass (AECE), of eleven losses on five pairs of data set and network. With a ResNet-50 on CIFAR-10 the ECE
 # is 5.85 % for CE, 1.16 % for margin-based label smoothing (MbLS) {cite:p}`liu2022devil`, and 1.12 % for ACLS. A loss
 # that is better calibrated by more than chance would refute this half.

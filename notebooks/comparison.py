@@ -637,18 +637,17 @@ table(
 # The metrics fall into two families. NLL, Brier score and class-wise ECE look at every class. ECE, its adaptive kin and KS
 # look at the confidence of the predicted class alone. Within a family the orders agree well, between them
 # much less. The maximum calibration error (MCE) is that of a single bin, often a nearly empty one, and stands apart from
-# both. A claim that a method "is better calibrated" by one family does not carry over to the other.
+# both. A claim by one family does not carry over to the other.
 #
 # (sec-comparison-losses)=
 # ## Training losses
 #
-# A training loss cannot be judged by a paired difference alone: trainings differ by their seed, too. On CIFAR-10 with
-# a ResNet-20 each loss of the book, as trained and with one temperature of its own, is compared with cross-entropy
-# *with one temperature*. The interval is over test images, paired. The column *± seeds* of
+# A paired difference alone cannot judge a training loss: trainings differ by their seed, too. On CIFAR-10 with a
+# ResNet-20 each loss, as trained and with its own temperature, is compared with cross-entropy *with one temperature*. The interval is over test images, paired. The column *± seeds* of
 # {numref}`tbl-comparison-losses` is the half-width that seeds alone would give: the standard deviation of a training,
 # pooled over the losses, made the standard error of the difference of two means, times Student's quantile.
 #
-# Of some second seeds only the numbers are kept: {ref}`sec-gone`.
+# Some second seeds are {ref}`not kept <sec-gone>`.
 
 # %% tags=["hide-input"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}

@@ -1297,9 +1297,9 @@ table(
 # %% [markdown]
 # ### How to train the networks that are absent
 #
-# By the recipe of the paper, on a GPU. The other losses are `--loss cross_entropy`, `ecp`, `label_smoothing`, `focal`,
+# By the paper's recipe, on a GPU. Other losses: `--loss cross_entropy`, `ecp`, `label_smoothing`, `focal`,
 # `flsd`, and `--loss "mbls margin=0 weight=0.05"` for $m = 0$. Then `python -m
-# book.kit record LOGITS ...` measures them and compares the losses.
+# book.kit record LOGITS ...` measures and compares them.
 
 # %% tags=["hide-input", "nbval-check-output"]
 paper_recipe = "--budget paper --paper mbls"

@@ -32,7 +32,7 @@ def test_a_box_says_how_many_answers_rest_on_trainings_that_are_not_stored(brief
     monkeypatch.setattr(brief, "unkept", lambda: {"mbls": 13, "acls": 0})
     assert brief.lost("acls") == []
     (line,) = brief.lost("mbls")
-    assert "behind 13 of these answers: {ref}`sec-gone`" in line
+    assert "13 answers" in line and "<sec-gone>`" in line
 
 
 @pytest.mark.parametrize("paper", PAPERS)
