@@ -46,7 +46,7 @@ _NAMES = {
     "calibkit.training": "RECIPES",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "notebook", "plots", "results")
+_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "plots")
 #: What ``from calibkit import *`` takes: all but what needs an extra.
 __all__ = [name for name in ("__version__", *_MODULES, *_HOME) if name not in _OF_EXTRAS]
 

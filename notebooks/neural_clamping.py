@@ -934,7 +934,7 @@ rendered.table(
 #
 # With the published networks, at $\lambda = 0.01$ and on the first draw, the test ECE is lowest at $\gamma = 1$, the largest
 # that was tried, and not at an inner one as in the paper's Figure 2; the calibration ECE chooses a small one. The entropy
-# rises with $\gamma$ on all. The two starts are not told apart by ECE on any.
+# rises with $\gamma$ on all. On none does the ECE distinguish the two starts.
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_gammas = numbers[numbers["method"].str.startswith("neural_clamping:focal gamma=")]
