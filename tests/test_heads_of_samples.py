@@ -11,8 +11,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = re.compile(r"(^|_)(images|labels|logits|inputs|probs|samples|confidence)$|^(val|test|train|z|y|x)_\w+$")
 CUTS = ("head", "tail", "array_split", "hsplit", "vsplit", "chunk", "narrow", "take")
@@ -50,9 +48,8 @@ def cuts(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_a_head_is_seen():
+    for source in [
         "images[:half], labels[half:]",
         "test_z[:2000]",
         "watched.test_logits[:n].double()",
@@ -63,15 +60,12 @@ def cuts(source: str) -> list[str]:
         "np.array_split(images, 2)[0]",
         "val_logits.chunk(2)",
         "pd.Series(y).to_frame().z_val.head(100)",
-    ],
-)
-def test_a_head_is_seen(source):
-    assert cuts(source)
+    ]:
+        assert cuts(source)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_what_is_none_passes():
+    for source in [
         "labels[order[:n]]",
         "test_x[shown : shown + 1]",
         "images.split(batch_size)",
@@ -79,16 +73,14 @@ def test_a_head_is_seen(source):
         "logits[:, :10]",
         "test_labels[data.subset(test_labels, 500)]",
         "np.split(order, [-n])",
-    ],
-)
-def test_what_is_none_passes(source):
-    assert not cuts(source)
+    ]:
+        assert not cuts(source)
 
 
-@pytest.mark.parametrize("folder", ["calibkit", "notebooks", "tools"])
-def test_no_module_takes_a_head(folder):
-    found = {path.name: cuts(path.read_text()) for path in sorted((ROOT / folder).rglob("*.py"))}
-    assert found and not {name: of for name, of in found.items() if of}
+def test_no_module_takes_a_head():
+    for folder in ["calibkit", "notebooks", "tools"]:
+        found = {path.name: cuts(path.read_text()) for path in sorted((ROOT / folder).rglob("*.py"))}
+        assert found and not {name: of for name, of in found.items() if of}
 
 
 def test_no_page_takes_a_head():

@@ -6,34 +6,30 @@ from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.keys import ALIASES, Key, make
 from calibkit.losses import LOSSES
 from calibkit.objectives import OBJECTIVES
-from calibkit.training import assemble
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
+def test_parse():
+    for text, key in [
         ("ets", Key("ets")),
         ("cts accuracy_constraint=False", Key("class_temperature_scaling", {"accuracy_constraint": False})),
         ("ets solver=sctl:focal gamma=3.0", Key("ets", {"solver": "sctl"}, Key("focal", {"gamma": 3.0}))),
         ("pts hidden=(5,5):cls", Key("pts", {"hidden": (5, 5)}, Key("class_loss_scaling"))),
-    ],
-)
-def test_parse(text, key):
-    assert Key.parse(text) == key
-    assert Key.parse(str(key)) == key
+    ]:
+        assert Key.parse(text) == key
+        assert Key.parse(str(key)) == key
 
 
-@pytest.mark.parametrize("bad", ["", "ts:", ":ece", "a:b:c", "cts x", "cts x=", "CTS (ours)", "a =3", None, 3])
-def test_what_is_no_key(bad):
-    with pytest.raises(ValueError, match="Expected `key` to be NAME"):
-        Key.parse(bad)
+def test_what_is_no_key():
+    for bad in ["", "ts:", ":ece", "a:b:c", "cts x", "cts x=", "CTS (ours)", "a =3", None, 3]:
+        with pytest.raises(ValueError, match="Expected `key` to be NAME"):
+            Key.parse(bad)
 
 
-@pytest.mark.parametrize("value", ["(" * 300 + ")" * 300, "-" * 10**5 + "1", "9" * 5000, "1_", "os.sep"])
-def test_a_value_that_is_no_literal_is_text(value):
-    assert Key.parse(f"mbls margin={value}").options == {"margin": value}
-    with pytest.raises(ValueError, match="Expected `margin` to be a number"):
-        Key.parse(f"mbls margin={value}").build(LOSSES)
+def test_a_value_that_is_no_literal_is_text():
+    for value in ["(" * 300 + ")" * 300, "-" * 10**5 + "1", "9" * 5000, "1_", "os.sep"]:
+        assert Key.parse(f"mbls margin={value}").options == {"margin": value}
+        with pytest.raises(ValueError, match="Expected `margin` to be a number"):
+            Key.parse(f"mbls margin={value}").build(LOSSES)
 
 
 def test_an_option_is_given_once():
@@ -63,12 +59,6 @@ def test_build_knows_names_and_options():
         calibrator("platt")
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):
         calibrator("cts:hinge")
-
-
-def test_an_option_that_the_data_decide_is_refused():
-    for key in ("crl n_samples=5", "acls indicator=ranking n_samples=5"):
-        with pytest.raises(ValueError, match=f"Expected `loss` to be without `n_samples`, .*, but got '{key}'"):
-            assemble("digits", "small_cnn", key, "smoke")
 
 
 def test_what_takes_any_option_is_given_it():

@@ -71,9 +71,8 @@ def test_files_without_meta_and_bad_files(tmp_path):
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
+def test_bad_arrays():
+    for arrays, message in [
         ((Z, Y, Z[:, :2], Y), r"Expected `test_labels` to be in \[0, 2\), but got 2"),
         ((Z, Y, Z[:, :2], np.array([0, 1])), r"Expected `test_logits` to be of shape \(M, 3\)"),
         ((np.where(Z > 2, np.nan, Z), Y, Z, Y), "Expected `val_logits` to be finite"),
@@ -84,11 +83,9 @@ P = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
         ((Z, Y, Z, None), "Expected `test_labels` to be a numpy array, .*, but got NoneType"),
         ((P, Y, Z, Y), "Expected `val_logits` to be logits, from before the softmax, but got rows in"),
         ((Z, Y, P, Y), "Expected `test_logits` to be logits, from before the softmax, but got rows in"),
-    ],
-)
-def test_bad_arrays(arrays, message):
-    with pytest.raises(ValueError, match=message):
-        Logits(*arrays)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Logits(*arrays)
 
 
 def test_lists_and_tensors_become_arrays(tmp_path):

@@ -42,15 +42,14 @@ def test_every_network_of_the_papers_is_there():
     assert set(results.load("paper")["model"]) <= set(MODELS)
 
 
-@pytest.mark.parametrize(
-    ("name", "millions"),
-    [("resnet20", 0.27), ("resnet32", 0.46), ("resnet44", 0.66), ("resnet56", 0.85), ("resnet110", 1.7)]
-    + [("wide_resnet_28", 36.5), ("wide_resnet_40_10", 55.8), ("densenet40", 1.0)],
-)
-def test_parameter_counts_of_the_papers(name, millions):
+def test_parameter_counts_of_the_papers():
     """CIFAR-10: He et al. 2016, Table 6; Zagoruyko and Komodakis 2016, Tables 4 and 5; Huang et al. 2017, Table 2."""
-    count = size(on_meta(name, 10)) / 1e6
-    assert round(count, 2 if millions < 0.99 else 1) == millions
+    for name, millions in (
+        *[("resnet20", 0.27), ("resnet32", 0.46), ("resnet44", 0.66), ("resnet56", 0.85), ("resnet110", 1.7)],
+        *[("wide_resnet_28", 36.5), ("wide_resnet_40_10", 55.8), ("densenet40", 1.0)],
+    ):
+        count = size(on_meta(name, 10)) / 1e6
+        assert round(count, 2 if millions < 0.99 else 1) == millions
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -64,23 +63,14 @@ def test_logits_have_their_shape_and_depend_on_every_parameter(name):
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize("name", ["resnet50", "resnet101", "densenet121"])
-def test_options_follow_the_image(name):
+def test_options_follow_the_image():
     """The stem of a large image is that of ImageNet; smaller ones keep their resolution in the first layer."""
-    for side, kernel in ((CIFAR, 3), (TINY, 3), (IMAGENET, 7)):
-        model = on_meta(name, 200, **options_for(name, (side, side, 3))).eval()
-        first = next(module for module in model.modules() if isinstance(module, nn.Conv2d))
-        assert first.kernel_size == (kernel, kernel)
-        assert model(inputs(name, side)).shape == (2, 200)
-
-
-def test_options_of_the_others():
-    shape = (8, 8, 1)
-    assert options_for("small_cnn", shape) == {"channels": 1}
-    assert options_for("resnet50", (64, 64, 3)) == {"stem": "tiny"}
-    assert options_for("gpool_cnn", (1000,), 20_000) == {"n_tokens": 20_000}
-    named = {name for name in MODELS if options_for(name, shape)}
-    assert named == {"small_cnn", "resnet50", "resnet101", "densenet121"}
+    for name in ["resnet50", "resnet101", "densenet121"]:
+        for side, kernel in ((CIFAR, 3), (TINY, 3), (IMAGENET, 7)):
+            model = on_meta(name, 200, **options_for(name, (side, side, 3))).eval()
+            first = next(module for module in model.modules() if isinstance(module, nn.Conv2d))
+            assert first.kernel_size == (kernel, kernel)
+            assert model(inputs(name, side)).shape == (2, 200)
 
 
 def test_evaluation_mode_is_deterministic():
@@ -98,15 +88,15 @@ def test_names_are_cheap():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["resnet20", "densenet40_bc"])
-def test_weights_round_trip(name, tmp_path):
-    model = build(name, 10)
-    arrays = {key: value.numpy() for key, value in model.state_dict().items()}
-    write_npz(tmp_path / "good.npz", {k: v for k, v in arrays.items() if not k.endswith("num_batches_tracked")})
-    other = load_weights(build(name, 10), tmp_path / "good.npz")
-    assert not other.training
-    for key, value in other.state_dict().items():
-        assert torch.equal(value, model.state_dict()[key]), key
+def test_weights_round_trip(tmp_path):
+    for name in ["resnet20", "densenet40_bc"]:
+        model = build(name, 10)
+        arrays = {key: value.numpy() for key, value in model.state_dict().items()}
+        write_npz(tmp_path / "good.npz", {k: v for k, v in arrays.items() if not k.endswith("num_batches_tracked")})
+        other = load_weights(build(name, 10), tmp_path / "good.npz")
+        assert not other.training
+        for key, value in other.state_dict().items():
+            assert torch.equal(value, model.state_dict()[key]), key
 
 
 def test_bad_weights_files(tmp_path):
@@ -119,15 +109,10 @@ def test_bad_weights_files(tmp_path):
         load_weights(build("resnet20", 10), tmp_path / "shape.npz")
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_one_class_is_refused(name):
-    with pytest.raises(ValueError, match="Expected `n_classes` to be an integer >= 2, but got 1"):
-        build(name, 1)
-
-
-def test_unknown_network():
-    with pytest.raises(ValueError, match="Expected `model` to be one of small_cnn, resnet20"):
-        build("resnet21", 10)
+def test_one_class_is_refused():
+    for name in MODELS:
+        with pytest.raises(ValueError, match="Expected `n_classes` to be an integer >= 2, but got 1"):
+            build(name, 1)
 
 
 def test_an_option_that_the_network_lacks_is_named():
@@ -142,9 +127,3 @@ def test_numbers_of_numpy_build_the_same_network():
         plain = size(on_meta(name, 200, **options))
         numpy = {option: np.uint8(value) for option, value in options.items()}
         assert size(on_meta(name, np.uint8(200), **numpy)) == plain
-
-
-def test_a_damaged_file_of_weights_is_named(tmp_path):
-    (tmp_path / "weights.npz").write_bytes(b"PK half")
-    with pytest.raises(ValueError, match="Expected `path` to be a whole npz file .* in '.*weights.npz'"):
-        load_weights(build("small_cnn", 10, channels=1), tmp_path / "weights.npz")

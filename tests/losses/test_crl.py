@@ -89,11 +89,6 @@ def test_a_pair_counts_if_both_rows_do(batch):
     assert torch.allclose(loss.penalty(logits, labels, index), want)
 
 
-def test_weight_zero_is_cross_entropy(batch):
-    loss = with_history(list(range(12)), 12, weight=0.0)
-    assert torch.equal(loss(*batch, torch.arange(12)), CrossEntropy()(*batch))
-
-
 def test_margin_indicator(batch, gradient, one_hot):
     """Table 6, second row: f of CRL, p (1 - p) at the top and p_top p_j elsewhere, where the margin of eq. 11 holds."""
     logits, labels = batch
@@ -119,30 +114,18 @@ def test_margin_indicator_is_the_confidence_of_the_spread(batch):
         assert torch.allclose(loss.penalty(logits, labels, torch.arange(12)), want, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("index", "message"),
-    [
-        ([0, 1, 2], "Expected `index` to be a torch tensor, but got list"),
-        (torch.tensor([0.0, 1, 2]), "Expected `index` to be integers, but got dtype torch.float32"),
-        (torch.tensor([0, 1]), r"Expected `index` to be of shape \(3,\), but got shape \(2,\)"),
-        (torch.tensor([0, 1, 9]), r"Expected `index` to be in \[0, 4\), but got 9"),
-        (torch.tensor([0, 1, -1]), r"Expected `index` to be in \[0, 4\), but got -1"),
-    ],
-)
-def test_bad_index(three, index, message):
-    loss = CRL(n_samples=4)
-    calls = [lambda: loss(*three, index), lambda: loss.penalty(*three, index)]
-    for call in [*calls, lambda: loss.update(index, three[1] == 0)]:
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_bad_options():
-    with pytest.raises(ValueError, match="Expected `n_samples` to be an integer >= 1, but got 0"):
-        CRL(n_samples=0)
-    with pytest.raises(ValueError, match="Expected `indicator` to be one of margin, ranking, but got 'rank'"):
-        CRL(n_samples=2, indicator="rank")
-    with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got torch.int64"):
-        CRL(n_samples=2).update(torch.tensor([0]), torch.tensor([1]))
-    with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor, but got list"):
-        CRL(n_samples=2).update(torch.tensor([0]), [True])
+def test_bad_index_and_hits(three):
+    loss, right = CRL(n_samples=4), three[1] == 0
+    for index, got in (
+        ([0, 1, 2], "list"),
+        (torch.tensor([0.0, 1, 2]), "dtype torch.float32"),
+        (torch.tensor([0, 1]), r"shape \(2,\)"),
+        (torch.tensor([0, 1, 9]), "9"),
+        (torch.tensor([0, 1, -1]), "-1"),
+    ):
+        for call in (lambda i: loss(*three, i), lambda i: loss.penalty(*three, i), lambda i: loss.update(i, right)):
+            with pytest.raises(ValueError, match=f"Expected `index` to be .*, but got {got}"):
+                call(index)
+    for hits in (torch.tensor([1]), [True]):
+        with pytest.raises(ValueError, match="Expected `correct` to be a boolean tensor"):
+            loss.update(torch.tensor([0]), hits)

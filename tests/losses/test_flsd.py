@@ -18,11 +18,11 @@ def test_value(three):
     assert FLSD()(*three).item() == pytest.approx(0.085262, abs=1e-6)
 
 
-@pytest.mark.parametrize(("p", "gamma"), [(0.01, 5.0), (0.19, 5.0), (0.21, 3.0), (0.49, 3.0), (0.51, 3.0), (0.99, 3.0)])
-def test_gamma_depends_on_the_true_class(gradient, p, gamma):
-    row = with_true_probability(p)
-    assert torch.allclose(FLSD()(*row), Focal(gamma=gamma)(*row), rtol=1e-12)
-    assert torch.allclose(gradient(FLSD(), *row), gradient(Focal(gamma=gamma), *row), rtol=1e-10)
+def test_gamma_depends_on_the_true_class(gradient):
+    for p, gamma in ((0.01, 5.0), (0.19, 5.0), (0.21, 3.0), (0.51, 3.0), (0.99, 3.0)):
+        row = with_true_probability(p)
+        assert torch.allclose(FLSD()(*row), Focal(gamma=gamma)(*row), rtol=1e-12)
+        assert torch.allclose(gradient(FLSD(), *row), gradient(Focal(gamma=gamma), *row), rtol=1e-10)
 
 
 def test_the_jump():

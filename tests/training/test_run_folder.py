@@ -1,11 +1,9 @@
 """The folder of a run: after a kill at any point, under damage on the disk, and with two trainings at once."""
 
 import os
-import zipfile
 
 import numpy as np
 import pytest
-import torch
 from digits_runs import (
     die_after,
     die_before_rename,
@@ -243,10 +241,3 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     cut_short(tmp_path, 1)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
         train_digits(tmp_path, recipe=RECIPE, seed=1)
-
-
-def test_checkpoints_are_not_compressed(tmp_path):
-    """Their bytes are hardly compressible, and every epoch would wait for it."""
-    path = write_npz(tmp_path / "x.npz", {"x": np.zeros(100)}, compress=False)
-    assert [entry.compress_type for entry in zipfile.ZipFile(path).infolist()] == [zipfile.ZIP_STORED]
-    assert torch.equal(torch.from_numpy(np.load(path)["x"]), torch.zeros(100, dtype=torch.float64))
