@@ -210,7 +210,7 @@ def _prepare(args: argparse.Namespace) -> None:
         return
     if len(args.splits) != 3:
         raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
-    for target, state in published.prepare(args.archive):
+    for target, state in published.fetch(args.archive):
         print(f"{target:44} {state}", flush=True)
 
 

@@ -71,7 +71,7 @@ from calibkit.metrics import (
     reliability_bins,
 )
 from calibkit.metrics.comparison import Comparison
-from calibkit.training import held_out
+from calibkit.training import inference
 
 notebook.parameters(
     globals(),
@@ -953,8 +953,8 @@ deviation above predicts {100 * theory:.0f} %.
 street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()
 probs = softmax(street.test_logits, axis=1)
 gap = probs.max(1) - (probs.argmax(1) == street.test_labels)
-gap = gap.reshape(-1, held_out.PIXELS).mean(1)  # of each frame
-film, block = np.zeros(len(gap), int), street.test_groups[:: held_out.PIXELS]
+gap = gap.reshape(-1, inference.PIXELS).mean(1)  # of each frame
+film, block = np.zeros(len(gap), int), street.test_groups[:: inference.PIXELS]
 film[datasets.DATASETS["camvid"].films[1] :] = 1
 
 

@@ -13,7 +13,7 @@ from calibkit.keys import Key
 from calibkit.losses import LOSSES
 from calibkit.models import suited
 from calibkit.training import VARIANTS, recipe_of
-from calibkit.training.preparation import LOSS_OPTIONS, make
+from calibkit.training.setup import LOSS_OPTIONS, make
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("notebooks/*.py"))]

@@ -64,13 +64,13 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one file; ValueError where it is missing or cut short."""
-        self.select([name])
+        self.in_order([name])
         with self._whole():
             if isinstance(self._archive, zipfile.ZipFile):
                 return self._archive.read(self._members[name])
             return self._archive.extractfile(self._members[name]).read()
 
-    def select(self, names: Iterable[str]) -> list[str]:
+    def in_order(self, names: Iterable[str]) -> list[str]:
         """``names`` in the order of the archive, which a compressed tar reads fast; ValueError where one is missing."""
         names = set(names)
         if missing := sorted(names - self._members.keys()):

@@ -40,7 +40,7 @@ def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarr
 def _images(name: str, path: Path, split: str) -> Iterator[tuple[np.ndarray, int]]:
     n_label_bytes = 1 if name == "cifar10" else 2
     with Archive(path) as archive:
-        archive.select(MEMBERS[name][split])
+        archive.in_order(MEMBERS[name][split])
         raw = b"".join(archive.read(member) for member in MEMBERS[name][split])
     if len(raw) % (n_label_bytes + 3072):
         raise expected("archive", f"records of {n_label_bytes + 3072} bytes", f"{len(raw)} bytes in {split}")

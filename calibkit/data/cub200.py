@@ -34,5 +34,5 @@ def _images(path: Path, flag: str) -> Iterator[tuple[np.ndarray, int]]:
         tables = ("images", "image_class_labels", "train_test_split")
         file, label, training = (dict(map(str.split, archive.lines(f"{ROOT}/{table}.txt"))) for table in tables)
         owner = {f"{ROOT}/images/{file[i]}": int(label[i]) - 1 for i in file if training[i] == flag}
-        for name in archive.select(owner):
+        for name in archive.in_order(owner):
             yield crop_of(image_of(archive.read(name)), (256, 256), 224), owner[name]

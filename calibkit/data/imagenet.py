@@ -51,7 +51,7 @@ def _classes(path: Path) -> tuple[dict[str, int], list[int]]:
 def _train(paths: dict[str, Path]) -> Iterator[tuple[np.ndarray, int]]:
     classes, _ = _classes(paths[FILES[0].name])
     with Archive(paths[FILES[1].name]) as archive:
-        for name in archive.select(f"{wnid}.tar" for wnid in classes):
+        for name in archive.in_order(f"{wnid}.tar" for wnid in classes):
             with Archive(io.BytesIO(archive.read(name))) as images:  # one class at a time, about 140 MB
                 for image in images.names:
                     yield _crop(images.read(image)), classes[name.removesuffix(".tar")]
@@ -64,7 +64,7 @@ def _half(paths: dict[str, Path], half: int) -> Iterator[tuple[np.ndarray, int]]
         if len(archive.names) != len(truth):
             raise expected("archive", f"one that holds {len(truth)} images", f"{len(archive.names)}")
         label = {f"ILSVRC2012_val_{i + 1:08d}.JPEG": truth[i] for i in chosen}
-        for name in archive.select(label):
+        for name in archive.in_order(label):
             yield _crop(archive.read(name)), label[name]
 
 

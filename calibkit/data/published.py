@@ -77,7 +77,7 @@ def _file(row: dict[str, str]) -> File:
     return File(name, row["url"], row["digest"], size=int(row["bytes"]) if row["bytes"] else None)
 
 
-def prepare(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str]]:
+def fetch(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str]]:
     """Write what is missing, one after the other: ("logits/...", "here", "written", "failed" or "skipped: why") each.
 
     What is there and can be read is left alone. What one source refuses or gets wrong does not keep the others from
@@ -93,7 +93,7 @@ def prepare(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str
     failed = {}
     for target in targets():
         try:
-            state = _prepare(target, archive)
+            state = _fetch(target, archive)
         except (OSError, ValueError) as error:
             failed[target.name], state = error, "failed"
         yield target.name, state
@@ -101,7 +101,7 @@ def prepare(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str
         raise OSError("\n".join([f"{len(failed)} could not be had:", *(f"{n}: {why}" for n, why in failed.items())]))
 
 
-def _prepare(target: Target, archive: str | os.PathLike | None) -> str:
+def _fetch(target: Target, archive: str | os.PathLike | None) -> str:
     """Write a target unless it is here or cannot be made; says which of them."""
     if _is_here(target):
         return "here"

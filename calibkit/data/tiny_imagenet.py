@@ -37,9 +37,9 @@ def _images(path: Path, split: str, step: int) -> Iterator[tuple[np.ndarray, int
         if split == "train":
             folders = {f"{ROOT}/train/{wnid}/images": wnid for wnid in ids}
             owner = {file: folders[folder] for file in archive.names if (folder := file.rpartition("/")[0]) in folders}
-            archive.select(f"{folder}/{wnid}_0.JPEG" for folder, wnid in folders.items())
+            archive.in_order(f"{folder}/{wnid}_0.JPEG" for folder, wnid in folders.items())
         else:
             rows = (line.split("\t") for line in archive.lines(f"{ROOT}/val/val_annotations.txt"))
             owner = {f"{ROOT}/val/images/{row[0]}": row[1] for row in rows if row[1] in ids}
-        for file in archive.select(owner):
+        for file in archive.in_order(owner):
             yield np.asarray(image_of(archive.read(file))), ids.index(owner[file])

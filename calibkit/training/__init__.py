@@ -1,11 +1,10 @@
 """Training: ``fit(model, loss, data, recipe)`` gives Logits, survives a kill, and ends in the same result.
 
-``preparation`` puts network, loss, recipe and data together, ``loop`` runs the epochs, ``held_out`` takes the logits;
+``setup`` puts network, loss, recipe and data together, ``loop`` runs the epochs, ``inference`` takes the logits;
 ``trainer`` calls the three, in a folder that ``run_folder`` keeps.
 """
 
-from calibkit.training.held_out import predict
-from calibkit.training.preparation import assemble
+from calibkit.training.inference import predict
 from calibkit.training.recipes import (
     LOSS_OPTIONS,
     MODEL_SETTINGS,
@@ -17,6 +16,7 @@ from calibkit.training.recipes import (
     owner_of,
     recipe_of,
 )
+from calibkit.training.setup import assemble
 from calibkit.training.trainer import fit
 
 __all__ = [

@@ -19,8 +19,8 @@ from calibkit._extras import needs
 from calibkit.data import IGNORE
 from calibkit.training.batches import Batch, shuffled
 from calibkit.training.distributed import gather_batch
-from calibkit.training.held_out import BINS, gap_of_bins
-from calibkit.training.preparation import Setup
+from calibkit.training.inference import BINS, gap_of_bins
+from calibkit.training.setup import Setup
 
 
 def train(setup: Setup, history: list, save: Callable[[list], None]) -> None:

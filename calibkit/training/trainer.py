@@ -1,4 +1,4 @@
-"""``fit``: preparation, epochs, held-out pass, in a folder that survives a kill."""
+"""``fit``: set-up, epochs, inference on held-out data, in a folder that survives a kill."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from calibkit._folders import commit
 from calibkit.logits import Logits
 from calibkit.models import load_weights, mc_dropout
 from calibkit.training.distributed import launch
-from calibkit.training.held_out import held_out
-from calibkit.training.identity import digest_of, settings_of
+from calibkit.training.fingerprint import digest_of, settings_of
+from calibkit.training.inference import held_out
 from calibkit.training.loop import train
-from calibkit.training.preparation import Setup, check_run, prepare
 from calibkit.training.recipes import Recipe
 from calibkit.training.run_folder import LOG, Run, best_epoch
+from calibkit.training.setup import Setup, check_run, set_up
 
 
 def fit(
@@ -81,7 +81,7 @@ def fit(
     with run.held(fabric) as finished:
         if finished:
             return run.result(model)
-        setup = prepare(fabric, model, loss, data, recipe, seed, compile)
+        setup = set_up(fabric, model, loss, data, recipe, seed, compile)
         history = run.resume(setup.model, loss, setup.optimizer)
 
         def save(history: list) -> None:

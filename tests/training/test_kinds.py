@@ -13,7 +13,7 @@ from calibkit.losses import LOSSES
 from calibkit.models import build
 from calibkit.training import Recipe, fit, predict
 from calibkit.training.batches import Feed
-from calibkit.training.held_out import PIXELS, blocks_of, pixels_of
+from calibkit.training.inference import PIXELS, blocks_of, pixels_of
 
 
 @pytest.fixture

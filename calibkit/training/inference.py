@@ -14,7 +14,7 @@ from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
 from calibkit.metrics.overlap import iou_of_confusion
 from calibkit.training.batches import Feed
-from calibkit.training.preparation import Setup
+from calibkit.training.setup import Setup
 
 #: Pixels of an image whose logits are kept: neighbours tell little that is new, and all of them would fill gigabytes.
 PIXELS = 100

@@ -9,7 +9,7 @@ from calibkit import data
 from calibkit.data import DATASETS
 from calibkit.training import predict
 from calibkit.training.batches import Feed
-from calibkit.training.held_out import pixels_of
+from calibkit.training.inference import pixels_of
 
 IMAGES = data.load_split("digits", "test").inputs[:20]
 

@@ -137,7 +137,7 @@ class Setup:
     val_labels: Tensor
 
 
-def prepare(
+def set_up(
     fabric: Fabric, model: nn.Module, loss: nn.Module, data: str, recipe: Recipe, seed: int, compile: bool
 ) -> Setup:
     """Network, loss, optimiser and data on the device of this process."""

@@ -13,7 +13,7 @@ from calibkit.logits import Logits
 from calibkit.losses import CRL, MbLS
 from calibkit.training import Recipe, fit
 from calibkit.training.distributed import synchronise
-from calibkit.training.identity import digest_of, settings_of
+from calibkit.training.fingerprint import digest_of, settings_of
 
 #: Facts that calibkit did not always write.
 NEW = ("network_digest", "loss_settings", "paper")
