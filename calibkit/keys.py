@@ -12,9 +12,6 @@ from calibkit._checks import expected
 
 Made = TypeVar("Made")
 
-#: Names that keys had before every registry key was the name of its file; ``parse`` reads them, ``str`` does not.
-ALIASES = {"cts": "class_temperature_scaling", "cls": "class_loss_scaling"}
-
 
 @dataclass(frozen=True)
 class Key:
@@ -29,8 +26,8 @@ class Key:
         >>> key = Key.parse("ets:class_loss_scaling normalization=cm")
         >>> key.name, key.objective.name, key.objective.options
         ('ets', 'class_loss_scaling', {'normalization': 'cm'})
-        >>> str(Key("mbls", {"margin": 0})), str(Key.parse("cts:cls"))
-        ('mbls margin=0', 'class_temperature_scaling:class_loss_scaling')
+        >>> str(Key("mbls", {"margin": 0}))
+        'mbls margin=0'
     """
 
     name: str
@@ -80,7 +77,7 @@ def _part(text: str, key: str) -> tuple[str, dict[str, Any]]:
     options = {option: _literal(value) for option, _, value in pairs}
     if len(options) < len(pairs):
         raise expected("key", "one that gives each option once", repr(key))
-    return ALIASES.get(name, name), options
+    return name, options
 
 
 def _literal(text: str) -> object:

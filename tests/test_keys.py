@@ -3,7 +3,7 @@
 import pytest
 
 from calibkit.calibrators import CALIBRATORS, calibrator
-from calibkit.keys import ALIASES, Key, make
+from calibkit.keys import Key, make
 from calibkit.losses import LOSSES
 from calibkit.objectives import OBJECTIVES
 
@@ -11,9 +11,12 @@ from calibkit.objectives import OBJECTIVES
 def test_parse():
     for text, key in [
         ("ets", Key("ets")),
-        ("cts accuracy_constraint=False", Key("class_temperature_scaling", {"accuracy_constraint": False})),
+        (
+            "class_temperature_scaling accuracy_constraint=False",
+            Key("class_temperature_scaling", {"accuracy_constraint": False}),
+        ),
         ("ets solver=sctl:focal gamma=3.0", Key("ets", {"solver": "sctl"}, Key("focal", {"gamma": 3.0}))),
-        ("pts hidden=(5,5):cls", Key("pts", {"hidden": (5, 5)}, Key("class_loss_scaling"))),
+        ("pts hidden=(5,5):class_loss_scaling", Key("pts", {"hidden": (5, 5)}, Key("class_loss_scaling"))),
     ]:
         assert Key.parse(text) == key
         assert Key.parse(str(key)) == key
@@ -37,12 +40,6 @@ def test_an_option_is_given_once():
         Key.parse("mbls margin=1 margin=2")
 
 
-def test_old_names_are_read_and_new_ones_written():
-    """What earlier versions wrote stays readable."""
-    assert str(Key.parse("cts:cls normalization=cm")) == "class_temperature_scaling:class_loss_scaling normalization=cm"
-    assert set(ALIASES.values()) <= {*CALIBRATORS, *OBJECTIVES}
-
-
 def test_a_registry_key_is_the_name_of_its_file():
     for registry in (CALIBRATORS, LOSSES, OBJECTIVES):
         for name, cls in registry.items():
@@ -58,7 +55,7 @@ def test_build_knows_names_and_options():
     with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'platt'"):
         calibrator("platt")
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):
-        calibrator("cts:hinge")
+        calibrator("ets:hinge")
 
 
 def test_what_takes_any_option_is_given_it():

@@ -10,7 +10,6 @@ from dataclasses import asdict
 
 from calibkit._checks import expected
 from calibkit._files import read_json, read_npz
-from calibkit.keys import ALIASES
 from calibkit.objectives import OBJECTIVES
 
 
@@ -20,14 +19,13 @@ def header_text(facts: dict[str, object]) -> str:
 
 
 def read_header(path: str | os.PathLike) -> dict[str, object]:
-    """The facts of ``header_text``, read from the entry ``header`` of an npz; "calibrator" is a key of today.
+    """The facts of ``header_text``, read from the entry ``header`` of an npz.
 
     Raises:
-        KeyError: no such entry, or one that names no calibrator.
+        KeyError: no such entry.
         ValueError: no npz, or no JSON.
     """
-    header = read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
-    return header | {"calibrator": _key_of_today(header["calibrator"])}
+    return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
 
 
 def is_of(header: dict[str, object], cls: type) -> bool:
@@ -45,10 +43,6 @@ def reading(path: str | os.PathLike, writer: str) -> Iterator[None]:
         raise expected("path", f"a file that {writer}.save wrote", f"{str(path)!r}: {text}") from error
 
 
-def _key_of_today(name: str) -> str:
-    return ALIASES.get(name, name)
-
-
 def _objective_to_json(option: object) -> dict[str, object]:
     """An objective object as its name and its arguments."""
     for name, cls in OBJECTIVES.items():
@@ -60,4 +54,4 @@ def _objective_to_json(option: object) -> dict[str, object]:
 def _objective_from_json(entry: dict[str, object]) -> object:
     if "arguments" not in entry:
         return entry
-    return OBJECTIVES[_key_of_today(entry["objective"])](**entry["arguments"])
+    return OBJECTIVES[entry["objective"]](**entry["arguments"])

@@ -54,6 +54,8 @@ SHORT = {
     "vs": "vector_scaling",
     "ms": "matrix_scaling",
     "nc": "neural_clamping",
+    "cts": "class_temperature_scaling",
+    "cls": "class_loss_scaling",
     "ce": "cross_entropy",
     "ls": "label_smoothing",
     "fl": "focal",
