@@ -56,8 +56,8 @@ def fit(
         seed: of image order, augmentation and stochastic layers.
         device: "auto", "cpu" or "cuda".
         devices: processes or GPUs; more than one trains with distributed data parallel, each on its share of every
-            batch, with batch statistics and loss of the whole batch, so that the result is that of one; but for
-            dropout, whose masks are then others.
+            batch, with the loss and, on GPUs, the batch statistics of the whole batch, so that the result is that of
+            one; but for dropout, whose masks are then others.
         nodes: machines, each with as many ``devices`` and the same call. They share ``folder``, and the environment of
             each says which it is: ``MASTER_ADDR``, ``MASTER_PORT``, ``NODE_RANK``, or what torchrun or Slurm set.
         compile: run the network through ``torch.compile``: faster on a GPU after minutes of compiling.

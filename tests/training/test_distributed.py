@@ -1,4 +1,4 @@
-"""Two processes on CPUs take the steps of one: same batches, same batch statistics, same loss."""
+"""Two processes take the steps of one: same batches, same loss."""
 
 import os
 import shutil
@@ -13,10 +13,9 @@ import pytest
 import torch
 import training_of_layers
 from digits_runs import train_digits
-from torch import nn
 
 from calibkit.logits import Logits
-from calibkit.training.distributed import SyncBatchNorm, gather_batch, launch, synchronise
+from calibkit.training.distributed import gather_batch, launch
 from calibkit.training.run_folder import lock
 
 NAMES = ("crl", "mdca", "cutmix", "skipped")
@@ -157,40 +156,3 @@ def test_the_rows_of_a_batch_are_gathered_in_their_order():
         assert torch.equal(part.grad, 2 * part.detach())  # only this process's rows
         hits = gather_batch(Ranks(rank), torch.tensor([False, True, False])[: 3 - rank], 5)
         assert hits.dtype == torch.bool and hits.sum() == (3 if rank == 0 else 4)
-
-
-def test_synchronised_batch_statistics_are_those_of_torch_on_one_process(tmp_path):
-    """With a world of one: output, running statistics and gradients of nn.BatchNorm2d."""
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
-        x = torch.randn(6, 3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        results = []
-        for cls in (nn.BatchNorm2d, SyncBatchNorm):
-            norm, z = cls(3).double(), x.clone().requires_grad_()
-            y = norm(z)
-            (y * torch.arange(y.numel(), dtype=torch.float64).view_as(y).sin()).sum().backward()
-            results.append([y, z.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var])
-        for theirs, ours in zip(*results, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-def test_synchronise_replaces_every_batch_normalisation_and_nothing_else():
-    """With its parameters, statistics, options, mode and precision."""
-    network = nn.Sequential(
-        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3, eps=1e-3, momentum=0.2), nn.Sequential(nn.BatchNorm1d(4))
-    )
-    network = network.double()
-    network[1].running_mean.fill_(2.0)
-    network[2].eval()
-    state = {name: value.clone() for name, value in network.state_dict().items()}
-    synced = synchronise(network, torch.device("cpu"))
-    assert [type(module).__name__ for module in synced.modules()][1:] == [
-        "Conv2d", "SyncBatchNorm", "Sequential", "SyncBatchNorm"
-    ]  # fmt: skip
-    assert (synced[1].eps, synced[1].momentum, synced[1].training, synced[2][0].training) == (1e-3, 0.2, True, False)
-    assert list(synced.state_dict()) == list(state)
-    assert all(torch.equal(value, state[name]) for name, value in synced.state_dict().items())
-    assert {value.dtype for value in synced.parameters()} == {torch.float64}

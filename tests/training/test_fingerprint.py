@@ -12,7 +12,6 @@ from calibkit._files import read_npz, write_npz
 from calibkit.logits import Logits
 from calibkit.losses import CRL, MbLS
 from calibkit.training import Recipe, fit
-from calibkit.training.distributed import synchronise
 from calibkit.training.fingerprint import digest_of, settings_of
 
 #: Facts that calibkit did not always write.
@@ -141,11 +140,10 @@ def test_what_a_run_changes_in_network_and_loss_does_not_make_them_others(tmp_pa
 
 
 def test_batch_statistics_over_all_processes_are_the_same_network():
-    """As a run on several GPUs leaves it, and as one on several CPUs does."""
-    one, on_gpus, on_cpus = (nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)) for _ in range(3))
+    """As a run on several GPUs leaves it."""
+    one, on_gpus = (nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)) for _ in range(2))
     on_gpus = nn.SyncBatchNorm.convert_sync_batchnorm(on_gpus)
-    assert type(on_gpus[1]) is not type(synchronise(on_cpus, torch.device("cpu"))[1])
-    assert digest_of(one) == digest_of(on_gpus) == digest_of(on_cpus)
+    assert digest_of(one) == digest_of(on_gpus)
     assert digest_of(one) != digest_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, eps=0.1)))
 
 
