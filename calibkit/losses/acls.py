@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real, expected
-from calibkit.losses._base import Variant, as_rows, cross_entropy, mean
-from calibkit.losses._history import Indicator, RankedLoss, confidence_ahead
+from calibkit.losses._base import Indicator, RankedLoss, Variant, as_rows, confidence_ahead, cross_entropy, mean
 
 Part = Literal["both", "adaptive", "conditional"]
 
