@@ -1,5 +1,6 @@
 """Data: splits that never overlap, the long-tailed profile, the real files where present."""
 
+import hashlib
 import io
 import socket
 
@@ -9,7 +10,7 @@ from data_parameters import with_data
 
 from calibkit import data
 from calibkit.__main__ import main
-from calibkit.data import DATASETS, _download, load_split, prepare
+from calibkit.data import DATASETS, _archive, load_split, prepare
 
 
 @pytest.fixture
@@ -18,29 +19,34 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_download_leaves_nothing_when_it_fails(cache):
-    with pytest.raises(OSError):
-        _download.download((cache / "absent.tar.gz").as_uri(), cache / "archives" / "x.tar.gz")
-    assert not (cache / "archives").exists()
+def test_a_download_leaves_nothing_when_it_fails(cache):
     (cache / "source").write_bytes(b"abc")
-    path = _download.download((cache / "source").as_uri(), cache / "archives" / "x.tar.gz")
-    assert path.read_bytes() == b"abc"
+    path, source = cache / "archives" / "x.tar.gz", (cache / "source").as_uri()
+    digest = f"md5:{hashlib.md5(b'abc').hexdigest()}"
+    for url, of in (((cache / "absent").as_uri(), digest), (source, f"md5:{'0' * 32}")):
+        with pytest.raises((OSError, ValueError)):
+            _archive.fetch(_archive.File(path.name, url, of), path)
+        assert not path.exists() and not list(cache.glob("archives/*"))
+    file = _archive.File(path.name, source, digest)
+    assert _archive.official(file) == path and path.read_bytes() == b"abc"
+    (cache / "source").unlink()
+    assert _archive.official(file) == path  # it is not asked for twice
 
 
-def test_a_connection_that_ends_early_leaves_nothing(cache, monkeypatch):
+def test_a_connection_that_ends_early_or_is_silent_leaves_nothing(cache, monkeypatch):
+    monkeypatch.setattr(_archive, "TIMEOUT", 0.05)
+    path = cache / "archives" / "x"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        with pytest.raises(TimeoutError):
+            _archive.fetch(_archive.File("x", url, None), path)
+    assert not list(cache.glob("archives/*"))
     response = io.BytesIO(b"half")
-    response.headers, response.url = {"Content-Length": "8"}, "https://example.org/x"
-    monkeypatch.setattr(_download.urllib.request, "urlopen", lambda url, timeout: response)
-    with pytest.raises(OSError, match="ended after 4 of 8 bytes"):
-        _download.download("https://example.org/x", cache / "archives" / "x")
-    assert not list((cache / "archives").iterdir())
-
-
-def test_a_silent_server_is_given_up(cache, monkeypatch):
-    monkeypatch.setattr(_download, "TIMEOUT", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(TimeoutError):
-        _download.download(f"http://127.0.0.1:{server.getsockname()[1]}/x", cache / "archives" / "x")
-    assert not (cache / "archives").exists()
+    response.length = 4  # what is left of 8
+    monkeypatch.setattr(_archive.urllib.request, "urlopen", lambda url, timeout: response)
+    with pytest.raises(OSError, match="https://example.org/x: the connection ended 4 bytes early"):
+        _archive.fetch(_archive.File("x", "https://example.org/x", None), path)
+    assert not list(cache.glob("archives/*"))
 
 
 def test_a_source_behind_a_registration_says_so(cache):

@@ -1,22 +1,36 @@
-"""Official archives: which file from where, its files as bytes, its images as arrays. Nothing is unpacked on disk."""
+"""Official files: fetched whole or not at all, checked against what is published of them, and read where they are.
+
+Of an archive the files come as bytes, and the images as arrays; nothing is unpacked on disk.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
+import os
+import shutil
 import tarfile
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+from urllib.error import HTTPError, URLError
 
 import numpy as np
 
 from calibkit._checks import expected
 from calibkit._extras import needs
+from calibkit._files import remove_strays, write_atomic
+from calibkit._folders import cache
+
+#: Seconds that a server may be silent.
+TIMEOUT = 60.0
 
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 
@@ -38,6 +52,73 @@ class File:
     digest: str | None
     splits: tuple[str, ...] | None = None
     size: int | None = None
+
+
+def official(file: File, archive: str | os.PathLike | None = None, n_files: int = 1) -> Path:
+    """The path of an official file, with the published size and checksum.
+
+    Args:
+        file: which.
+        archive: the file, or the folder that holds it under its name; a wrong one stays there. Default: the folder
+            ``archives`` of the cache, into which a missing or wrong one is fetched.
+        n_files: how many files are asked for: several need a folder.
+    """
+    if archive is not None:
+        path = Path(archive)
+        if path.is_dir():
+            path = path / file.name
+        elif n_files > 1:
+            raise expected("archive", f"a folder that holds {file.name} and the others", path)
+        check(file, path, "; delete it and try again")
+        return path
+    path = cache() / "archives" / file.name
+    if path.exists():
+        try:
+            check(file, path)
+            return path
+        except ValueError:
+            path.unlink()
+    if file.url is None:
+        raise FileNotFoundError(f"{file.name} needs a registration: fetch it, and give its folder as --archive")
+    remove_strays(path.parent)
+    return fetch(file, path)
+
+
+def check(file: File, path: Path, cure: str = "") -> None:
+    """Refuse a file of another size or checksum than the official one."""
+    size = path.stat().st_size
+    if file.size not in (None, size):
+        raise expected("archive", f"a file of {file.size:,} bytes", f"{size:,} in {path}{cure}")
+    if file.digest is None:
+        return
+    algorithm, digest = file.digest.split(":")
+    with open(path, "rb") as stream:
+        if algorithm == "git":
+            found = hashlib.sha1(b"blob %d\0" % size + stream.read(), usedforsecurity=False).hexdigest()
+        else:
+            found = hashlib.file_digest(stream, algorithm).hexdigest()
+    if found != digest:
+        raise expected("archive", f"a file with {algorithm.upper()} {digest}", f"{found} in {path}{cure}")
+
+
+def fetch(file: File, path: Path) -> Path:
+    """Download a file; one that breaks, is silent for ``TIMEOUT`` or is not the official one leaves nothing."""
+
+    def write(stream: IO[bytes]) -> None:
+        shutil.copyfileobj(response, stream)
+        if left := getattr(response, "length", None):
+            raise OSError(f"{file.url}: the connection ended {left} bytes early")
+        stream.flush()
+        check(file, Path(stream.name), f", from {file.url}")
+
+    try:
+        with urllib.request.urlopen(file.url, timeout=TIMEOUT) as response:
+            return write_atomic(path, write)
+    except HTTPError as error:
+        with error:  # it holds the connection
+            raise OSError(f"{file.url}: {error}") from None
+    except (URLError, HTTPException) as error:
+        raise OSError(f"{file.url}: {getattr(error, 'reason', None) or repr(error)}") from error
 
 
 class Archive:

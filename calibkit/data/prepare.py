@@ -27,8 +27,7 @@ from calibkit.data import (
     tiny_imagenet,
     voc2012,
 )
-from calibkit.data._archive import File
-from calibkit.data._download import verified
+from calibkit.data._archive import File, official
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def prepare(
         return folder
     remove_strays(folder)
     needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
-    samples = source.read(name, {file.name: verified(file, archive, len(needed)) for file in needed})
+    samples = source.read(name, {file.name: official(file, archive, len(needed)) for file in needed})
     for split, paths in targets.items():
         if DATASETS[name].kind == "text":
             _write_lines(paths[0], samples[split])

@@ -4,7 +4,7 @@
 ``part`` of it the file holds, its address, size, checksum and licence; or why a target is ``skipped``. Four formats:
 
 - .npy: one array;
-- .p: a pickle of ``[(logits_val, y_val), (logits_test, y_test)]``, read without running it;
+- .p: a pickle of ``[(logits_val, y_val), (logits_test, y_test)]``, which may name arrays and nothing else;
 - .pt: logits and labels of one split, as torch saves them;
 - .pth: the state of a network. Its weights are kept in half precision, its running statistics as they are.
 """
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import csv
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,9 +26,7 @@ import torch
 from calibkit._checks import expected
 from calibkit._files import read_npz, remove_strays, write_npz
 from calibkit._folders import PACKAGE, cache
-from calibkit.data._archive import File
-from calibkit.data._download import check, refetched
-from calibkit.data._pickles import read_pairs
+from calibkit.data._archive import File, official
 from calibkit.logits import ARRAYS, Logits
 
 #: The list of the files.
@@ -125,21 +125,12 @@ def _arrays(target: Target, archive: str | os.PathLike | None) -> dict[str, np.n
     """The arrays of a target, from its files; checked where they are logits."""
     found = {}
     for part, file in target.parts:
-        found |= READ[PurePosixPath(file.name).suffix](_official(file, archive), part)
+        found |= READ[PurePosixPath(file.name).suffix](official(file, archive, 2), part)
     if not target.name.startswith("logits/"):
         return found
     found = {name: np.ravel(found[name]).astype(np.int64) if "labels" in name else found[name] for name in ARRAYS}
     Logits(**found)
     return found
-
-
-def _official(file: File, archive: str | os.PathLike | None) -> Path:
-    """The path of a file that is what was published."""
-    if archive is None:
-        return refetched(file)
-    path = Path(archive) / file.name
-    check(file, path)
-    return path
 
 
 # ---------------------------------------------------------------------------------------------------------- the formats
@@ -148,6 +139,46 @@ def _of_npy(path: Path, part: str) -> dict[str, np.ndarray]:
         return {part: np.load(path, allow_pickle=False)}
     except Exception as error:  # as in _of_torch
         raise expected("path", "an array of numbers that numpy.save wrote", repr(str(path))) from error
+
+
+class _Arrays(pickle.Unpickler):
+    """Knows the four names by which numpy writes arrays, and no other."""
+
+    _known: ClassVar = {
+        "ndarray": np.ndarray,
+        "dtype": np.dtype,
+        "_reconstruct": np.zeros(1).__reduce__()[0],
+        "_frombuffer": np.zeros(1).__reduce_ex__(5)[0],
+    }
+
+    def find_class(self, module: str, name: str) -> object:
+        """What numpy means by ``name``."""
+        if module.partition(".")[0] != "numpy" or name not in self._known:
+            raise pickle.UnpicklingError(f"{module}.{name}, which no array needs")
+        return self._known[name]
+
+
+def read_pairs(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Two pairs of arrays of numbers, ``[(logits_val, y_val), (logits_test, y_test)]``, from a pickle.
+
+    A pickle is a program: this one can call numpy's constructors of arrays, and nothing else.
+
+    Raises:
+        ValueError: a damaged file, or a pickle of anything else.
+        FileNotFoundError: no such file.
+    """
+    with open(path, "rb") as stream:
+        try:
+            pairs = [tuple(pair) for pair in _Arrays(stream).load()]
+            arrays = [array for pair in pairs for array in pair]
+            if list(map(len, pairs)) != [2, 2] or any(type(array) is not np.ndarray for array in arrays):
+                raise pickle.UnpicklingError("something else")
+            if any(array.dtype.kind not in "biuf" for array in arrays):
+                raise pickle.UnpicklingError("arrays of something else")
+            return pairs
+        except Exception as error:  # a damaged pickle makes the unpickler raise whatever it likes
+            got = f"{error or type(error).__name__} in {str(path)!r}"
+            raise expected("path", "a pickle of two pairs of arrays of numbers", got) from error
 
 
 def _of_pickle(path: Path, part: str) -> dict[str, np.ndarray]:

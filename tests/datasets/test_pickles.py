@@ -7,7 +7,7 @@ import pickletools
 import numpy as np
 import pytest
 
-from calibkit.data._pickles import read_pairs
+from calibkit.data.published import read_pairs
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(7, 3)).astype(np.float32)
@@ -64,7 +64,7 @@ def test_a_call_of_anything_else_is_refused(read, tmp_path, protocol):
     marker = tmp_path / "ran"
     for function in (os.system, eval, np.fromfile, np.load, np.lib.format.open_memmap, getattr, np.zeros):
         words = f"touch {marker}" if function is os.system else f"open({str(marker)!r}, 'w')"
-        for content in (Call(function, words), [(Z, Call(function, words)), PAIRS[1]]):
+        for content in (Call(function, words), [(Call(function, words), Z), PAIRS[1]]):
             with pytest.raises(ValueError, match=f"Expected `path` to be a pickle of two pairs.*{function.__name__}"):
                 read(pickle.dumps(content, protocol))
     assert not marker.exists()
