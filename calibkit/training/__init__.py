@@ -1,7 +1,7 @@
 """Training: ``fit(model, loss, data, recipe)`` gives Logits, survives a kill, and ends in the same result.
 
-``setup`` puts network, loss, recipe and data together, ``loop`` runs the epochs, ``inference`` takes the logits;
-``trainer`` calls the three, in a folder that ``run_folder`` keeps.
+``setup`` puts network, loss, recipe and data together, ``trainer`` runs the epochs, in a folder that ``run_folder``
+keeps, and ``inference`` takes the logits.
 """
 
 from calibkit.training.inference import predict

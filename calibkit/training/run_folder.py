@@ -6,9 +6,7 @@ import csv
 import fcntl
 import io
 import json
-import math
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,14 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from calibkit._checks import expected
 from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
-from calibkit.training.checkpoint import arrays_of, is_whole, pack, unpack
-from calibkit.training.recipes import as_stored
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -46,21 +42,20 @@ def best_epoch(history: list) -> int:
 class Run:
     """The folder of one run.
 
-    While it runs: ``checkpoint.npz``, ``checkpoint-previous.npz``, and with the recipe's ``keep="best"`` the best
-    weights of either, ``best-<epoch>.npz``. Once it is finished: ``weights.npz`` and ``logits.npz``.
+    While it runs: ``checkpoint.npz``, and with the recipe's ``keep="best"`` the best weights so far,
+    ``best-<epoch>.npz``. Once it is finished: ``weights.npz`` and ``logits.npz``.
     """
 
     def __init__(self, folder: Path, facts: dict) -> None:
         self.folder, self.facts = folder, as_json(facts)
-        self.checkpoints = [folder / "checkpoint.npz", folder / "checkpoint-previous.npz"]
-        self.weights, self.logits = folder / "weights.npz", folder / "logits.npz"
+        self.newest, self.weights, self.logits = (folder / f"{x}.npz" for x in ("checkpoint", "weights", "logits"))
 
     @contextmanager
     def held(self, fabric: Fabric) -> Iterator[bool]:
         """Hold the folder against other runs while the block lasts; gives whether the run is finished.
 
         Raises:
-            ValueError: another run holds it, or another run's files are in it; no checkpoint in it can be read.
+            ValueError: another run holds it, or another run's files are in it.
         """
         with ExitStack() as stack:
             finished, error = False, None
@@ -82,7 +77,6 @@ class Run:
         if self._finished():  # by the run that held it until now
             return True
         remove_strays(self.folder)
-        self._put_damaged_aside()
         return False
 
     def _finished(self) -> bool:
@@ -94,69 +88,32 @@ class Run:
         return True
 
     def _check(self, found: dict) -> None:
-        found = {"pretrained": False, **found}  # what it does not name had no other value when it was written
-        if "recipe" in found:
-            found = {**found, "recipe": as_stored(found["recipe"])}
-        found = self._comparable(found)
         for name, value in self.facts.items():
             if name != "paper" and found.get(name) != value:  # whose recipe it is: the recipe itself says more
                 raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
 
-    def _comparable(self, found: dict) -> dict:
-        """The facts of a run, with this one's where they lack what another calibkit did not write."""
-        ours = {name: self.facts[name] for name in ("network_digest", "loss_settings") if name in self.facts}
-        found = {**ours, **found}
-        if "loss_settings" in ours:
-            theirs = found["loss_settings"].items()
-            found["loss_settings"] = ours["loss_settings"] | {k: v for k, v in theirs if k in ours["loss_settings"]}
-        return found
-
-    def _put_damaged_aside(self) -> None:
-        damaged = []
-        for path in filter(Path.exists, self.checkpoints):
-            if is_whole(path):
-                break
-            damaged.append(path)
-        else:
-            if damaged:
-                found = " and ".join(map(str, damaged))
-                raise expected("folder", "a run with a checkpoint that can be read, or none", f"the damaged {found}")
-        for path in damaged:
-            warnings.warn(f"{path} is damaged: the run goes on from the checkpoint before it", stacklevel=2)
-            path.replace(path.with_suffix(".damaged"))
-
     def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
-        """Fill model, loss and optimiser from the newest checkpoint; a row of ``LOG`` for each epoch done so far.
+        """Fill model, loss and optimiser from the checkpoint; a row of ``LOG`` for each epoch done so far.
 
         Raises:
-            ValueError: a checkpoint of another network, loss or optimiser.
+            ValueError: a checkpoint of another network, loss or optimiser, or one that cannot be read.
         """
-        for path in filter(Path.exists, self.checkpoints):
-            arrays = read_npz(path)
-            self._check(json.loads(str(arrays["facts"])))
-            try:
-                rows = unpack(arrays, model, loss, optimizer)
-            except torch.cuda.OutOfMemoryError:
-                raise
-            except (KeyError, RuntimeError, ValueError) as error:
-                raise expected("folder", "a run of this network and loss", f"{path}: {error}") from error
-            added = [math.nan] * (len(LOG) - len(rows[0]))  # columns that a run begun by an older calibkit lacks
-            return [[*row[:-1], *added, row[-1]] for row in rows]
-        return []
+        if not self.newest.exists():
+            return []
+        arrays = read_npz(self.newest)
+        self._check(json.loads(str(arrays["facts"])))
+        return unpack(arrays, model, loss, optimizer)
 
     def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer, history: list) -> None:
-        """Write everything that ``resume`` reads, and the log. The checkpoint before it stays, and so do the weights
-        that the run would keep if it ended there; they have files of their own, so as to be written once.
+        """Write everything that ``resume`` reads, and the log. The weights that the run would keep if it ended there
+        have a file of their own, so as to be written once; those before them go when the checkpoint is in its place.
         """
         epoch = len(history)
-        best = {best_epoch(history), best_epoch(history[:-1])} if self.facts["recipe"]["keep"] == "best" else set()
-        if epoch in best:
-            write_npz(self.best(epoch), arrays_of(model), compress=False)
-        newest, previous = self.checkpoints
-        if newest.exists():
-            newest.replace(previous)
-        write_npz(newest, pack(self.facts, history, model, loss, optimizer), compress=False)
-        for path in set(self.folder.glob("best-*.npz")) - {self.best(kept) for kept in best}:
+        best = self.best(best_epoch(history)) if self.facts["recipe"]["keep"] == "best" else None
+        if best == self.best(epoch):
+            write_npz(best, arrays_of(model), compress=False)
+        write_npz(self.newest, pack(self.facts, history, model, loss, optimizer), compress=False)
+        for path in set(self.folder.glob("best-*.npz")) - {best}:
             path.unlink()
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([LOG, *([int(row[0]), *row[1:]] for row in history)])
@@ -211,3 +168,37 @@ def lock(folder: Path) -> Iterator[None]:
 def as_json(settings: dict) -> dict:
     """Settings as JSON gives them back, with lists for tuples."""
     return json.loads(json.dumps(settings))
+
+
+def pack(
+    facts: dict, history: list, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, np.ndarray]:
+    """The arrays of a run: its facts, a row an epoch, network, loss with its history if any, SGD, Adam or AdamW."""
+    arrays = {"facts": np.asarray(json.dumps(facts)), "history": np.asarray(history)}
+    arrays |= {f"model/{name}": array for name, array in arrays_of(model).items()}
+    arrays |= {f"loss/{name}": array for name, array in arrays_of(loss).items()}
+    for index, entries in optimizer.state_dict()["state"].items():
+        arrays |= {f"optimizer/{index}/{name}": x.cpu().numpy() for name, x in entries.items()}
+    return arrays
+
+
+def unpack(arrays: dict[str, np.ndarray], model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
+    """Fill network, loss and optimiser from what :func:`pack` gave; the history."""
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimizer": {}}
+    for name, array in arrays.items():
+        part, _, key = name.partition("/")
+        if part in parts:
+            parts[part][key] = torch.from_numpy(array)
+    model.load_state_dict(parts["model"])
+    loss.load_state_dict(parts["loss"])
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in parts["optimizer"].items():
+        index, _, name = key.partition("/")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    return arrays["history"].tolist()
+
+
+def arrays_of(model: nn.Module) -> dict[str, np.ndarray]:
+    """A copy of a module's state as numpy arrays."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.state_dict().items()}

@@ -8,14 +8,10 @@ import torch
 from digits_runs import die_in_step, digits_model, in_a_process, was_killed
 from torch import nn
 
-from calibkit._files import read_npz, write_npz
-from calibkit.logits import Logits
-from calibkit.losses import CRL, MbLS
+from calibkit.losses import CRL
 from calibkit.training import Recipe, fit
 from calibkit.training.fingerprint import digest_of, settings_of
 
-#: Facts that calibkit did not always write.
-NEW = ("network_digest", "loss_settings", "paper")
 MBLS = {"loss": "CrossEntropyLoss()", "paper": "mbls"}
 RECIPE = Recipe(2, batch_size=500, lr=0.05, precision="64-true")
 
@@ -56,21 +52,6 @@ def cut_short(folder):
         run(folder, loss=Stopped(), meta=MBLS)
 
 
-def forget(path):
-    """What a training wrote before it knew the facts of this file."""
-    if path.name == "logits.npz":
-        logits = Logits.load(path)
-        for name in NEW:
-            del logits.meta[name]
-        logits.save(path)
-    else:
-        arrays = read_npz(path)
-        facts = json.loads(str(arrays["facts"]))
-        for name in NEW:
-            del facts[name]
-        write_npz(path, {**arrays, "facts": np.asarray(json.dumps(facts))}, compress=False)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "got"),
     [
@@ -100,35 +81,6 @@ def test_another_network_is_refused(tmp_path):
             run(folder, other)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         assert run(folder).meta["network_digest"].startswith("610 parameters, ")
-
-
-@pytest.mark.parametrize("finished", [True, False])
-def test_an_older_run_without_these_facts_is_still_that_run(tmp_path, finished):
-    whole = run(tmp_path / "whole")
-    folder = tmp_path / "old"
-    run(folder, meta=MBLS) if finished else cut_short(folder)
-    forget(folder / ("logits.npz" if finished else "checkpoint.npz"))
-    np.testing.assert_array_equal(run(folder, meta=MBLS).test_logits, whole.test_logits)
-    assert ("network_digest" in Logits.load(folder / "logits.npz").meta) != finished
-
-
-def test_the_checkpoint_of_an_older_run_of_another_network_is_named(tmp_path):
-    cut_short(tmp_path)
-    forget(tmp_path / "checkpoint.npz")
-    with pytest.raises(ValueError, match=r"Expected `folder` to be a run of this network and loss, but got .*checkp"):
-        run(tmp_path, net(nn.ReLU(), 9))
-
-
-def test_a_setting_that_only_one_of_the_two_has_is_no_difference(tmp_path):
-    """A later calibkit may give its losses further options, with a default that changes nothing."""
-    logits = run(tmp_path, loss=MbLS(margin=2.0), meta={"loss": "mbls margin=2"})
-    settings = logits.meta["loss_settings"]
-    assert settings["margin"] == 2.0
-    del settings["variant"]
-    logits.save(tmp_path / "logits.npz")
-    run(tmp_path, loss=MbLS(margin=2.0), meta={"loss": "mbls margin=2"})
-    with pytest.raises(ValueError, match="Expected `folder` to be a run with loss_settings .*'margin': 3.0"):
-        run(tmp_path, loss=MbLS(margin=3.0), meta={"loss": "mbls margin=2"})
 
 
 def test_what_a_run_changes_in_network_and_loss_does_not_make_them_others(tmp_path):

@@ -16,7 +16,6 @@ from digits_runs import (
 from torch import nn
 
 from calibkit import data
-from calibkit._files import read_npz, write_npz
 from calibkit.logits import Logits
 from calibkit.losses import MbLS
 from calibkit.models import load_weights
@@ -51,19 +50,6 @@ def test_a_run_killed_in_its_epochs_resumes_to_the_same_logits(tmp_path, undistu
     assert names(tmp_path) == FINISHED
 
 
-def test_a_run_whose_log_had_fewer_columns_goes_on(tmp_path, undisturbed):
-    """A checkpoint of an older version: what it lacks is NaN, the rest is as it was."""
-    assert was_killed(in_a_process(die_in_step, tmp_path, 15, RECIPE))
-    checkpoint = tmp_path / "checkpoint.npz"
-    arrays = read_npz(checkpoint)
-    write_npz(checkpoint, {**arrays, "history": np.delete(arrays["history"], [6, 7], axis=1)}, compress=False)
-    assert same(train_digits(tmp_path, recipe=RECIPE), undisturbed)
-    log = np.loadtxt(tmp_path / "log.csv", delimiter=",", skiprows=1)
-    assert np.argwhere(np.isnan(log)).tolist() == [[0, 6], [0, 7]]
-    np.testing.assert_array_equal(log[0, :6], arrays["history"][0, :6])
-    assert log[0, 8] == arrays["history"][0, 8]
-
-
 def test_a_run_killed_before_every_file_it_writes(tmp_path, undisturbed):
     """Before the first rename of its life, then before the second of its next life, ... until one life is enough."""
     kills = 0
@@ -74,7 +60,7 @@ def test_a_run_killed_before_every_file_it_writes(tmp_path, undisturbed):
     assert names(tmp_path) == FINISHED
 
 
-@pytest.mark.parametrize("name", ["checkpoint-previous.npz", "weights.npz", "logits.npz"])
+@pytest.mark.parametrize("name", ["best-2.npz", "weights.npz", "logits.npz"])
 def test_a_run_killed_between_two_files_that_go_together(tmp_path, undisturbed, name):
     """Its weights are those of its logits, whichever of the two was there first."""
     assert was_killed(in_a_process(die_after, tmp_path, name, RECIPE))
@@ -105,49 +91,22 @@ def cut_short(folder, epochs):
         train_digits(folder, Stop(), RECIPE, meta={"loss": "CrossEntropyLoss()"})
 
 
-def damage(path, how):
-    content = bytearray(path.read_bytes())
-    if how == "cut":
-        del content[len(content) // 2 :]
-    elif how == "empty":
-        content.clear()
-    else:
-        content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize("how", ["cut", "empty", "flipped"])
-def test_a_damaged_checkpoint_is_put_aside_for_the_one_before(tmp_path, undisturbed, how):
-    cut_short(tmp_path, 3)
-    assert [len(np.load(tmp_path / f"{name}.npz")["history"]) for name in ("checkpoint", "checkpoint-previous")] == [
-        3,
-        2,
-    ]
-    damage(tmp_path / "checkpoint.npz", how)
-    with pytest.warns(UserWarning, match=r"/checkpoint\.npz is damaged: the run goes on from the checkpoint before it"):
-        logits = train_digits(tmp_path, recipe=RECIPE)
-    assert same(logits, undisturbed)
-    assert names(tmp_path) == FINISHED
-
-
-def test_damaged_checkpoints_without_one_before_are_an_error_that_names_them(tmp_path):
+def test_a_damaged_checkpoint_is_named_and_stays(tmp_path):
     cut_short(tmp_path, 2)
-    for name in ("checkpoint", "checkpoint-previous"):
-        damage(tmp_path / f"{name}.npz", "flipped")
+    content = bytearray((tmp_path / "checkpoint.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "checkpoint.npz").write_bytes(content)
     kept = names(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"Expected `folder` .* but got the damaged .*/checkpoint.npz and .*previous.npz"
-    ):
+    with pytest.raises(ValueError, match=r"Expected `path` to be a whole npz file .*/checkpoint\.npz"):
         train_digits(tmp_path, recipe=RECIPE)
     assert names(tmp_path) == kept
 
 
-def test_the_best_weights_of_both_checkpoints_are_kept(tmp_path):
+def test_the_best_weights_are_kept(tmp_path):
     """Those of other epochs are not."""
     cut_short(tmp_path, 3)
     history = np.load(tmp_path / "checkpoint.npz")["history"].tolist()
-    wanted = {f"best-{best_epoch(rows)}.npz" for rows in (history, history[:-1])}
-    assert {path.name for path in tmp_path.glob("best-*")} == wanted
+    assert {path.name for path in tmp_path.glob("best-*")} == {f"best-{best_epoch(history)}.npz"}
 
 
 def test_the_best_epoch_is_the_last_of_equals():
