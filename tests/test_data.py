@@ -175,11 +175,7 @@ def test_real_tiny_imagenet_20():
 
 @pytest.mark.data("camvid")
 def test_real_camvid():
-    """The masks fit the losses as they come: -100 is what these leave out. Road and buildings are most of a street."""
-    import torch
-
-    from calibkit.losses import LOSSES
-
+    """-100 is what the losses leave out. Road and buildings are most of a street."""
     spec = DATASETS["camvid"]
     splits = {split: load_split("camvid", split) for split in ("train", "val", "test")}
     assert [len(split.inputs) for split in splits.values()] == [367, 101, 233]
@@ -195,9 +191,3 @@ def test_real_camvid():
         images |= set(rows(inputs))
         together += len(inputs)
     assert len(images) == together
-
-    labels = torch.from_numpy(splits["val"].labels[:1])
-    logits = torch.zeros(1, 11, 180, 240)
-    assert LOSSES["cross_entropy"]()(logits, labels).item() == pytest.approx(np.log(11), rel=1e-5)
-    logits[:, 3] = torch.where(labels == data.IGNORE, 1e4, 0.0)  # what lies there changes nothing
-    assert LOSSES["cross_entropy"]()(logits, labels).item() == pytest.approx(np.log(11), rel=1e-5)

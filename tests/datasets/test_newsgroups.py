@@ -140,27 +140,6 @@ def test_real_tokens_decode_to_the_words_of_the_message(real):
 
 
 @pytest.mark.data(NAME)
-def test_real_splits_do_not_overlap_and_carry_the_class(real):
-    """Naive Bayes on word counts finds the group of later messages, so tokens and labels belong together."""
-    from scipy.sparse import csr_matrix
-    from sklearn.naive_bayes import MultinomialNB
-
-    splits, vocabulary = real
-    texts, _ = newsgroups.messages(data.files(NAME)["train"][0])
-    drawn = [data._carve(DATASETS[NAME], np.zeros(len(texts)), split, 0) for split in ("train", "val")]
-    assert sorted(np.concatenate(drawn)) == list(range(len(texts)))
-
-    def counts(inputs):
-        rows, columns = np.nonzero(inputs > 1)
-        tokens = inputs[rows, columns]
-        return csr_matrix((np.ones(len(rows), np.float32), (rows, tokens)), (len(inputs), len(vocabulary)))
-
-    model = MultinomialNB(alpha=0.01).fit(counts(splits["train"].inputs), splits["train"].labels)
-    assert model.score(counts(splits["val"].inputs), splits["val"].labels) > 0.75
-    assert model.score(counts(splits["test"].inputs), splits["test"].labels) > 0.65
-
-
-@pytest.mark.data(NAME)
 def test_real_random_split_has_the_same_messages(real):
     """All 18,846, a fifth for the test; of both dates on either side."""
     splits, _ = real

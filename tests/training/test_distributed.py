@@ -105,17 +105,6 @@ def test_several_processes_that_are_asked_to_be_one(tmp_path, monkeypatch):
     assert launch("cpu", 1, 1, "64-true").world_size == 1
 
 
-def test_torchrun_without_devices_is_refused_by_the_command_line(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
-    train = ["-m", "calibkit", "train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke"]
-    done = subprocess.run(
-        [*command, *train, "--out", tmp_path / "run"], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode != 0
-    assert "Expected `devices` to be 2 over all `nodes`" in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_machine_with_slurm_warns_of_nothing(tmp_path, monkeypatch):
     """One process is no Slurm job, also where `srun` is on the PATH, and inside of a job of several tasks."""
     srun = tmp_path / "srun"

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from digits_runs import die_in_step, digits_model, in_a_process, was_killed
+from digits_runs import digits_model
 from torch import nn
 
 from calibkit.losses import CRL
@@ -126,10 +126,3 @@ def test_settings_are_plain_and_equal_to_themselves_as_json_gives_them_back():
     assert settings_of(loss) == found
     loss.rows[0] = 1.0
     assert settings_of(loss)["rows"] != found["rows"]
-
-
-def test_a_run_killed_in_a_process_of_its_own_resumes_in_this_one(tmp_path):
-    """Nothing in the facts belongs to a process."""
-    assert was_killed(in_a_process(die_in_step, tmp_path, 15, Recipe(2, batch_size=100, precision="64-true")))
-    recipe = Recipe(2, batch_size=100, precision="64-true")
-    assert fit(digits_model(), nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path).meta["epochs"] == 2

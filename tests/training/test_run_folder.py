@@ -17,7 +17,6 @@ from torch import nn
 
 from calibkit import data
 from calibkit.logits import Logits
-from calibkit.losses import MbLS
 from calibkit.models import load_weights
 from calibkit.training import Recipe, fit, predict
 from calibkit.training.run_folder import best_epoch, lock
@@ -187,13 +186,6 @@ def test_a_run_that_ended_while_this_one_waited_for_the_lock_is_read(tmp_path, m
     monkeypatch.setattr("calibkit.training.trainer.train", None)
     second = train_digits(tmp_path / "run", recipe=recipe)
     assert same(first, second) and first.meta == second.meta
-
-
-def test_a_run_of_a_loss_with_other_options_is_refused(tmp_path):
-    recipe = Recipe(1, batch_size=500, precision="64-true")
-    train_digits(tmp_path, MbLS(margin=6.0), recipe)
-    with pytest.raises(ValueError, match=r"Expected `folder` to be a run with loss MbLS\(margin=0.0, .*, but got MbLS"):
-        train_digits(tmp_path, MbLS(margin=0.0), recipe)
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
