@@ -173,6 +173,11 @@ def test_real_tiny_imagenet_20():
     assert isinstance(test.inputs, np.memmap)
 
 
+def test_camvid_has_its_named_classes():
+    spec = DATASETS["camvid"]
+    assert spec.n_classes == spec.void == len(prepare.camvid.CLASSES)
+
+
 @pytest.mark.data("camvid")
 def test_real_camvid():
     """-100 is what the losses leave out. Road and buildings are most of a street."""

@@ -73,6 +73,15 @@ def test_options_follow_the_image():
             assert model(inputs(name, side)).shape == (2, 200)
 
 
+def test_options_of_the_others():
+    shape = (8, 8, 1)
+    assert options_for("small_cnn", shape) == {"channels": 1}
+    assert options_for("resnet50", (64, 64, 3)) == {"stem": "tiny"}
+    assert options_for("gpool_cnn", (1000,), 20_000) == {"n_tokens": 20_000}
+    named = {name for name in MODELS if options_for(name, shape)}
+    assert named == {"small_cnn", "resnet50", "resnet101", "densenet121"}
+
+
 def test_evaluation_mode_is_deterministic():
     torch.manual_seed(0)
     x = torch.randn(2, 3, 16, 16)

@@ -32,6 +32,7 @@ def test_halves_are_all_samples():
     for n in (10, 11):
         first, second = halves(np.arange(n) % 2, seed=1)
         assert len(first) == n // 2 and sorted([*first, *second]) == list(range(n))
+    assert np.array_equal(halves(np.arange(40) % 2)[0], halves(np.arange(40) % 2, seed=0)[0])
 
 
 def test_bad_input():
