@@ -31,7 +31,7 @@ SIZE = (240, 180)
 CLASSES = tuple("sky building pole road pavement tree sign fence car pedestrian bicyclist".split())
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
     """Images (180, 240, 3) and masks (180, 240) uint8 of ``train``, ``val`` and ``test``."""
     return {split: _images(paths[FILES[0].name], split) for split in COUNTS}
 

@@ -32,7 +32,7 @@ MEMBERS = {
 }
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
     """Images (32, 32, 3) and classes of both splits."""
     return {split: _images(name, *paths.values(), split) for split in ("train", "test")}
 

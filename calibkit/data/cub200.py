@@ -24,7 +24,7 @@ FILES = (
 ROOT = "CUB_200_2011"
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
     """Images (224, 224, 3) and species of ``train`` and ``test``."""
     return {split: _images(paths[FILES[0].name], flag) for split, flag in (("train", "1"), ("test", "0"))}
 

@@ -29,7 +29,7 @@ FILES = (
 DATA = "ILSVRC2012_devkit_t12/data"
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
     """Images (224, 224, 3) and classes of ``train`` and of the halves ``val`` and ``test``."""
     return {"train": _train(paths), "val": _half(paths, 0), "test": _half(paths, 1)}
 

@@ -40,7 +40,7 @@ PADDING, UNKNOWN = "<padding>", "<unknown>"
 _WORD = re.compile(r"[^\s!-&(-/:-@\[-`{-~]+")
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[dict[str, str]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[dict[str, str]]]:
     """Messages ``{"group", "id", "text"}`` of ``train`` and ``test``, ordered by group and id."""
     return {split: _messages(paths[FILES[0].name], split) for split in ("train", "test")}
 

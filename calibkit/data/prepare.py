@@ -32,25 +32,25 @@ from calibkit.data._archive import File, official
 
 @dataclass(frozen=True)
 class Source:
-    """Official files, and ``read(name, paths) -> {split: samples}``, which reads a split when it is asked for it.
+    """Official files, and ``samples(name, paths) -> {split: samples}``, which reads a split when it is asked for it.
 
     A sample is a pair of an image and its label or mask, or a dict where the data set is text.
     """
 
     files: tuple[File, ...]
-    read: Callable[[str, dict[str, Path]], dict[str, Iterable]]
+    samples: Callable[[str, dict[str, Path]], dict[str, Iterable]]
 
 
 SOURCES: dict[str, Source] = {
-    **{name: Source(cifar.FILES[name], cifar.read) for name in cifar.FILES},
-    "svhn": Source(svhn.FILES, svhn.read),
-    "tiny_imagenet": Source(tiny_imagenet.FILES, tiny_imagenet.read),
-    "tiny_imagenet_20": Source(tiny_imagenet.FILES, tiny_imagenet.read),
-    "imagenet": Source(imagenet.FILES, imagenet.read),
-    "cub200": Source(cub200.FILES, cub200.read),
-    "voc2012": Source(voc2012.FILES, voc2012.read),
-    "camvid": Source(camvid.FILES, camvid.read),
-    "20newsgroups": Source(newsgroups.FILES, newsgroups.read),
+    **{name: Source(cifar.FILES[name], cifar.samples) for name in cifar.FILES},
+    "svhn": Source(svhn.FILES, svhn.samples),
+    "tiny_imagenet": Source(tiny_imagenet.FILES, tiny_imagenet.samples),
+    "tiny_imagenet_20": Source(tiny_imagenet.FILES, tiny_imagenet.samples),
+    "imagenet": Source(imagenet.FILES, imagenet.samples),
+    "cub200": Source(cub200.FILES, cub200.samples),
+    "voc2012": Source(voc2012.FILES, voc2012.samples),
+    "camvid": Source(camvid.FILES, camvid.samples),
+    "20newsgroups": Source(newsgroups.FILES, newsgroups.samples),
 }
 
 
@@ -87,7 +87,7 @@ def prepare(
         return folder
     remove_strays(folder)
     needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
-    samples = source.read(name, {file.name: official(file, archive, len(needed)) for file in needed})
+    samples = source.samples(name, {file.name: official(file, archive, len(needed)) for file in needed})
     for split, paths in targets.items():
         if DATASETS[name].kind == "text":
             _write_lines(paths[0], samples[split])

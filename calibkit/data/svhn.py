@@ -22,7 +22,7 @@ FILES = (
 )
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
     """Images (32, 32, 3) and digits of the splits whose files are given."""
     return {file.splits[0]: _images(paths[file.name]) for file in FILES if file.name in paths}
 

@@ -25,7 +25,7 @@ FILES = (
 ROOT = "tiny-imagenet-200"
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
     """Images (64, 64, 3) and classes of ``train`` and ``val``; "tiny_imagenet_20" takes the classes 0, 10, ..., 190."""
     step = 10 if name == "tiny_imagenet_20" else 1
     return {split: _images(paths[FILES[0].name], split, step) for split in ("train", "val")}

@@ -32,7 +32,7 @@ ROOT = "VOCdevkit/VOC2012"
 SIZE = 512
 
 
-def read(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
+def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
     """Images (512, 512, 3) and masks (512, 512) uint8 of ``train`` and ``val``."""
     return {split: _images(paths[FILES[0].name], split) for split in ("train", "val")}
 

@@ -193,7 +193,7 @@ def test_it_goes_on_after_an_interruption(made, monkeypatch):
     source = prepare.SOURCES[name]
 
     def stopped(name, paths):
-        samples = source.read(name, paths)
+        samples = source.samples(name, paths)
         last = list(files(name))[-1]
 
         def until(rows):
