@@ -29,8 +29,14 @@ def test_a_download_leaves_nothing_when_it_fails(cache):
         assert not path.exists() and not list(cache.glob("archives/*"))
     file = _archive.File(path.name, source, digest)
     assert _archive.official(file) == path and path.read_bytes() == b"abc"
+    path.write_bytes(b"what something else left here")
+    assert _archive.official(file) == path and path.read_bytes() == b"abc"
     (cache / "source").unlink()
-    assert _archive.official(file) == path  # it is not asked for twice
+    assert _archive.official(file) == path  # it is not asked for again
+    path.write_bytes(b"x")
+    with pytest.raises(OSError):
+        _archive.official(file)
+    assert path.read_bytes() == b"x"  # it may be its owner's
 
 
 def test_a_connection_that_ends_early_or_is_silent_leaves_nothing(cache, monkeypatch):
@@ -52,6 +58,11 @@ def test_a_connection_that_ends_early_or_is_silent_leaves_nothing(cache, monkeyp
 def test_a_source_behind_a_registration_says_so(cache):
     with pytest.raises(FileNotFoundError, match="ILSVRC2012_devkit_t12.tar.gz needs a registration"):
         prepare.prepare("imagenet")
+    (cache / "archives").mkdir()
+    (cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(b"x")
+    with pytest.raises(ValueError, match="a file with MD5 .*; delete it and try again"):
+        prepare.prepare("imagenet")
+    assert (cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").exists()
 
 
 def test_one_archive_is_not_enough_where_there_are_two(cache):

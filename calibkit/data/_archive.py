@@ -74,11 +74,12 @@ def official(file: File, archive: str | os.PathLike | None = None, n_files: int 
     path = cache() / "archives" / file.name
     if path.exists():
         try:
-            check(file, path)
+            check(file, path, "; delete it and try again")
             return path
         except ValueError:
-            path.unlink()
-    if file.url is None:
+            if file.url is None:
+                raise
+    elif file.url is None:
         raise FileNotFoundError(f"{file.name} needs a registration: fetch it, and give its folder as --archive")
     remove_strays(path.parent)
     return fetch(file, path)
