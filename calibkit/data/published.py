@@ -125,9 +125,8 @@ def _arrays(target: Target, archive: str | os.PathLike | None) -> dict[str, np.n
     """The arrays of a target, from its files; checked where they are logits."""
     found = {}
     for part, file in target.parts:
-        found |= READ[PurePosixPath(file.name).suffix](
-            official(file, archive, n_files=2), part
-        )  # a folder of addresses
+        path = official(file, archive, n_files=2)  # of a folder of addresses
+        found |= READ[PurePosixPath(file.name).suffix](path, part)
     if not target.name.startswith("logits/"):
         return found
     found = {name: np.ravel(found[name]).astype(np.int64) if "labels" in name else found[name] for name in ARRAYS}
