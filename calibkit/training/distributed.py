@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit._extras import needs
@@ -61,8 +61,3 @@ def gather_batch(fabric: Fabric, part: Tensor, n: int) -> Tensor:
     if part.requires_grad:
         rows[fabric.global_rank :: fabric.world_size] = part
     return rows
-
-
-def synchronise(model: nn.Module, device: torch.device) -> nn.Module:
-    """``model``, on GPUs with batch normalisation over all processes; parameters, buffers and their names stay."""
-    return nn.SyncBatchNorm.convert_sync_batchnorm(model) if device.type == "cuda" else model

@@ -17,7 +17,6 @@ from calibkit.keys import Key, make
 from calibkit.losses import LOSSES, Loss
 from calibkit.models import build, options_for, suited
 from calibkit.training.batches import Feed
-from calibkit.training.distributed import synchronise
 from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
 
 if TYPE_CHECKING:
@@ -146,8 +145,8 @@ def set_up(
     if recipe.n_tokens is not None:
         splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
     model = model.to(device, memory_format=torch.channels_last)
-    if fabric.world_size > 1:
-        model = synchronise(model, device)
+    if fabric.world_size > 1 and device.type == "cuda":
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     network, optimizer = fabric.setup(torch.compile(model) if compile else model, optimizer_of(model, recipe))
     train, val = (Feed(splits[name].inputs, spec, device, dtype_of(recipe)) for name in ("train", "val"))
     labels, val_labels = (torch.from_numpy(np.array(splits[name].labels)).to(device) for name in ("train", "val"))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -142,6 +141,9 @@ def train(setup: Setup, history: list, save: Callable[[list], None]) -> None:
 
 def train_epoch(setup: Setup, epoch: int) -> list[float]:
     """One pass over the training data: last learning rate, mean loss and accuracy."""
+    with needs("train"):
+        from tqdm import tqdm
+
     fabric, recipe, loss = setup.fabric, setup.recipe, setup.loss
     seed = setup.seed * 1_000_003 + epoch
     n_steps = -(-len(setup.train) // recipe.batch_size)
@@ -152,7 +154,8 @@ def train_epoch(setup: Setup, epoch: int) -> list[float]:
     batches = shuffled(setup.train, setup.labels, recipe, generator, fabric.global_rank, fabric.world_size)
     total = torch.zeros(3, dtype=torch.float64, device=fabric.device)
     setup.network.train()
-    for step, batch in enumerate(progress(batches, n_steps, f"epoch {epoch + 1}/{recipe.epochs}")):
+    text = f"epoch {epoch + 1}/{recipe.epochs}"  # shown on a terminal only
+    for step, batch in enumerate(tqdm(batches, text, n_steps, leave=False, disable=None)):
         lr = recipe.lr_at(epoch + step / n_steps)
         total += train_step(setup, batch, lr, keeps_history)
     if keeps_history:
@@ -216,13 +219,3 @@ def validate(setup: Setup, epoch: int) -> list[float]:
     n, occurs = float(counts.sum()), counts > 0
     spread = (losses[occurs] / counts[occurs]).std(correction=0)
     return [float(losses.sum()) / n, hits / n, float(np.abs(gap).sum()) / n, float(spread)]
-
-
-def progress(steps: Iterable, n: int, text: str) -> Iterable:
-    """``n`` steps behind a progress bar where a person watches (a terminal), else as they are."""
-    if not sys.stderr.isatty():
-        return steps
-    with needs("train"):
-        from tqdm import tqdm
-
-    return tqdm(steps, desc=text, total=n, leave=False)
