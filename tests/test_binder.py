@@ -11,22 +11,15 @@ PYTHON, _, PIP = yaml.safe_load((FOLDER / "environment.yml").read_text())["depen
 LINES = dict(line.split(" ", 1) for line in PIP["pip"])
 
 
-def test_its_python_is_one_the_project_supports():
-    """With "=": of ">=" Binder reads no version, and takes an older one."""
+def test_it_installs_the_checkout_at_the_tested_versions_on_a_supported_python_without_cuda():
+    """pip runs in the folder of the file; of a Python ">=" Binder reads no version, and takes an older one."""
     version = re.fullmatch(r"python=(\d\.\d+)", PYTHON)[1]
     assert f"{version}.99" in SpecifierSet(PROJECT["requires-python"])
-
-
-def test_it_installs_the_checkout_at_the_tested_versions():
-    """pip runs in the folder of the file."""
+    assert LINES["--extra-index-url"].endswith("/whl/cpu")
     folder, extras = re.fullmatch(r"(\S+)\[(.*)\]", LINES["-e"]).groups()
     assert (FOLDER / folder).resolve() == ROOT and (FOLDER / LINES["-c"]).resolve() == ROOT / "requirements.lock"
     assert set(extras.split(",")) <= set(EXTRAS)
     assert {"jupytext", "ipykernel", "torchvision", "matplotlib"} <= {r.name for r in requirements(*extras.split(","))}
-
-
-def test_torch_comes_without_cuda():
-    assert LINES["--extra-index-url"].endswith("/whl/cpu")
 
 
 def test_nothing_goes_before_the_environment():

@@ -74,13 +74,14 @@ def test_torch_is_bounded_where_it_is_tested_and_not_where_it_is_used():
             assert "99.0" in requirement.specifier
 
 
-@pytest.mark.parametrize("target", ["install", "lowest", "newest"])
-def test_every_environment_takes_the_bounds_of_torch(target, tmp_path):
+def test_every_environment_takes_the_bounds_of_torch(tmp_path):
     """In pip's arguments, or in the constraints file that these name."""
-    command = ["make", "-n", "-B", target, f"VENV={tmp_path}", "TORCH_INDEX="]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    calls = [line for line in said.splitlines() if "pip install" in line and "-e" in line]
-    assert calls
+    calls = []
+    for target in ("install", "lowest", "newest"):
+        command = ["make", "-n", "-B", target, f"VENV={tmp_path}", "TORCH_INDEX="]
+        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        calls += [line for line in said.splitlines() if "pip install" in line and "-e" in line]
+    assert len(calls) >= 3
     lowest = subprocess.run([sys.executable, "tools/lowest.py"], cwd=ROOT, capture_output=True, text=True, check=True)
     for call in calls:
         held = call + lowest.stdout * ("-c _build/lowest.txt" in call)
@@ -181,13 +182,8 @@ def test_core_install_calibrates_and_evaluates(logits):
     ("code", "module", "extra"),
     [
         ("from calibkit import plots", "matplotlib", "plots"),
-        ("import calibkit.metrics.streaming", "torchmetrics", "streaming"),
-        ("from calibkit import LogitCalibrator", "sklearn", "sklearn"),
         ("from calibkit import read; read('mine.csv', kind='logits')", "pandas", "report"),
-        ("from calibkit import Isotonic; Isotonic().fit([[0.0, 1.0]], [1])", "sklearn", "sklearn"),
-        ("from calibkit.data import load_split; load_split('digits', 'test')", "sklearn", "sklearn"),
         ("from calibkit import models; models.build('resnet50', 10)", "torchvision", "train"),
-        ("from calibkit.deploy import CalibratedModel; CalibratedModel.save_onnx(None, 'm.onnx')", "onnx", "deploy"),
     ],
 )
 def test_missing_extra_is_named(code, module, extra):
@@ -203,12 +199,3 @@ def test_a_star_takes_what_the_core_has():
     assert done.stderr == ""
     missing = set(dir(calibkit)) - {*done.stdout.split(), "__version__"}
     assert missing == {"CalibratedClassifier", "LogitCalibrator", "plots"}
-
-
-def test_command_line_says_what_to_install():
-    code = "from calibkit.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    done = in_core(code, "train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke")
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.splitlines() == [
-        "lightning_fabric is not installed, and this needs it: in the checkout, pip install '.[train]'"
-    ]

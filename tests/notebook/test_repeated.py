@@ -37,8 +37,7 @@ def test_mean_and_spread_are_in_percent_and_nats():
     assert text.loc["a"].tolist() == ["12.35", "0.9877"]
 
 
-@pytest.mark.parametrize("metric", ["ece", "nll"])
-@pytest.mark.parametrize("near_zero", [False, True])
+@pytest.mark.parametrize(("metric", "near_zero"), [("ece", True), ("nll", False)])
 def test_difference_of_single_fits_is_the_paired_bootstrap(fits, metric, near_zero):
     """Also where one of the two may be calibrated, which makes the interval wider."""
     methods, labels = fits
@@ -125,8 +124,7 @@ def test_a_fit_with_halves_of_its_own_is_measured_on_them(fits):
     assert (row["value"], row["std"], row["n_seeds"]) == pytest.approx((of_draws.mean(), of_draws.std(), 3))
 
 
-@pytest.mark.parametrize("metric", ["ece", "nll"])
-def test_more_draws_of_halves_do_not_narrow_an_interval(fits, metric):
+def test_more_draws_of_halves_do_not_narrow_an_interval(fits, metric="nll"):
     """They share images: its ends are means of the draws'. The spread of the draws is apart."""
     methods, labels = halved(fits)
     draws = [*zip(methods["NC"], methods["TS"], labels, strict=True)]

@@ -7,10 +7,10 @@ import torch
 from book.kit.notebook import stops
 from calibkit import Logits, TemperatureScaling, ece
 from calibkit.fitting.replay import scale
-from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
+from calibkit.objectives import NLL, ClassLossScaling
 
 
-@pytest.mark.parametrize("objective", [NLL(), LabelSmoothing(), Focal(), ClassLossScaling()], ids=repr)
+@pytest.mark.parametrize("objective", [NLL(), ClassLossScaling()], ids=repr)
 def test_a_trace_ends_where_the_replayed_fit_ends(objective, overconfident):
     path = stops.trace(objective, *overconfident)
     assert path[0] == 1.0
@@ -84,11 +84,6 @@ def test_share_of_dead_networks_is_the_mean_over_seeds():
 
 def test_all_samples_alike_are_one_number():
     assert stops.dead_at_start(torch.ones(5, 3), range(3)) == 1.0
-
-
-def test_a_seed_below_zero_is_refused():
-    with pytest.raises(ValueError, match="Expected `seeds` to be"):
-        stops.dead_at_start(torch.ones(5, 3), [-1])
 
 
 def test_the_three_numbers_of_a_cell_are_those_of_paper_log_and_record():

@@ -92,11 +92,6 @@ def test_weights_from_elsewhere_are_taken_from_the_folder_of_the_network(monkeyp
     assert (found.test[1] == found.logits(found.test[0]).argmax(1)).mean() == pytest.approx(482 / 497)
 
 
-def test_a_device_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="Expected `device`"):
-        trained(DIGITS, device="gpu")
-
-
 def test_every_training_is_recorded_once_but_those_of_the_smoke_budget(monkeypatch):
     """A name stands for all its seeds."""
     asked, compared = [], []
