@@ -83,9 +83,9 @@ from IPython.display import Markdown, display
 from torch import nn
 
 from book.kit import results
-from book.kit.notebook import claims, pictures, tables
+from book.kit.notebook import claims, paper_tables, pictures
+from book.kit.notebook.display_names import shown
 from book.kit.notebook.forest import forest
-from book.kit.notebook.free_sample import follow
 from book.kit.notebook.gradients import (
     agreement,
     among_all_labels,
@@ -94,10 +94,10 @@ from book.kit.notebook.gradients import (
     regulariser,
     watch_silence,
 )
-from book.kit.notebook.names import shown
-from book.kit.notebook.printed import beside
-from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.one_sample import follow
+from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.small_networks import train_on_digits
+from book.kit.notebook.table import minus, table
 from calibkit import accuracy, ece, plots
 from calibkit.data import subset
 from calibkit.losses import (
@@ -667,7 +667,7 @@ for name, loss in in_paper.items():
 
 # %%
 table(
-    tables.logit_summary(digits, n_bins=n_bins),
+    paper_tables.logit_summary(digits, n_bins=n_bins),
     f"Which forms of ACLS train? Digits, {toy_epochs} epochs: accuracy, mean "
     "confidence and ECE in percent; median distance of the largest and the smallest "
     "logit; mean of all logits",
@@ -836,17 +836,17 @@ of_raw = {
     "ECE": ("", "ece"),
     "AECE": ("", "adaptive_ece"),
 }
-before = tables.estimates(measured, networks, of_raw)
+before = paper_tables.estimates(measured, networks, of_raw)
 caption = (
     "Which networks are calibrated as trained? Percent, with 95 % bootstrap intervals"
 )
 display(table(before, caption, "tbl-acls-raw", names=shown))
 if missing:
-    print(tables.not_run(comparison, missing, seed))
+    print(paper_tables.not_run(comparison, missing, seed))
 
 # %% tags=["nbval-check-output"]
 of_scaled = {"ECE": (" + TS", "ece"), "AECE": (" + TS", "adaptive_ece")}
-after = tables.estimates(measured, networks, of_scaled)
+after = paper_tables.estimates(measured, networks, of_scaled)
 after.insert(0, "T", [fits[f"{loss} + TS"].temperature for loss in networks])
 caption = "And after one temperature T? Percent, with 95 % bootstrap intervals"
 table(after, caption, "tbl-acls-scaled", names=shown)
@@ -893,7 +893,7 @@ Markdown(against if rivals else "The network trained with ACLS is absent.")
 
 # %%
 NEAREST = ("label_smoothing", "mbls", "mmce", "crl", "cross_entropy")
-both = {head: tables.loss_differences("cifar10/resnet20", "acls", metric)
+both = {head: paper_tables.loss_differences("cifar10/resnet20", "acls", metric)
         for head, metric in (("ECE", "ece"), ("AECE", "adaptive_ece"))}  # fmt: skip
 both = pd.concat(both, axis=1).drop(columns=("AECE", "trainings"))
 caption = "Another loss minus ACLS: what do test images and seeds leave open? In points"
@@ -1008,7 +1008,7 @@ for pair in [(pos, neg) for pos in toy_weights_pos for neg in toy_weights_neg]:
     grid[pair] = digits[same[pair]] if pair in same else train_on_digits(loss, **how)
 by_weights = {f"λ₁ = {pos:g}, λ₂ = {neg:g}": out for (pos, neg), out in grid.items()}
 table(
-    tables.logit_summary(by_weights, n_bins=n_bins),
+    paper_tables.logit_summary(by_weights, n_bins=n_bins),
     f"What do the two weights do? ACLS on digits, {toy_epochs} epochs, in the place of "
     "the paper's Table A; columns as in the table of the forms",
     "tbl-acls-weights",
@@ -1054,11 +1054,11 @@ beside(
 
 # %% tags=["hide-input", "nbval-check-output"]
 paper = results.load("paper")
-printed = tables.select(paper, paper="acls", table="3", source="printed")
+printed = paper_tables.select(paper, paper="acls", table="3", source="printed")
 scores = printed[printed["metric"] != "accuracy"]
 leads, cells = {}, ["dataset", "model", "metric"]
 for (of_data, net, metric), part in scores.groupby(cells, sort=False):
-    own = tables.select(part, loss="acls", method="identity")["value"].iloc[0]
+    own = paper_tables.select(part, loss="acls", method="identity")["value"].iloc[0]
     best = part[part["loss"] != "acls"].sort_values("value", kind="stable").iloc[0]
     of = shown(best["loss"]) + (", TS by ECE" if best["method"] != "identity" else "")
     label = f"{shown(of_data)}, {shown(net)}", shown(metric)
@@ -1074,13 +1074,17 @@ table(
 found = [measured.of(loss) for loss in networks]
 halves = [50 * (estimate.high - estimate.low) for estimate in found]
 cell = ["dataset", "model", "loss", "method", "metric", "n_bins"]
-theirs = tables.select(paper, paper="mbls", source="printed")
+theirs = paper_tables.select(paper, paper="mbls", source="printed")
 theirs = theirs[theirs["table"].isin(["1", "2"])].drop_duplicates(cell)
 theirs, here = theirs.set_index(cell)["value"], printed.set_index(cell)["value"]
 common = here.index.intersection(theirs.index)
 unlike = int(((here[common] - theirs[common]).abs() > 1e-9).sum())
-net = tables.select(printed, dataset="cifar10", model="resnet101", metric="accuracy")
-net = tables.select(net, method="identity").set_index("loss")["value"].sort_values()
+net = paper_tables.select(
+    printed, dataset="cifar10", model="resnet101", metric="accuracy"
+)
+net = (
+    paper_tables.select(net, method="identity").set_index("loss")["value"].sort_values()
+)
 taken = {key[2] for key in common if key[:2] == ("cifar10", "resnet101")}
 own = net[[loss for loss in net.index if loss not in taken]]
 listed = [f"{shown(loss)} {net[loss]:.2f}" for loss in net.index if loss in taken]
@@ -1121,7 +1125,7 @@ Markdown(
 # frames.
 
 # %%
-tables.paper_table(
+paper_tables.paper_table(
     "acls", "4", "metric", "ACLS, Table 4: segmentation, in percent", "tbl-acls-4"
 )
 
@@ -1134,9 +1138,9 @@ def acls_beside(cell, caption, name, *others):
     if not {"acls", "cross_entropy"} <= {*stored}:
         return Markdown(claims.NOT_RUN)
     among, _ = notebook.side_by_side(stored, {"": "identity"}, ["ece"], **resampling)
-    rows = tables.estimates(among, stored, {"ECE": ("", "ece")})
+    rows = paper_tables.estimates(among, stored, {"ECE": ("", "ece")})
     head = {"minus that of CE": ("", "ece")}
-    rows = rows.join(tables.estimates(among, stored, head, base="cross_entropy"))
+    rows = rows.join(paper_tables.estimates(among, stored, head, base="cross_entropy"))
     pairs = [("acls", loss) for loss in stored if loss != "acls"]
     apart = notebook.differences(among, pairs).values()
     apart = pd.Series([f"{x:+.2f}" for x in apart], [loss for _, loss in pairs])
@@ -1159,7 +1163,7 @@ acls_beside(
 # ### Table 5: the two parts
 
 # %%
-tables.paper_table(
+paper_tables.paper_table(
     "acls",
     "5",
     "metric",

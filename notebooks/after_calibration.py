@@ -54,8 +54,8 @@ from IPython.display import Markdown
 from scipy.special import softmax
 from scipy.stats import kendalltau
 
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import table
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.table import table
 from calibkit import Identity, TemperatureScaling, ece, plots
 from calibkit.conformal import SCORES, ConformalSets, coverage, set_size
 from calibkit.metrics import aurc, risk_coverage

@@ -78,10 +78,16 @@ import torch.nn.functional as F
 from IPython.display import Markdown
 
 from book.kit import results
-from book.kit.notebook import curves, names, pictures, stops, tables
+from book.kit.notebook import (
+    display_names,
+    optimiser_stops,
+    paper_tables,
+    pictures,
+    temperature_figures,
+)
 from book.kit.notebook.dumbbells import dumbbells
-from book.kit.notebook.recorded import recorded
-from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.golden import recorded
+from book.kit.notebook.table import minus, table
 from calibkit import accuracy, ece, plots
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling
 from calibkit.metrics.comparison import Estimate
@@ -193,7 +199,7 @@ _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 *axes, unused = panels.flat
 unused.remove()
 for ax, letter, column in zip((axes[0], axes[2], axes[3]), "acd", toy, strict=True):
-    curves.marked(toy[column], {"A": a, "B": b}, ax=ax).set(
+    temperature_figures.marked(toy[column], {"A": a, "B": b}, ax=ax).set(
         title=f"({letter}) {column}"
     )
 for k, curve in enumerate(by_class.T):
@@ -239,7 +245,7 @@ paths = {"toy epochs": toy, "temperatures": sweep, "training": training}
 _, axes = plt.subplots(1, 2, figsize=(7, 2.8), sharey=True)
 for ax, column in zip(axes, ("total loss", "std of class losses"), strict=True):
     points = {name: (path[column], path["ECE (%)"]) for name, path in paths.items()}
-    curves.correlated(points, ax=ax).set(xlabel=f"{column} (nats)")
+    temperature_figures.correlated(points, ax=ax).set(xlabel=f"{column} (nats)")
 axes[0].set_ylabel("ECE (%)")
 plt.show()
 
@@ -409,7 +415,8 @@ def misfit(alpha, beta):
 
 
 traces = {
-    name: stops.trace(loss, val_logits, val_labels) for name, loss in LOSSES.items()
+    name: optimiser_stops.trace(loss, val_logits, val_labels)
+    for name, loss in LOSSES.items()
 }
 first, second = (class_losses(val_logits / t) for t in traces["CLS"][:2])
 shape = ClassLossScaling().fit_shape(first, second)
@@ -587,7 +594,7 @@ network, it too is TS.
 # one number for all samples, and no gradient flows to the layers below. The printed runs use seed 1.
 
 # %%
-dead = stops.dead_at_start(val_logits, range(200))
+dead = optimiser_stops.dead_at_start(val_logits, range(200))
 temperatures = PTS(solver="sctl").fit(val_logits, val_labels).temperatures(test_logits)
 varied = PTS().fit(val_logits, val_labels).temperatures(test_logits)
 
@@ -687,7 +694,7 @@ choices = {
     name: TemperatureScaling(loss).fit(*data.val).temperature
     for name, loss in marks.items()
 }
-curves.chosen_temperatures(*data.test, choices, n_bins=n_bins)
+temperature_figures.chosen_temperatures(*data.test, choices, n_bins=n_bins)
 plt.show()
 
 # %% [markdown]
@@ -720,7 +727,7 @@ NETWORKS = {
     "CIFAR-10-LT DenseNet-40": "sctl-cifar10lt-densenet40",
     "CIFAR-10-LT ResNet-110": "sctl-cifar10lt-resnet110",
 }
-cells = stops.printed_replayed_exact(CALIBRATORS, OBJECTIVES, NETWORKS)
+cells = optimiser_stops.printed_replayed_exact(CALIBRATORS, OBJECTIVES, NETWORKS)
 
 # %% mystnb={"figure": {"caption": "Where does a number of the paper come from? Test ECE of each calibrator and loss: as the paper prints it, replayed with the authors' optimiser and steps, and at the optimum of the loss. Where square and dot coincide and the diamond lies elsewhere, the number belongs to the optimiser and not to the loss.", "name": "fig-cls-three-ways"}, "image": {"alt": "Three panels, one a network, with a row for each calibrator and loss: square for printed, dot for replayed, diamond for exact. In many rows square and dot coincide and a line leads from them to the diamond."}}
 four = cells[cells["loss"].isin(["CE", "LS", "FL", "CLS"])]
@@ -776,7 +783,7 @@ cts = partial(notebook.method_key, "class_temperature_scaling", solver="sctl")
 NORMS = {"CTS+CLS-ND": cts(OBJECTIVES["CLS"]), "CTS+CLS-MM": cts(OBJECTIVES["CLS-MM"])}
 ends = recorded(
     "class_loss_scaling/nudged",
-    partial(stops.nudged, first_logits, NORMS),
+    partial(optimiser_stops.nudged, first_logits, NORMS),
     available=first_logits in published(),
     tolerance={
         "CTS+CLS-ND": 0.05,
@@ -797,7 +804,7 @@ table(ends, caption, "tbl-cls-nudged")
 all_here = set(NETWORKS.values()) <= set(published())
 stopped = recorded(
     "class_loss_scaling/guo",
-    partial(stops.guo_stops, NETWORKS),
+    partial(optimiser_stops.guo_stops, NETWORKS),
     available=all_here,
     tolerance=0.02,
 )
@@ -881,7 +888,7 @@ def published_steps():
 
 
 OWN = {
-    f"{names.shown(dataset)} {names.shown(model)}": {
+    f"{display_names.shown(dataset)} {display_names.shown(model)}": {
         "dataset": dataset,
         "model": model,
         "source": "ours",
@@ -904,7 +911,7 @@ own = steps(data, "TS", n_bins=n_bins, n_resamples=n_resamples, seed=seed)
 rows["network of this chapter", "TS"] = {
     step: f"{change:+.2f}" for step, change in own.items()
 }
-effects = tables.select(results.load_effects(), metric="ece")
+effects = paper_tables.select(results.load_effects(), metric="ece")
 for network, where in OWN.items():
     for base, obj in pairwise(THREE):
         pair = {"method": METHODS["TS"][obj], "base_method": METHODS["TS"][base]}
@@ -961,7 +968,9 @@ NORMALISED = {
 
 def shown_table(number, question, metric="ece", *, imagenet=False):
     """One table of the paper, or its part on ImageNet, one column a network."""
-    rows = tables.select(results.compare("class_loss_scaling", number), metric=metric)
+    rows = paper_tables.select(
+        results.compare("class_loss_scaling", number), metric=metric
+    )
     rows = rows[(rows["dataset"] == "imagenet") == imagenet]
     kind = ("" if metric == "ece" else "-accuracy") + ("-imagenet" if imagenet else "")
     if metric == "accuracy":  # one temperature a sample keeps every prediction
@@ -970,7 +979,7 @@ def shown_table(number, question, metric="ece", *, imagenet=False):
         rows = rows[rows["method"].str.contains("normalization")]
     caption = f"CLS, Table {number}{', ImageNet' if imagenet else ''}: {question}"
     name = f"tbl-cls-{number}{kind}"
-    return tables.beside(rows, "model", caption, name, names=NORMALISED)
+    return paper_tables.beside(rows, "model", caption, name, names=NORMALISED)
 
 
 shown_table("1", "is every calibrator better with CLS? Test ECE in percent")
@@ -1018,7 +1027,7 @@ shown_table("3", "is ND the best? Test ECE in percent", imagenet=True)
 caption = (
     "CLS, Table 4: how good are the long-tailed networks before calibration? Percent"
 )
-tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
+paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
 
 # %% [markdown]
 # Networks for the empty cells are trained and recorded on a GPU with

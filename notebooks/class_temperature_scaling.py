@@ -76,10 +76,18 @@ import torch
 from IPython.display import Markdown
 
 from book.kit import results
-from book.kit.notebook import claims, curves, names, pictures, searches, stops, tables
+from book.kit.notebook import (
+    claims,
+    cts_sensitivity,
+    display_names,
+    optimiser_stops,
+    paper_tables,
+    pictures,
+    temperature_figures,
+)
 from book.kit.notebook.forest import forest
-from book.kit.notebook.recorded import recorded
-from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.golden import recorded
+from book.kit.notebook.table import minus, table
 from calibkit import calibrator, plots
 from calibkit.calibrators import ClassTemperatureScaling, Identity, TemperatureScaling
 from calibkit.fitting.greedy import greedy_search
@@ -363,7 +371,7 @@ paired = {
     for metric, pairs in (("ece", of_ece), ("accuracy", of_accuracy))
 }
 shown = {
-    (names.shown(metric), name): f"{change:+.2f}"
+    (display_names.shown(metric), name): f"{change:+.2f}"
     for metric, changes in paired.items()
     for name, change in changes.items()
 }
@@ -519,7 +527,7 @@ for label, (some, shade) in groups.items():
 axes[0].set_ylabel("temperature")
 axes[0].legend()
 in_one = np.any([half.temperatures != half.history[0, 2] for half in found], axis=0)
-curves.twice(*(half[in_one] for half in halves), ax=axes[1], color=color)
+temperature_figures.twice(*(half[in_one] for half in halves), ax=axes[1], color=color)
 axes[1].set(xlabel="temperature from one half", ylabel="from the other half")
 axes[1].set_title(f"{in_one.sum()} classes that moved in either", fontsize=9)
 plt.show()
@@ -563,13 +571,15 @@ METHODS = {
 }
 rows = {}
 for name, method in METHODS.items():
-    measured = tables.select(ours, **network, source="published-logits", method=method)
+    measured = paper_tables.select(
+        ours, **network, source="published-logits", method=method
+    )
     printed = method.replace(" solver=sctl", "")
     rows[name] = {
         "accuracy": notebook.number(measured, metric="accuracy").value,
         "ECE": notebook.number(measured, metric="ece").value,
         "printed ECE": notebook.number(paper, **theirs, method=printed).value,
-        "fit": tables.select(measured, metric="ece")["note"].item(),
+        "fit": paper_tables.select(measured, metric="ece")["note"].item(),
     }
 caption = (
     "What does each method make of the published logits of a DenseNet-40? "
@@ -595,7 +605,7 @@ methods = {
 }
 fitted = recorded(
     "class_temperature_scaling/stop",
-    partial(stops.temperatures, name, methods),
+    partial(optimiser_stops.temperatures, name, methods),
     available=name in published(),
     tolerance=0.02,
 )
@@ -649,7 +659,7 @@ def printed_for(network, method, metric="ece"):
 
 measured = recorded(
     "class_temperature_scaling/networks",
-    partial(searches.errors, OF_PAPER, {"TS": TS, **CTS}),
+    partial(cts_sensitivity.errors, OF_PAPER, {"TS": TS, **CTS}),
     available=lie_here,
     tolerance={
         name: 0.5 if "CIFAR-100" in name else 0.02 for name in OF_PAPER
@@ -728,7 +738,7 @@ N_DRAWS = 20
 followed = {name: CTS[name] for name in ("CTS, code", "U-CTS")}
 ends = recorded(
     "class_temperature_scaling/ends",
-    partial(searches.spread, OF_PAPER, followed, N_DRAWS),
+    partial(cts_sensitivity.spread, OF_PAPER, followed, N_DRAWS),
     available=lie_here and budget != "smoke",
     tolerance=1.0,
 )
@@ -738,7 +748,7 @@ _, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, followed.items(), strict=True):
     for place, network in enumerate(OF_PAPER):
         causes = zip(
-            searches.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True
+            cts_sensitivity.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True
         )
         for cause, shift, color in causes:
             low, quarter, median, upper, high = ends.loc[f"{network}; {name}; {cause}"]
@@ -762,11 +772,13 @@ width = (ends["highest"] - ends["lowest"]).rename("width").to_frame()
 width["data"] = [key.split()[0] for key in width.index]
 width["cause"] = [key.split("; ")[2] for key in width.index]
 widest = width.groupby(["cause", "data"])["width"].max()
-within = dict.fromkeys(searches.CAUSES, 0)
-for network, (name, key), cause in product(OF_PAPER, followed.items(), searches.CAUSES):
+within = dict.fromkeys(cts_sensitivity.CAUSES, 0)
+for network, (name, key), cause in product(
+    OF_PAPER, followed.items(), cts_sensitivity.CAUSES
+):
     low, high = ends.loc[f"{network}; {name}; {cause}", ["lowest", "highest"]].round(2)
     within[cause] += low <= printed_for(network, key) <= high
-nudged, other = searches.CAUSES
+nudged, other = cts_sensitivity.CAUSES
 Markdown(f"""
 The range of the {N_DRAWS} ECEs is at most
 {widest[nudged, "CIFAR-10"]:.2f} points on CIFAR-10 and
@@ -789,7 +801,7 @@ the other orders.
 # %%
 near = {network: 0.5 if "CIFAR-100" in network else 0.02 for network in OF_PAPER}
 text, code = (
-    partial(searches.gains, OF_PAPER, CTS[f"CTS, {how}"], TS)
+    partial(cts_sensitivity.gains, OF_PAPER, CTS[f"CTS, {how}"], TS)
     for how in ("text", "code")
 )
 of_paper = {
@@ -807,14 +819,15 @@ of_paper = {
     ),
 }
 own = {
-    f"ResNet-20 {names.shown(loss.replace(',', ' '))}": name
+    f"ResNet-20 {display_names.shown(loss.replace(',', ' '))}": name
     for name in zoo()
     if name.startswith("cifar10/resnet20") and name.endswith("-s0")
     for loss in [name.removeprefix("cifar10/resnet20-").removesuffix("-s0")]
-    if loss.replace(",", " ") in names.LOSSES  # not the other margins of chapter mbls
+    if loss.replace(",", " ")
+    in display_names.LOSSES  # not the other margins of chapter mbls
 }
 changes = {
-    name: pd.concat([of, searches.gains(own, CTS[name], TS)])
+    name: pd.concat([of, cts_sensitivity.gains(own, CTS[name], TS)])
     for name, of in of_paper.items()
 }
 
@@ -930,7 +943,7 @@ caption = (
     "What does choosing on the test images do? Twenty classes of Tiny-ImageNet, "
     "test ECE in percent, 95 % interval of the paired difference"
 )
-table(chosen, caption, "tbl-cts-tiny", names=names.shown)
+table(chosen, caption, "tbl-cts-tiny", names=display_names.shown)
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -966,7 +979,7 @@ from such a difference nothing follows for new images.
 # ### Table I: before, one temperature, one a class
 
 # %%
-paper_table = partial(tables.paper_table, "class_temperature_scaling")
+paper_table = partial(paper_tables.paper_table, "class_temperature_scaling")
 caption = (
     "CTS, Table I: what do one temperature and one a class leave of the ECE? "
     "Test images, percent"
@@ -985,7 +998,7 @@ short = {CTS["U-CTS"]: "U-CTS"}
 paper_table("II", "method", caption, "tbl-cts-2", names=short)
 
 # %% tags=["hide-input", "nbval-check-output"]
-in_print = tables.select(paper, **of_tables, metric="ece")
+in_print = paper_tables.select(paper, **of_tables, metric="ece")
 in_print = in_print[in_print["table"].isin(["I", "II"])].pivot_table(
     index=["dataset", "model", "loss"], columns="method", values="value"
 )

@@ -48,13 +48,13 @@ from IPython.display import Markdown
 from scipy.stats import t as student
 
 from book.kit import notebook, results
-from book.kit.notebook import pooling, ranks, tables
+from book.kit.notebook import friedman, over_networks, paper_tables
+from book.kit.notebook.display_names import shown
 from book.kit.notebook.dumbbells import dumbbells
 from book.kit.notebook.forest import forest
-from book.kit.notebook.names import shown
-from book.kit.notebook.pooling import beyond_chance, select, tally
-from book.kit.notebook.recorded import fit_seconds
-from book.kit.notebook.rendered import minus, table
+from book.kit.notebook.golden import fit_seconds
+from book.kit.notebook.over_networks import beyond_chance, select, tally
+from book.kit.notebook.table import minus, table
 from book.kit.results.comparators import KEEP_THE_PREDICTION
 from book.kit.results.effects import chance_with_seeds, with_seeds
 from calibkit import data, plots
@@ -103,8 +103,8 @@ ours, effects, third = (
 )
 effects["chance"] = [chance_with_seeds(row) for row in effects.itertuples()]
 ours["network"], third["network"] = (
-    pooling.network_names(ours),
-    pooling.network_names(third),
+    over_networks.network_names(ours),
+    over_networks.network_names(third),
 )
 to_ts = select(
     effects, TS
@@ -538,12 +538,12 @@ def errors_by(metric):
     return found.rename(columns=CALIBRATORS)
 
 
-rankings = {metric: ranks.ranking(errors_by(metric), level) for metric in METRICS}
+rankings = {metric: friedman.ranking(errors_by(metric), level) for metric in METRICS}
 first = errors_by("nll")
 n_sets = results.effects.images_of(
     first.index.get_level_values("dataset").to_series()
 ).nunique()
-cautious = ranks.critical_difference(len(CALIBRATORS), n_sets, level)
+cautious = friedman.critical_difference(len(CALIBRATORS), n_sets, level)
 some = rankings["nll"]
 pairs = len(CALIBRATORS) * (len(CALIBRATORS) - 1) // 2
 tests = {
@@ -733,10 +733,10 @@ plt.show()
 # seeds explain ({numref}`tbl-comparison-seeds`, {numref}`fig-comparison-pairs`).
 
 # %% tags=["hide-input", "nbval-check-output"]
-by_loss = tables.select(ours, source="ours", **CELL)
+by_loss = paper_tables.select(ours, source="ours", **CELL)
 apart, survive, of_seeds = {}, {}, {}
 for method, how in (("identity", RAW), (TS, AFTER)):
-    of = tables.select(by_loss, method=method, metric="ece").set_index("loss")
+    of = paper_tables.select(by_loss, method=method, metric="ece").set_index("loss")
     of = of.sort_values("value")
     twice = of[of["n_seeds"] > 1]
     df = int((twice["n_seeds"] - 1).sum())
@@ -785,7 +785,7 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 by_metric = {}
 for method, how in (("identity", RAW), (TS, AFTER)):
-    of = tables.select(by_loss, method=method)
+    of = paper_tables.select(by_loss, method=method)
     of = of.pivot(index="loss", columns="metric", values="value")
     for metric in ("ece", "adaptive_ece", "classwise_ece", "nll", "brier"):
         by_metric[how, METRICS[metric]] = of[metric]
@@ -1172,12 +1172,12 @@ CalArena fitted vector scaling to 25,000 images of ImageNet. Its NLL minus that 
 
 # %% tags=["hide-input"]
 found = {}
-for word in pooling.WORDS[:2]:
+for word in over_networks.WORDS[:2]:
     of = by_ece[by_ece["word"] == word]
     told = [f"{called(row.network)} {100 * row.value:+.2f}" for row in of.itertuples()]
     found[word] = f"{len(of)} networks ({'; '.join(told)})" if told else "none"
 undecided = int((by_ece["word"] == "not decided").sum())
-counts = [int((by_nll["word"] == word).sum()) for word in pooling.WORDS]
+counts = [int((by_nll["word"] == word).sum()) for word in over_networks.WORDS]
 Markdown(
     minus(f"""
 In ECE, held against TS by ECE, CTS is better on {found["better"]}, worse on

@@ -99,11 +99,17 @@ from IPython.display import Markdown, display
 from scipy.optimize import brentq
 
 from book.kit import results
-from book.kit.notebook import claims, names, pictures, pooling, tables
-from book.kit.notebook.free_sample import along_distance, descend
-from book.kit.notebook.maps import maps
-from book.kit.notebook.rendered import table
+from book.kit.notebook import (
+    claims,
+    display_names,
+    over_networks,
+    paper_tables,
+    pictures,
+)
+from book.kit.notebook.one_sample import along_distance, descend
+from book.kit.notebook.segmentation_maps import maps
 from book.kit.notebook.small_networks import digit_scores, many_on_digits
+from book.kit.notebook.table import table
 from calibkit import (
     Network,
     TemperatureScaling,
@@ -542,11 +548,11 @@ table(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-printed = tables.select(results.load("paper"), paper="mbls", source="printed")
+printed = paper_tables.select(results.load("paper"), paper="mbls", source="printed")
 MARGIN_0 = "mbls margin=0 weight=0.05"  # its weight is that of label smoothing
-cells = tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
+cells = paper_tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
 accuracies = " and ".join(
-    f"{row.printed} % ({names.shown(row.model)})" for row in cells.itertuples()
+    f"{row.printed} % ({display_names.shown(row.model)})" for row in cells.itertuples()
 )
 Markdown(f"""
 With the sum, the printed runs with *m* = 0 on Tiny-ImageNet would end at equal probabilities,
@@ -685,14 +691,14 @@ alike: at no weight do their mean errors differ by more than
 # {ref}`budget <sec-budgets>`: a smaller network and a tenth of the epochs, so only directions can be compared.
 
 # %%
-SHORT = names.LOSSES
+SHORT = display_names.LOSSES
 keys = [*losses, *([MARGIN_0] if "mbls" in losses else [])]
 stored = notebook.by_loss(
     f"{dataset}/{model}", keys, seed=seed, budget=budget, device=device, paper="mbls"
 )
 trained = {SHORT.get(key, key): data for key, data in stored.items()}
 if missing := [key for key in keys if key not in stored]:
-    print(tables.not_run(f"{dataset}/{model}", missing, seed))
+    print(paper_tables.not_run(f"{dataset}/{model}", missing, seed))
 recipes = {name: Recipe(**data.meta["recipe"]) for name, data in trained.items()}
 for common, _ in Counter(recipes.values()).most_common(1):
     if odd := [name for name, own in recipes.items() if own != common]:
@@ -720,7 +726,7 @@ raw = {
     for name, data in trained.items()
 }
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece")}
-shown = tables.estimates(comparison, trained, heads)
+shown = paper_tables.estimates(comparison, trained, heads)
 shown["AECE"] = [
     f"{comparison.of(name, 'adaptive_ece').percent.value:.2f}" for name in trained
 ]
@@ -736,7 +742,7 @@ table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 by_ece = {name: fits[f"{name} + TS"].temperature for name in trained}
-after = tables.estimates(comparison, trained, {"ECE": (" + TS", "ece")})
+after = paper_tables.estimates(comparison, trained, {"ECE": (" + TS", "ece")})
 after.insert(0, "T by ECE", [f"{t:.1f}" for t in by_ece.values()])
 after["NLL"] = [f"{comparison.of(f'{name} + TS', 'nll').value:.3f}" for name in trained]
 after["T by NLL"] = [
@@ -782,7 +788,7 @@ bases = {
     "minus MbLS, m = 0": MARGIN_0,
 }
 parts = {
-    head: tables.loss_differences("cifar10/resnet20", base, names=SHORT)
+    head: paper_tables.loss_differences("cifar10/resnet20", base, names=SHORT)
     for head, base in bases.items()
 }
 of_seeds = {"difference": "ECE", "test images ±": "test ±", "seeds ±": "seeds ±"}
@@ -952,9 +958,9 @@ tiny = notebook.by_loss("tiny_imagenet_20/resnet20", five)
 tiny = {SHORT[loss]: data for loss, data in tiny.items()}
 of_tiny, _ = notebook.side_by_side(tiny, STAGES, **resampling)
 heads = {"accuracy": ("", "accuracy"), "ECE": ("", "ece")}
-shown = tables.estimates(of_tiny, tiny, heads)
+shown = paper_tables.estimates(of_tiny, tiny, heads)
 table(
-    shown.join(tables.estimates(of_tiny, tiny, MINUS_CE, base="CE")),
+    shown.join(paper_tables.estimates(of_tiny, tiny, MINUS_CE, base="CE")),
     "Which loss is calibrated on other images? Twenty classes of Tiny-ImageNet, "
     "percent; differences in ECE, points",
     "tbl-mbls-tiny",
@@ -1005,7 +1011,7 @@ of_table_1 = [
 ]
 lowest = claims.joint(claim.verdict for claim in of_table_1)
 no_margin = "MbLS, m = 0"
-found[f"As trained, {names.shown(dataset)}"] = [
+found[f"As trained, {display_names.shown(dataset)}"] = [
     *of_table_1,
     claims.Claim("lowest ECE of these losses (Table 1)", lowest),
     claims.compared("ECE lower than m = 0", comparison, "MbLS", no_margin),
@@ -1034,7 +1040,7 @@ if by_margin:
         near,
         "{val:g} and {test:g}".format(**of_lowest),
     )
-    found[f"As trained, {names.shown(dataset)}"].append(agree)
+    found[f"As trained, {display_names.shown(dataset)}"].append(agree)
 step = abs(margins.index(chosen["val"]) - margins.index(chosen["test"]))
 apart_small = claims.over_draws(gap_to_ls.mean(0))
 steadier = claims.over_draws(spread[f"m = {chosen['val']:g}"] - spread["LS"])
@@ -1109,20 +1115,20 @@ table(
 ours = results.load("ours")
 here = {"ours": ours, "names": SHORT}
 caption = "MbLS, Table 1: ECE and AECE on test images, in percent"
-tables.paper_table("mbls", "1", "metric", caption, "tbl-mbls-1", **here)
+paper_tables.paper_table("mbls", "1", "metric", caption, "tbl-mbls-1", **here)
 
 # %% [markdown]
 # ### Table 2: accuracy
 
 # %%
 caption = "MbLS, Table 2: accuracy on test images, in percent"
-tables.paper_table("mbls", "2", "dataset", caption, "tbl-mbls-2", **here)
+paper_tables.paper_table("mbls", "2", "dataset", caption, "tbl-mbls-2", **here)
 
 # %% [markdown]
 # Two columns of the printed table are differences.
 
 # %% tags=["hide-input", "nbval-check-output"]
-accuracies = tables.select(printed, table="2").pivot_table(
+accuracies = paper_tables.select(printed, table="2").pivot_table(
     index=["dataset", "model"], columns="loss", values="value", sort=False
 )
 as_printed = {
@@ -1161,7 +1167,7 @@ for base, hits in same.items():
 
 # %%
 caption = "MbLS, Table 5: segmentation, in percent"
-tables.paper_table("mbls", "5", "metric", caption, "tbl-mbls-5", **here)
+paper_tables.paper_table("mbls", "5", "metric", caption, "tbl-mbls-5", **here)
 
 # %% [markdown]
 # The ECE can also be taken of each batch of eight images and averaged, as the public code does; it is larger, and in
@@ -1185,7 +1191,7 @@ for of, (measured, _) in zip(trainings, fitted, strict=True):
     }
     of_each.append((100 * pd.DataFrame(columns)).map("{:.2f}".format))
 shown = pd.concat({"ECE": of_each[0] + ", " + of_each[1]}, axis=1)
-less = tables.loss_differences(street, "cross_entropy", names=SHORT)
+less = paper_tables.loss_differences(street, "cross_entropy", names=SHORT)
 less = less.rename(columns=of_seeds)[[*of_seeds.values()]]
 shown = shown.join(pd.concat({"minus CE": less}, axis=1))
 table(
@@ -1221,9 +1227,9 @@ columns = {
 }
 rows = {}
 for data, cut in TEXT.items():
-    text = tables.select(ours, dataset=data)
+    text = paper_tables.select(ours, dataset=data)
     for loss in [key for key in SHORT if key in {*text["loss"]}]:
-        of_loss = tables.select(text, loss=loss)
+        of_loss = paper_tables.select(text, loss=loss)
         rows[cut, SHORT[loss]] = {
             head: f"{notebook.number(of_loss, method=method, metric=metric):.2f}"
             for head, (method, metric) in columns.items()
@@ -1245,8 +1251,8 @@ bases = {
 }
 effects, rows = results.load_effects(), {}
 for (data, cut), (head, (loss, method)) in product(TEXT.items(), bases.items()):
-    of = pooling.select(effects, method, loss, dataset=data, loss="mbls")
-    row = tables.select(of, method="identity", metric="ece").iloc[0]
+    of = over_networks.select(effects, method, loss, dataset=data, loss="mbls")
+    row = paper_tables.select(of, method="identity", metric="ece").iloc[0]
     both = Estimate(*results.effects.with_seeds(row)).percent
     rows[cut, f"minus {head}"] = {
         "test texts": f"{Estimate(row.value, row.low, row.high).percent:+.2f}",
@@ -1268,7 +1274,7 @@ table(
 
 # %%
 caption = "MbLS, Table 7: test ECE before and after temperature scaling, in percent"
-tables.paper_table("mbls", "7", "method", caption, "tbl-mbls-7", **here)
+paper_tables.paper_table("mbls", "7", "method", caption, "tbl-mbls-7", **here)
 
 # %% [markdown]
 # {numref}`tbl-mbls-temperatures` has the temperatures behind "TS by ECE". The printed ones of MbLS lie between 0.9 and
@@ -1277,13 +1283,15 @@ tables.paper_table("mbls", "7", "method", caption, "tbl-mbls-7", **here)
 # {cite:t}`park2023acls`, who print the same 5.85 % before scaling.
 
 # %% tags=["hide-input", "nbval-check-output"]
-seventh = tables.select(printed, table="7", method="temperature_scaling:ece")
+seventh = paper_tables.select(printed, table="7", method="temperature_scaling:ece")
 notes = seventh.assign(T=seventh["note"].str.removeprefix("optimal T "))
 grid = notes.astype({"T": float}).pivot_table(
     index=["dataset", "model"], columns="loss", values="T", sort=False
 )
-grid.index = [f"{', '.join(map(names.shown, cell))}, printed" for cell in grid.index]
-cell = f"{names.shown(dataset)}, {names.shown(model)}, ours"
+grid.index = [
+    f"{', '.join(map(display_names.shown, cell))}, printed" for cell in grid.index
+]
+cell = f"{display_names.shown(dataset)}, {display_names.shown(model)}, ours"
 grid.loc[cell] = [by_ece.get(SHORT[loss], np.nan) for loss in grid.columns]
 grid = grid[["mbls", *(loss for loss in grid.columns if loss != "mbls")]]
 table(
@@ -1310,7 +1318,7 @@ wanted = [
     ("voc2012", "deeplabv3_resnet34", "mbls", " --pretrained"),
 ]
 commands = [
-    tables.train_command(Network(data, net, loss), paper_recipe + start)
+    paper_tables.train_command(Network(data, net, loss), paper_recipe + start)
     for data, net, loss, start in wanted
 ]
 Markdown("```bash\n" + "\n".join(commands) + "\n```")

@@ -45,10 +45,10 @@ from scipy.stats import norm
 
 from book.kit import notebook
 from book.kit.notebook import pictures
-from book.kit.notebook.names import shown
-from book.kit.notebook.recorded import recorded
-from book.kit.notebook.rendered import minus, table
-from book.kit.notebook.simulated import (
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.golden import recorded
+from book.kit.notebook.paper_tables import estimates
+from book.kit.notebook.synthetic_classifiers import (
     binned_error,
     draw_labels,
     top_label,
@@ -56,7 +56,7 @@ from book.kit.notebook.simulated import (
     two_classes,
     with_error,
 )
-from book.kit.notebook.tables import estimates
+from book.kit.notebook.table import minus, table
 from calibkit import Network, TemperatureScaling, plots
 from calibkit import data as datasets
 from calibkit.metrics import (

@@ -59,10 +59,16 @@ from scipy.optimize import LinearConstraint, minimize
 from scipy.special import softmax
 
 from book.kit import notebook, results
-from book.kit.notebook import claims, names, pictures, rendered, repeated, tables
-from book.kit.notebook.recorded import recorded
-from book.kit.notebook.rendered import minus
-from book.kit.notebook.trained import trained
+from book.kit.notebook import (
+    claims,
+    display_names,
+    paper_tables,
+    pictures,
+    restarts,
+)
+from book.kit.notebook.golden import recorded
+from book.kit.notebook.table import minus, table
+from book.kit.notebook.trained_network import trained
 from book.kit.results.effects import append_effects
 from calibkit import (
     NeuralClamping,
@@ -321,7 +327,7 @@ solved = {
     for name, ts in scaled.items()
 }
 solved = pd.DataFrame(solved).T.rename_axis("T minimises")
-rendered.table(
+table(
     solved,
     "Which temperature meets the constraint of Lemma 1? That of the NLL, where the difference is 0",
     "tbl-nc-lemma",
@@ -440,7 +446,7 @@ for share in (1e-1, 1e-2, 1e-3, 1e-4):
     moved = softmax(net.logits(val_x, share * full), axis=1)
     gain, inner = entropy(moved, val_y) - before, (share * full * g.numpy()).sum()
     gains[f"{share:g}"] = {"gain": gain, "δ · g": inner, "gain / (δ · g)": gain / inner}
-rendered.table(
+table(
     pd.DataFrame(gains).T.rename_axis("δ, share of the range"),
     "How much entropy does a perturbation add, and how much does Theorem 1 promise?",
     "tbl-nc-theorem",
@@ -477,7 +483,7 @@ free = float(100 * (start.abs() > 1e-5).double().mean())
 
 # %% tags=["hide-input", "nbval-check-output"]
 told = " and ".join(
-    f"{of['room']:.2f} % of the inputs of {names.shown(name)}"
+    f"{of['room']:.2f} % of the inputs of {display_names.shown(name)}"
     for name, of in of_photos.iterrows()
 )
 Markdown(f"""
@@ -551,7 +557,7 @@ of_gamma = {
     }
     for g_, clamping in sweep.items()
 }
-rendered.table(
+table(
     pd.DataFrame(of_gamma).T.rename_axis("γ"),
     f"Which γ? That of the lowest calibration ECE (%), {gamma:g}; then λ = {weight:g}",
     "tbl-nc-gamma",
@@ -612,30 +618,30 @@ on_logits = {
     "MS-ODIR": calibrator("ms_odir"),
     "Dir-ODIR": calibrator("dir_odir"),
 }
-table, unbounded = {}, []
+by_label, unbounded = {}, []
 for label, method in on_logits.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
-        table[label] = on_each(method)
+        by_label[label] = on_each(method)
     if caught or np.abs(getattr(method, "weights", 0)).max() > 100:
         unbounded.append(label)
-        table[label] = []
-table["TS, focal"] = focal_ts
-table["NC (CE)"] = probs["neural_clamping:nll"]
-table["NC (FL)"] = probs["neural_clamping"]
+        by_label[label] = []
+by_label["TS, focal"] = focal_ts
+by_label["NC (CE)"] = probs["neural_clamping:nll"]
+by_label["NC (FL)"] = probs["neural_clamping"]
 
 
 # %% tags=["nbval-check-output"]
 def five(fits, caption, name):
     """A table of the five metrics, a row a method."""
-    text = repeated.mean_and_spread(
-        repeated.measured(fits, answers, FIVE, n_bins=n_bins)
+    text = restarts.mean_and_spread(
+        restarts.measured(fits, answers, FIVE, n_bins=n_bins)
     )
-    return rendered.table(text.reindex(list(fits)), caption, name, names=names.shown)
+    return table(text.reindex(list(fits)), caption, name, names=display_names.shown)
 
 
 five(
-    table,
+    by_label,
     "What does each method do to the digits? Mean ± standard deviation over the fits, "
     "in percent; entropy in nats",
     "tbl-nc-digits",
@@ -691,12 +697,12 @@ resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 changes = {}
 for start_name, key in STARTS.items():
     for control, without in (("joint", only_t[key]), ("own", focal_ts)):
-        change = repeated.difference(probs[key], without, answers, "ece", **resampling)
+        change = restarts.difference(probs[key], without, answers, "ece", **resampling)
         changes[f"{start_name} start", f"minus {CONTROLS[control]}"] = {
             "ECE, points": f"{change.percent:+.2f}",
             "answer": claims.direction(change),
         }
-rendered.table(
+table(
     pd.DataFrame.from_dict(changes, orient="index"),
     "Is Neural Clamping better than a temperature? Paired differences [95 % interval]",
     "tbl-nc-chance",
@@ -711,7 +717,7 @@ rendered.table(
 
 # %% mystnb={"figure": {"caption": "Does the data-driven start give the same result with less spread? A point a run, a line at their mean. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
 both = {name: probs[key] for name, key in STARTS.items()}
-of_both = repeated.measured(both, answers, FIVE, n_bins=n_bins)
+of_both = restarts.measured(both, answers, FIVE, n_bins=n_bins)
 titles = ("(a) entropy (nats)", "(b) ECE (%)", "(c) AECE (%)", "(d) class-wise ECE (%)")
 fig, axes = plt.subplots(2, 2, figsize=(6, 4.4))
 for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
@@ -747,12 +753,12 @@ if record and budget != "smoke":
     of = net.network
     cell = {"dataset": of.dataset, "model": of.model, "loss": of.loss}
     cell |= {"budget": budget, "source": net.source}
-    plain = {"identity": raws, "temperature_scaling": table["TS"]}
+    plain = {"identity": raws, "temperature_scaling": by_label["TS"]}
     plain[TS_ECE] = on_each(calibrator(TS_ECE))
     if net.source == "public":  # of the others the zoo has the logits
         fits |= {key: (p, "") for key, p in plain.items()}
-    rows = repeated.rows(fits, answers, FIVE, n_bins=n_bins, **cell)
-    rows += repeated.rows(of_gammas, test_y, FIVE, n_bins=n_bins, **cell)
+    rows = restarts.rows(fits, answers, FIVE, n_bins=n_bins, **cell)
+    rows += restarts.rows(of_gammas, test_y, FIVE, n_bins=n_bins, **cell)
     print(f"{results.append(rows)} rows of ours.csv are new or different")
     every = {key: p for key, (p, _) in fits.items()} | plain
     bases = ("temperature_scaling", TS_ECE, own, "identity")
@@ -762,7 +768,7 @@ if record and budget != "smoke":
     pairs += [
         (f"neural_clamping part={part}", "identity") for part in ("input", "output")
     ]
-    rows = repeated.differences(every, pairs, answers, n_bins=n_bins, **cell)
+    rows = restarts.differences(every, pairs, answers, n_bins=n_bins, **cell)
     print(f"{append_effects(rows)} rows of effects.csv are new or different")
 
 # %% [markdown]
@@ -786,8 +792,8 @@ cell = {
     "loss": "cross_entropy",
     "source": "ours",
 }
-ours = tables.select(results.load("ours"), **cell)
-effects = tables.select(results.load_effects(), **cell)
+ours = paper_tables.select(results.load("ours"), **cell)
+effects = paper_tables.select(results.load_effects(), **cell)
 own = "temperature_scaling:focal gamma=0.0"
 LABELS = {
     own: "T of its own",
@@ -878,7 +884,7 @@ TRIED = {  # model, loss -> name
     ("resnet20", "label_smoothing"): "ResNet-20 with LS, trained here",
 }
 numbers, differences = (
-    tables.select(every, dataset="cifar100").query("source != 'published-logits'")
+    paper_tables.select(every, dataset="cifar100").query("source != 'published-logits'")
     for every in (results.load("ours"), results.load_effects())
 )
 AGAINST = {
@@ -892,7 +898,7 @@ AGAINST = {
 
 def with_spread(rows, method):
     """The ECE in percent, ± its standard deviation over fits or draws."""
-    (row,) = tables.select(rows, method=method, metric="ece").itertuples()
+    (row,) = paper_tables.select(rows, method=method, metric="ece").itertuples()
     spread = "" if np.isnan(row.std) else f" ± {100 * row.std:.2f}"
     return f"{100 * row.value:.2f}{spread}"
 
@@ -900,8 +906,8 @@ def with_spread(rows, method):
 tried = {}
 SAME_LOSS = "temperature_scaling:focal gamma="  # and what NC took on that network
 for (of_model, loss), whose in TRIED.items():
-    mine = tables.select(numbers, model=of_model, loss=loss)
-    pairs = tables.select(differences, model=of_model, loss=loss, base_loss=loss)
+    mine = paper_tables.select(numbers, model=of_model, loss=loss)
+    pairs = paper_tables.select(differences, model=of_model, loss=loss, base_loss=loss)
     (own_temperature,) = {
         base for base in pairs["base_method"] if base.startswith(SAME_LOSS)
     }
@@ -915,7 +921,7 @@ for (of_model, loss), whose in TRIED.items():
             )
             row[head] = f"{of:+.3f}" if metric == "nll" else f"{of:+.2f}"
         tried[f"{whose} (γ = {of_gamma:g}); {start_name} start"] = row
-rendered.table(
+table(
     pd.DataFrame.from_dict(tried, orient="index"),
     "Does another network change the answer? Test ECE on CIFAR-100 in percent; differences "
     "of NC in points, the NLL in nats [95 % interval]; own T: fitted to the same loss, without δ",
@@ -956,7 +962,7 @@ Markdown(f"The *γ* of the lowest test ECE is {told}.")
 # ECE with $\boldsymbol\delta$ differs beyond chance from that of its comparator.
 
 # %%
-tables.paper_table(
+paper_tables.paper_table(
     "neural_clamping",
     "1",
     "metric",
@@ -971,7 +977,7 @@ PARTS = {
     "neural_clamping part=input": "δ* only",
     "neural_clamping part=output": "T* only",
 }
-tables.paper_table(
+paper_tables.paper_table(
     "neural_clamping",
     "3",
     "metric",
@@ -986,11 +992,11 @@ tables.paper_table(
 # loss, the NLL, and NC under the focal loss beside the best method on the logits.
 
 # %% tags=["hide-input", "nbval-check-output"]
-printed = tables.select(results.load("paper"), paper="neural_clamping")
+printed = paper_tables.select(results.load("paper"), paper="neural_clamping")
 printed = printed[printed["table"].isin(["1", "2"])]
 leads = {}
 for metric in ("ece", "adaptive_ece"):
-    of = 100 * tables.select(printed, metric=metric).pivot(
+    of = 100 * paper_tables.select(printed, metric=metric).pivot(
         index=["dataset", "model"], columns="method", values="value"
     )
     on_logits = of.loc[:, ~of.columns.str.startswith("neural_clamping")]
@@ -998,14 +1004,16 @@ for metric in ("ece", "adaptive_ece"):
         "NC (CE) minus TS": of["neural_clamping:nll"] - of["temperature_scaling"],
         "NC (FL) minus the best": of["neural_clamping"] - on_logits.min(axis=1),
     }
-    leads |= {(names.shown(metric), head): values for head, values in against.items()}
+    leads |= {
+        (display_names.shown(metric), head): values for head, values in against.items()
+    }
 leads = pd.DataFrame(leads)
-rendered.table(
+table(
     leads.map("{:+.2f}".format),
     "By how much does Neural Clamping lead in print? Tables 1 and 2, points; the best: of "
     "the methods on the logits",
     "tbl-nc-leads",
-    names=names.shown,
+    names=display_names.shown,
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1013,7 +1021,9 @@ same_loss = leads["ECE", "NC (CE) minus TS"].round(2)
 lead, lead_by_aece = (
     leads[of, "NC (FL) minus the best"].round(2) for of in ("ECE", "AECE")
 )
-of_parts = tables.select(results.load("paper"), paper="neural_clamping", metric="ece")
+of_parts = paper_tables.select(
+    results.load("paper"), paper="neural_clamping", metric="ece"
+)
 of_parts = (
     100 * of_parts.query("model == 'resnet110'").groupby("method")["value"].first()
 )
@@ -1049,12 +1059,12 @@ text = [
 ]
 text = both.assign(text=text).pivot(index="method", columns="metric", values="text")
 starts = {key: f"{name} start" for name, key in STARTS.items()}
-rendered.table(
+table(
     text.rename(index=starts).rename_axis(index=None)[FIVE],
     "Which start is better on CIFAR-100? Mean ± standard deviation, in percent; "
     "entropy in nats",
     "tbl-nc-starts",
-    names=names.shown,
+    names=display_names.shown,
 )
 
 # %% [markdown]
@@ -1172,11 +1182,11 @@ above = pd.DataFrame(
     }
 )
 impossible = above[wide["ece"] > bound].drop_duplicates()
-rendered.table(
+table(
     impossible.droplevel("table"),
     "Which printed rows cannot be right? In percent, with the bound from the rest of the row",
     "tbl-nc-impossible",
-    names=names.shown,
+    names=display_names.shown,
 )
 
 # %% [markdown]
@@ -1211,7 +1221,7 @@ for w in (0.01, 1.0):
     fits = [fit(**CHOSEN | {"weight": w, "variant": v}) for v in ("paper", "code")]
     square, norm = (np.linalg.norm(c.delta) for c in fits)
     lengths[f"{w:g}"] = {"squared norm (paper)": square, "norm (code)": norm}
-rendered.table(
+table(
     pd.DataFrame(lengths).T.rename_axis("λ"),
     "How long is the fitted δ under either penalty?",
     "tbl-nc-penalty",

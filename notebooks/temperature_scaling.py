@@ -54,12 +54,12 @@ from torch.nn.functional import cross_entropy
 
 from book.kit import notebook
 from book.kit.notebook import pictures
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import minus, table
-from book.kit.notebook.simulated import draw_labels
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.paper_tables import estimates
 from book.kit.notebook.small_networks import many_on_digits
-from book.kit.notebook.tables import estimates
-from book.kit.notebook.trained import trained
+from book.kit.notebook.synthetic_classifiers import draw_labels
+from book.kit.notebook.table import minus, table
+from book.kit.notebook.trained_network import trained
 from calibkit import Network, TemperatureScaling, calibrator, plots
 from calibkit.metrics import (
     accuracy,

@@ -56,8 +56,8 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import table
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.table import table
 from calibkit import plots, read, report
 from calibkit.networks import load_logits
 from calibkit.reporting import diagnose

@@ -5,7 +5,7 @@ import importlib
 import pandas as pd
 import pytest
 
-from book.kit.notebook import names
+from book.kit.notebook import display_names
 from calibkit import _folders
 from calibkit.plots import BLUE, GREY
 
@@ -44,7 +44,7 @@ def test_the_table_of_steps_has_every_number_of_its_file(speed):
 def test_the_table_of_fits_has_every_calibrator_and_number_of_its_file(speed):
     rows = pd.read_csv(_folders.stored() / "fits.csv", dtype=str).set_index("method")
     found = {row.label: [cell.text for cell in row.cells] for row in speed.fits(rows.reset_index()).rows}
-    assert found == {names.shown(method): list(row) for method, row in rows.iterrows()}
+    assert found == {display_names.shown(method): list(row) for method, row in rows.iterrows()}
 
 
 def test_the_picture_has_a_bar_a_row(speed, rows):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import MISSING, Table, table
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.table import MISSING, Table, table
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Fitted

@@ -2,7 +2,8 @@
 
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
 and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
-``summary`` counts the verdicts, ``gone`` the trainings that are not stored; ``book.kit.notebook.tables`` shows them.
+``summary`` counts the verdicts, ``gone`` the trainings that are not stored; ``book.kit.notebook.paper_tables`` shows
+them.
 """
 
 from book.kit.results.claims import ledger

@@ -22,12 +22,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from book.kit import results
-from book.kit.notebook.cells import part
-from book.kit.notebook.names import DATASETS, shown
-from book.kit.notebook.printed import beside
-from book.kit.notebook.rendered import minus
+from book.kit.notebook.display_names import DATASETS, shown
+from book.kit.notebook.grid import part
+from book.kit.notebook.printed_vs_ours import beside
+from book.kit.notebook.table import minus
 from book.kit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
-from book.kit.sphinx.counted import answers, claims, differences, measured, of_the_network
+from book.kit.sphinx.cached_results import answers, claims, differences, measured, of_the_network
 from calibkit.keys import Key
 
 SHORT = {

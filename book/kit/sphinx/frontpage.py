@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from book.kit.notebook.pooling import select
+from book.kit.notebook.over_networks import select
 from book.kit.results.claims import pooled
-from book.kit.sphinx.counted import answers, differences
+from book.kit.sphinx.cached_results import answers, differences
 from book.kit.sphinx.thumbnails import PICTURES, thumbnail
 from calibkit import Estimate, TemperatureScaling, calibrator, plots
 from calibkit._checks import check_choice

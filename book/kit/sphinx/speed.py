@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import Table, table
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.table import Table, table
 from book.kit.sphinx.frontpage import figure
 from calibkit import _folders, plots
 from calibkit._checks import check_choice

@@ -8,7 +8,7 @@ import torch
 from constructed_rows import differs
 
 from book.kit import results
-from book.kit.notebook import tables
+from book.kit.notebook import paper_tables
 from calibkit import _folders
 from calibkit.__main__ import parser
 from calibkit.metrics import bootstrap
@@ -27,7 +27,7 @@ def arguments(command: str):
 
 
 def test_a_table_shows_the_chosen_rows_under_their_new_names():
-    shown = tables.paper_table("mbls", "2", wide="loss", names={"mbls": "ours"}, model="resnet101")
+    shown = paper_tables.paper_table("mbls", "2", wide="loss", names={"mbls": "ours"}, model="resnet101")
     printed = results.load("paper").query(
         "paper == 'mbls' and table == '2' and model == 'resnet101' and loss == 'mbls'"
     )
@@ -36,9 +36,9 @@ def test_a_table_shows_the_chosen_rows_under_their_new_names():
 
 
 def test_a_blank_column_tells_no_rows_apart():
-    assert len(tables.paper_table("mbls", "2", "loss", model="resnet50").rows) == 2
+    assert len(paper_tables.paper_table("mbls", "2", "loss", model="resnet50").rows) == 2
     with pytest.raises(ValueError, match="a cell of its own"):
-        tables.paper_table("mbls", "2", "loss", model="resnet50", blank=["dataset"])
+        paper_tables.paper_table("mbls", "2", "loss", model="resnet50", blank=["dataset"])
 
 
 def test_estimates_are_the_bootstrap_intervals():
@@ -46,33 +46,33 @@ def test_estimates_are_the_bootstrap_intervals():
     methods.add("a", PROBS)
     methods.add("a + TS", PROBS)
     methods.add("b", PROBS[:, ::-1])
-    shown = tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece"), "NLL": ("", "nll")})
+    shown = paper_tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece"), "NLL": ("", "nll")})
     low, high = bootstrap(PROBS, LABELS, ["ece"])["ece"]
     value = abs(0.25 * (0.9 - 1)) + abs(0.25 * (0.6 - 0)) + abs(0.25 * (0.8 - 1)) + abs(0.25 * (0.7 - 1))
     assert shown.loc["a", "ECE"] == f"{100 * value:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
     nll = -np.log([0.9, 0.4, 0.8, 0.7]).mean()
     assert shown.loc["a", "NLL"].startswith(f"{nll:.3f} [")  # in nats, no percent
-    changes = tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece")}, base="b")
+    changes = paper_tables.estimates(methods, ["a", "b"], {"ECE": ("", "ece")}, base="b")
     assert changes.index.tolist() == ["a"] and changes.loc["a", "ECE"][0] in "+-"
-    assert tables.estimates(methods, ["a"], {"x": (" + TS", "ece")}).loc["a", "x"] == shown.loc["a", "ECE"]
-    assert tables.estimates(None, [], {"ECE": ("", "ece")}).columns.tolist() == ["ECE"]
+    assert paper_tables.estimates(methods, ["a"], {"x": (" + TS", "ece")}).loc["a", "x"] == shown.loc["a", "ECE"]
+    assert paper_tables.estimates(None, [], {"ECE": ("", "ece")}).columns.tolist() == ["ECE"]
 
 
 def test_the_command_trains_that_network(loss="mbls margin=8 weight=0.2"):
     network = Network("cifar10", "resnet20", loss, seed=3)
-    read = arguments(tables.train_command(network, "--budget paper", "--paper mbls"))
+    read = arguments(paper_tables.train_command(network, "--budget paper", "--paper mbls"))
     assert Network(read.dataset, read.model, read.loss, read.seed) == network
     assert (read.budget, read.paper) == ("paper", "mbls")
 
 
 def test_the_summary_of_logits_by_hand():
     z, y = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, -1.0]], dtype=torch.float64), torch.tensor([0, 2])
-    shown = tables.logit_summary({"one": (z, y), "far": (1e7 * z, y)}).loc["one"]
+    shown = paper_tables.logit_summary({"one": (z, y), "far": (1e7 * z, y)}).loc["one"]
     confidence = [np.e**3 / (np.e**3 + 2), np.e / (1 + np.e + 1 / np.e)]
     ece = (abs(confidence[0] - 1) + confidence[1]) / 2
     wanted = [50.0, 100 * np.mean(confidence), 100 * ece, 2.0, 0.5]
     assert shown.tolist() == [f"{value:.1f}" for value in wanted]
-    assert set(tables.logit_summary({"far": (1e7 * z, y), "none": None}).to_numpy().flat) == {"diverged"}
+    assert set(paper_tables.logit_summary({"far": (1e7 * z, y), "none": None}).to_numpy().flat) == {"diverged"}
 
 
 def test_differences_of_losses_show_test_images_and_seeds(tmp_path, monkeypatch):
@@ -83,11 +83,11 @@ def test_differences_of_losses_show_test_images_and_seeds(tmp_path, monkeypatch)
     differs(tmp_path, -0.03, 0.01, loss="mbls", **of, **seeds)
     differs(tmp_path, -0.04, 0.01, loss="acls", **of)
     differs(tmp_path, -0.02, 0.01, loss="mbls", **of | {"base_method": "temperature_scaling"})
-    shown = tables.loss_differences("cifar10/resnet20", "cross_entropy", names={"mbls": "MbLS"})
+    shown = paper_tables.loss_differences("cifar10/resnet20", "cross_entropy", names={"mbls": "MbLS"})
     assert shown.T.to_dict("list") == {
         "acls": ["-4.00", "1.00", "", "1 and 1"],
         "MbLS": ["-3.00", "1.00", "1.27", "2 and 1"],
     }
-    after = tables.loss_differences("cifar10/resnet20", "cross_entropy | temperature_scaling")
+    after = paper_tables.loss_differences("cifar10/resnet20", "cross_entropy | temperature_scaling")
     assert list(after["difference"]) == ["-2.00"]
-    assert tables.loss_differences("cifar10/resnet20", "acls").empty
+    assert paper_tables.loss_differences("cifar10/resnet20", "acls").empty

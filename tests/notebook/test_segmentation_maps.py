@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from book.kit.notebook.maps import maps
+from book.kit.notebook.segmentation_maps import maps
 from calibkit._files import write_npz
 
 NAMES = [f"class {k}" for k in range(12)]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from book.kit import results
-from book.kit.notebook import repeated
+from book.kit.notebook import restarts
 from book.kit.results.effects import COMPARED, append_effects
 from calibkit.metrics import METRICS, accuracy, bootstrap_difference, ece, entropy
 
@@ -20,7 +20,7 @@ def fits():
 
 def test_every_fit_is_measured_once(fits):
     methods, labels = fits
-    values = repeated.measured(methods, labels, ["accuracy", "ece", "entropy"], n_bins=8)
+    values = restarts.measured(methods, labels, ["accuracy", "ece", "entropy"], n_bins=8)
     assert [*values.index] == [("NC", 0), ("NC", 1), ("NC", 2), ("TS", 0), ("more", 0), ("more", 1)]
     for (name, i), row in values.iterrows():
         p = methods[name][i]
@@ -31,7 +31,7 @@ def test_every_fit_is_measured_once(fits):
 def test_mean_and_spread_are_in_percent_and_nats():
     rows = pd.MultiIndex.from_tuples([("b", 0), ("b", 1), ("b", 2), ("a", 0)])
     values = pd.DataFrame({"accuracy": [0.5, 0.6, 0.7, 0.123456], "entropy": [0.1, 0.2, 0.6, 0.98765]}, rows)
-    text = repeated.mean_and_spread(values)
+    text = restarts.mean_and_spread(values)
     assert [*text.index] == ["b", "a"] and [*text.columns] == ["accuracy", "entropy"]
     assert text.loc["b"].tolist() == ["60.00 ± 10.00", "0.3000 ± 0.2646"]  # std of 1, 2, 6 tenths: sqrt(0.07)
     assert text.loc["a"].tolist() == ["12.35", "0.9877"]
@@ -45,7 +45,7 @@ def test_difference_of_single_fits_is_the_paired_bootstrap(fits, metric, near_ze
     if near_zero:
         rng = np.random.default_rng(5)
         labels = np.array([rng.choice(4, p=row) for row in after])
-    found = repeated.difference([after], [before], labels, metric, n_bins=9, n_resamples=200, seed=4)
+    found = restarts.difference([after], [before], labels, metric, n_bins=9, n_resamples=200, seed=4)
     low, high = bootstrap_difference(before, after, labels, [metric], n_bins=9, n_resamples=200, seed=4)[metric]
     values = [METRICS[metric](probs, labels, **({"n_bins": 9} if metric == "ece" else {})) for probs in (after, before)]
     assert found.value == pytest.approx(values[0] - values[1], abs=1e-12)
@@ -54,7 +54,7 @@ def test_difference_of_single_fits_is_the_paired_bootstrap(fits, metric, near_ze
 
 def test_difference_of_means_by_resampling_rows(fits):
     methods, labels = fits
-    found = repeated.difference(methods["NC"], methods["more"], labels, n_resamples=100, seed=1)
+    found = restarts.difference(methods["NC"], methods["more"], labels, n_resamples=100, seed=1)
     rng, draws = np.random.default_rng(1), []
     for _ in range(100):
         rows = rng.integers(0, len(labels), len(labels))
@@ -71,7 +71,7 @@ def test_nothing_to_compare_is_refused(fits):
     methods, labels = fits
     for sides, name in ((([], methods["NC"]), "after"), ((methods["NC"], []), "before")):
         with pytest.raises(ValueError, match=f"Expected `{name}`"):
-            repeated.difference(*sides, labels)
+            restarts.difference(*sides, labels)
 
 
 CELL = {"dataset": "cifar10", "model": "m", "budget": "reduced", "source": "ours"}
@@ -80,7 +80,7 @@ CELL = {"dataset": "cifar10", "model": "m", "budget": "reduced", "source": "ours
 def test_rows_name_the_fits_behind_them(fits, tmp_path):
     methods, labels = fits
     measured = {"neural_clamping": (methods["NC"], "gamma=1"), "temperature_scaling": (methods["TS"], "")}
-    rows = repeated.rows(measured, labels, ["accuracy", "ece"], n_bins=15, loss="cross_entropy", **CELL)
+    rows = restarts.rows(measured, labels, ["accuracy", "ece"], n_bins=15, loss="cross_entropy", **CELL)
     assert [(r["method"], r["metric"], r["n_seeds"], r["note"]) for r in rows] == [
         ("neural_clamping", "accuracy", 3, "gamma=1"),
         ("neural_clamping", "ece", 3, "gamma=1"),
@@ -95,9 +95,9 @@ def test_differences_are_those_of_the_means(fits, tmp_path):
     """Three fits against one; the spread is that of the three."""
     methods, labels = fits
     named = {"neural_clamping": methods["NC"], "temperature_scaling": methods["TS"]}
-    rows = repeated.differences(named, [("neural_clamping", "temperature_scaling")], labels, **CELL)
+    rows = restarts.differences(named, [("neural_clamping", "temperature_scaling")], labels, **CELL)
     row = next(row for row in rows if row["metric"] == "ece")
-    found = repeated.difference(methods["NC"], methods["TS"], labels)
+    found = restarts.difference(methods["NC"], methods["TS"], labels)
     assert row["value"] == pytest.approx(found.value)
     assert (row["low"], row["high"]) == (pytest.approx(found.low), pytest.approx(found.high))
     changes = [ece(p, labels) - ece(methods["TS"][0], labels) for p in methods["NC"]]
@@ -116,10 +116,10 @@ def halved(fits):
 
 def test_a_fit_with_halves_of_its_own_is_measured_on_them(fits):
     methods, labels = halved(fits)
-    values = repeated.measured(methods, labels, ["ece"])
+    values = restarts.measured(methods, labels, ["ece"])
     for i in range(3):
         assert values.loc[("NC", i), "ece"] == pytest.approx(ece(methods["NC"][i], labels[i]), abs=1e-12)
-    (row,) = repeated.rows({"NC": (methods["NC"], "")}, labels, ["ece"])
+    (row,) = restarts.rows({"NC": (methods["NC"], "")}, labels, ["ece"])
     of_draws = values.loc["NC", "ece"]
     assert (row["value"], row["std"], row["n_seeds"]) == pytest.approx((of_draws.mean(), of_draws.std(), 3))
 
@@ -130,9 +130,9 @@ def test_more_draws_of_halves_do_not_narrow_an_interval(fits, metric="nll"):
     draws = [*zip(methods["NC"], methods["TS"], labels, strict=True)]
     ends = np.array([bootstrap_difference(before, after, y, [metric])[metric] for after, before, y in draws])
     changes = [METRICS[metric](after, y) - METRICS[metric](before, y) for after, before, y in draws]
-    found = repeated.difference(methods["NC"], methods["TS"], labels, metric)
+    found = restarts.difference(methods["NC"], methods["TS"], labels, metric)
     assert found == pytest.approx((np.mean(changes), *ends.mean(0)), abs=1e-12)
-    rows = repeated.differences(methods, [("NC", "TS")], labels, dataset="digits")
+    rows = restarts.differences(methods, [("NC", "TS")], labels, dataset="digits")
     (row,) = (row for row in rows if row["metric"] == metric)
     assert (row["value"], row["low"], row["high"]) == pytest.approx(tuple(found), abs=1e-12)
     assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
@@ -142,9 +142,9 @@ def test_more_draws_of_halves_do_not_narrow_an_interval(fits, metric="nll"):
 def test_the_chance_over_draws_that_agree_is_that_of_each(fits):
     methods, labels = fits
     of_draws = {name: [methods[name][0]] * 3 for name in methods}
-    (alone,) = (row for row in repeated.differences(fits[0], [("TS", "TS")], labels) if row["metric"] == "nll")
+    (alone,) = (row for row in restarts.differences(fits[0], [("TS", "TS")], labels) if row["metric"] == "nll")
     assert alone["chance"] == 1
-    one = repeated.differences({n: of[:1] for n, of in of_draws.items()}, [("NC", "TS")], labels)
-    three = repeated.differences(of_draws, [("NC", "TS")], np.stack([labels] * 3))
+    one = restarts.differences({n: of[:1] for n, of in of_draws.items()}, [("NC", "TS")], labels)
+    three = restarts.differences(of_draws, [("NC", "TS")], np.stack([labels] * 3))
     for a, b in zip(one, three, strict=True):
         assert b["chance"] == pytest.approx(a["chance"], rel=1e-9) and b["value"] == pytest.approx(a["value"])

@@ -8,9 +8,9 @@ import pytest
 from html_cells import Cells
 
 from book.kit import results
-from book.kit.notebook import names
-from book.kit.notebook.printed import beside, number_of_ours
-from book.kit.notebook.rendered_text import MARKS
+from book.kit.notebook import display_names
+from book.kit.notebook.printed_vs_ours import beside, number_of_ours
+from book.kit.notebook.table_text import MARKS
 
 NONE = {"printed": "2.0", "ours": math.nan, "elsewhere": math.nan, "stand_in_value": math.nan}
 
@@ -172,5 +172,5 @@ def test_other_rows_and_columns_are_refused(first):
 def test_every_key_of_the_papers_has_a_name():
     rows = results.load("paper")
     for column in ("dataset", "model", "loss", "method", "metric"):
-        same = [value for value in rows[column].unique() if names.shown(value) == value and value != "accuracy"]
+        same = [value for value in rows[column].unique() if display_names.shown(value) == value and value != "accuracy"]
         assert same in ([], ["entropy"], ["spline"], ["isotonic"]), (column, same)

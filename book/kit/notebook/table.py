@@ -1,7 +1,7 @@
 """Every table of the book: as HTML for a page, as aligned text everywhere else.
 
-A cell of a notebook returns :func:`table` of a DataFrame, or :func:`book.kit.notebook.printed.beside` of a paper's
-numbers. With a caption and a name it is numbered on the page, and ``{numref}`NAME` `` refers to it.
+A cell of a notebook returns :func:`table` of a DataFrame, or :func:`book.kit.notebook.printed_vs_ours.beside` of the
+numbers of a paper. With a caption and a name it is numbered on the page, and ``{numref}`NAME` `` refers to it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook import rendered_html, rendered_text
-from book.kit.notebook.cells import Cell, Column, Grid, Row
+from book.kit.notebook import table_html, table_text
+from book.kit.notebook.grid import Cell, Column, Grid, Row
 
 #: Hyphens that are minus signs: before a digit, and behind nothing that they could join to it.
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
@@ -26,10 +26,10 @@ class Table(Grid):
 
     def __repr__(self) -> str:
         """Aligned text."""
-        return rendered_text.text(self)
+        return table_text.text(self)
 
     def _repr_html_(self) -> str:
-        return rendered_html.html(self)
+        return table_html.html(self)
 
 
 def table(

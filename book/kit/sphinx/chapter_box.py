@@ -15,8 +15,8 @@ from pybtex.database import parse_file
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
-from book.kit.sphinx.counted import answers, claims, unkept
 from book.kit.sphinx.frontpage import bar
 from book.kit.sphinx.thumbnails import PICTURES, thumbnail
 from calibkit._checks import check_choice

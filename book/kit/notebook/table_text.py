@@ -6,7 +6,7 @@ import re
 import unicodedata
 from itertools import groupby
 
-from book.kit.notebook.cells import Cell, Column, Grid, Row, part
+from book.kit.notebook.grid import Cell, Column, Grid, Row, part
 from book.kit.results.verdicts import BY_STAND_IN, BY_THEIR_CODE
 
 #: The symbols of answers, in the order in which a table explains them.

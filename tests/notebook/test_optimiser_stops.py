@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.kit.notebook import stops
+from book.kit.notebook import optimiser_stops
 from calibkit import Logits, TemperatureScaling, ece
 from calibkit.fitting.replay import scale
 from calibkit.objectives import NLL, ClassLossScaling
@@ -12,7 +12,7 @@ from calibkit.objectives import NLL, ClassLossScaling
 
 @pytest.mark.parametrize("objective", [NLL(), ClassLossScaling()], ids=repr)
 def test_a_trace_ends_where_the_replayed_fit_ends(objective, overconfident):
-    path = stops.trace(objective, *overconfident)
+    path = optimiser_stops.trace(objective, *overconfident)
     assert path[0] == 1.0
     assert path[-1] == float(scale(objective, *overconfident, 1))
     assert len(path) > 10 and path[1] > 1.0  # the network is over-confident
@@ -20,15 +20,17 @@ def test_a_trace_ends_where_the_replayed_fit_ends(objective, overconfident):
 
 def test_guo_stops_after_two_hundred_steps_on_its_way(overconfident):
     z, y = overconfident
-    stop, optimum = stops.guo_temperature(z, y), TemperatureScaling().fit(z, y).temperature
+    stop, optimum = optimiser_stops.guo_temperature(z, y), TemperatureScaling().fit(z, y).temperature
     assert optimum == pytest.approx(3.0, rel=0.05)
     assert 1.5 < stop < optimum
-    assert stops.guo_temperature(z * (1.5 / optimum), y) == pytest.approx(1.5, abs=0.01)  # it starts at the optimum
+    assert optimiser_stops.guo_temperature(z * (1.5 / optimum), y) == pytest.approx(
+        1.5, abs=0.01
+    )  # it starts at the optimum
 
 
 def test_the_number_of_threads_stays(overconfident):
     before = torch.get_num_threads()
-    stops.guo_temperature(*overconfident)
+    optimiser_stops.guo_temperature(*overconfident)
     assert torch.get_num_threads() == before
 
 
@@ -42,9 +44,9 @@ def stored(overconfident, tmp_path):
 
 def test_table_of_stops_and_optima(stored):
     data = Logits.load(stored)
-    (row,) = stops.guo_stops({"drawn": stored}).to_dict("index").values()
+    (row,) = optimiser_stops.guo_stops({"drawn": stored}).to_dict("index").values()
     for where, t in (
-        ("stop", stops.guo_temperature(*map(torch.from_numpy, data.val))),
+        ("stop", optimiser_stops.guo_temperature(*map(torch.from_numpy, data.val))),
         ("optimum", TemperatureScaling().fit(*data.val).temperature),
     ):
         probs = torch.from_numpy(data.test_logits).double().div(t).softmax(1)
@@ -54,7 +56,9 @@ def test_table_of_stops_and_optima(stored):
 
 def test_table_of_temperatures(stored):
     data = Logits.load(stored)
-    table = stops.temperatures(stored, {"exact": "temperature_scaling", "replayed": "temperature_scaling solver=sctl"})
+    table = optimiser_stops.temperatures(
+        stored, {"exact": "temperature_scaling", "replayed": "temperature_scaling solver=sctl"}
+    )
     assert table.columns.tolist() == ["T", "ECE"]
     for row, fitted in (("exact", TemperatureScaling()), ("replayed", TemperatureScaling(solver="sctl"))):
         fitted.fit(*data.val)
@@ -63,7 +67,7 @@ def test_table_of_temperatures(stored):
 
 
 def test_a_nudge_moves_an_exact_fit_by_nothing(stored):
-    table = stops.nudged(stored, {"TS": "temperature_scaling", "CTS": "class_temperature_scaling:nll"})
+    table = optimiser_stops.nudged(stored, {"TS": "temperature_scaling", "CTS": "class_temperature_scaling:nll"})
     assert table.index.tolist() == ["TS", "CTS"] and table.columns.tolist() == ["less", "as it is", "more"]
     assert (table.sub(table["as it is"], axis=0).abs().to_numpy() < 1e-3).all()
     data = Logits.load(stored)
@@ -73,17 +77,19 @@ def test_a_nudge_moves_an_exact_fit_by_nothing(stored):
 
 def test_share_of_dead_networks_is_the_mean_over_seeds():
     z = torch.randn(200, 12, generator=torch.manual_seed(0)) * 3
-    each = [stops.dead_at_start(z, [seed]) for seed in range(30)]
+    each = [optimiser_stops.dead_at_start(z, [seed]) for seed in range(30)]
     assert set(each) == {0.0, 1.0}
     state = torch.get_rng_state()
-    assert stops.dead_at_start(z, range(30)) == pytest.approx(np.mean(each))
+    assert optimiser_stops.dead_at_start(z, range(30)) == pytest.approx(np.mean(each))
     assert torch.equal(torch.get_rng_state(), state)
     # what only the ten largest logits decide does not change with the others
-    assert stops.dead_at_start(torch.cat([z.topk(10, 1).values, -50 + z[:, :2]], 1), range(30)) == np.mean(each)
+    assert optimiser_stops.dead_at_start(torch.cat([z.topk(10, 1).values, -50 + z[:, :2]], 1), range(30)) == np.mean(
+        each
+    )
 
 
 def test_all_samples_alike_are_one_number():
-    assert stops.dead_at_start(torch.ones(5, 3), range(3)) == 1.0
+    assert optimiser_stops.dead_at_start(torch.ones(5, 3), range(3)) == 1.0
 
 
 def test_the_three_numbers_of_a_cell_are_those_of_paper_log_and_record():
@@ -95,7 +101,7 @@ def test_the_three_numbers_of_a_cell_are_those_of_paper_log_and_record():
         "balanced": "class_balanced",
     }
     networks = {"even": "sctl-cifar10-densenet40", "tail": "sctl-cifar10lt-resnet110"}
-    cells = stops.printed_replayed_exact(calibrators, objectives, networks)
+    cells = optimiser_stops.printed_replayed_exact(calibrators, objectives, networks)
     assert len(cells) == 24
     cells = cells.set_index(["calibrator", "loss", "network"]).round(2)
     columns = ["printed", "replay", "exact", "accuracy"]

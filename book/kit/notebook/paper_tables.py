@@ -9,8 +9,8 @@ import pandas as pd
 from torch import Tensor
 
 from book.kit import results
-from book.kit.notebook.printed import beside
-from book.kit.notebook.rendered import Table
+from book.kit.notebook.printed_vs_ours import beside
+from book.kit.notebook.table import Table
 from book.kit.results.effects import seed_arm
 from book.kit.results.rows import IN_NATS
 from calibkit._checks import expected
@@ -37,13 +37,13 @@ def paper_table(
     Args:
         paper: notebook name, as in :func:`book.kit.results.compare`.
         number: of the table.
-        wide: the column whose values become columns, as in :func:`book.kit.notebook.printed.beside`.
+        wide: the column whose values become columns, as in :func:`book.kit.notebook.printed_vs_ours.beside`.
         caption: above the table, plain text; it gets a number on the page.
         name: what ``{numref}`` calls it; needs a caption.
         stand_in: which network of ours stands for a printed one, as in ``compare``.
         ours: rows of ours. Default: ``results.load("ours")``.
         blank: columns that are not to tell rows apart, as ``loss`` where a row has one each.
-        names: shown in place of keys, before those of :func:`book.kit.notebook.names.shown`.
+        names: shown in place of keys, before those of :func:`book.kit.notebook.display_names.shown`.
         only: column=value, the rows to show.
 
     Raises:

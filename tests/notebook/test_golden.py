@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from book.kit.notebook import recorded as module
-from book.kit.notebook.recorded import fit_seconds, recorded
+from book.kit.notebook import golden as module
+from book.kit.notebook.golden import fit_seconds, recorded
 from calibkit.reporting.needs import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,25 +3,25 @@
 import pandas as pd
 import pytest
 
-from book.kit.notebook import pooling
+from book.kit.notebook import over_networks
 
 
 def test_holm_works_within_the_rows_given():
     """0.02 alone is beyond 5 %; of three such it is not, as 3 x 0.02 > 0.05."""
     three = pd.DataFrame({"value": [-1.0, 1.0, -1.0], "chance": [0.02, 0.02, 0.02]})
-    assert pooling.beyond_chance(three[:1]).tolist() == ["better"]
-    assert pooling.beyond_chance(three[1:2]).tolist() == ["worse"]
-    assert set(pooling.beyond_chance(three)) == {"not decided"}
+    assert over_networks.beyond_chance(three[:1]).tolist() == ["better"]
+    assert over_networks.beyond_chance(three[1:2]).tolist() == ["worse"]
+    assert set(over_networks.beyond_chance(three)) == {"not decided"}
 
 
 def test_no_difference_is_no_decision():
-    assert pooling.beyond_chance(pd.DataFrame({"value": [0.0], "chance": [0.0]})).tolist() == ["not decided"]
+    assert over_networks.beyond_chance(pd.DataFrame({"value": [0.0], "chance": [0.0]})).tolist() == ["not decided"]
 
 
 def test_words_keep_the_index():
     frame = pd.DataFrame({"value": [-1.0, 1.0], "chance": [1e-9, 1e-9]}, index=[7, 3])
-    found = pooling.beyond_chance(frame)
-    assert found.to_dict() == {7: "better", 3: "worse"} and pooling.tally(found) == "1 / 1 / 0"
+    found = over_networks.beyond_chance(frame)
+    assert found.to_dict() == {7: "better", 3: "worse"} and over_networks.tally(found) == "1 / 1 / 0"
 
 
 def test_select_takes_the_base_of_the_same_loss():
@@ -32,8 +32,8 @@ def test_select_takes_the_base_of_the_same_loss():
             "base_method": ["ts", "ts", "identity"], "value": [1, 2, 3],
         }
     )  # fmt: skip
-    assert pooling.select(frame, "ts")["network"].tolist() == ["d/m, brier"]
-    assert pooling.select(frame, "ts", "cross_entropy")["value"].tolist() == [2]
-    assert pooling.select(frame, "ts", metric="nll").empty
+    assert over_networks.select(frame, "ts")["network"].tolist() == ["d/m, brier"]
+    assert over_networks.select(frame, "ts", "cross_entropy")["value"].tolist() == [2]
+    assert over_networks.select(frame, "ts", metric="nll").empty
     with pytest.raises(ValueError, match="Expected `column`"):
-        pooling.select(frame, "ts", metrik="nll")
+        over_networks.select(frame, "ts", metrik="nll")

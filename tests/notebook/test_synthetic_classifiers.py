@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from book.kit.notebook.simulated import binned_error, draw_labels, top_label, true_curve, two_classes, with_error
+from book.kit.notebook.synthetic_classifiers import (
+    binned_error,
+    draw_labels,
+    top_label,
+    true_curve,
+    two_classes,
+    with_error,
+)
 from calibkit.metrics import accuracy, ece
 
 

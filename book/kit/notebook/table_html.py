@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from itertools import groupby
 
-from book.kit.notebook.cells import Cell, Column, Grid, part
-from book.kit.notebook.rendered_text import answers_of, badge, folding, is_numeric, notes, pads, plain
+from book.kit.notebook.grid import Cell, Column, Grid, part
+from book.kit.notebook.table_text import answers_of, badge, folding, is_numeric, notes, pads, plain
 from book.kit.results.verdicts import BY_THEIR_CODE
 
 #: Pixels of a column of text, and of a digit and the space between columns, by which a table takes the whole page.
@@ -23,7 +23,7 @@ def html(table: Grid) -> str:
     """A figure: caption, the table in a box that scrolls, folded rows, and what the badges mean.
 
     Example:
-        >>> from book.kit.notebook.cells import Cell, Column, Row
+        >>> from book.kit.notebook.grid import Cell, Column, Row
         >>> print(html(Grid("", (Column("ECE"),), (Row("CE", (Cell("1.2"),)),), caption="One <loss>", name="tbl-one")))
         <figure class="numbers" data-name="tbl-one">
         <figcaption>One &lt;loss&gt;</figcaption>

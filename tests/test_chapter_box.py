@@ -16,7 +16,7 @@ PAPERS = ["neural_clamping", "class_temperature_scaling", "class_loss_scaling", 
 @pytest.fixture(scope="module")
 def brief():
     """The extension."""
-    return importlib.import_module("book.kit.sphinx.brief")
+    return importlib.import_module("book.kit.sphinx.chapter_box")
 
 
 def test_verdicts_and_strengths_add_up_to_the_claims(brief):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.kit.notebook.trained import trained
+from book.kit.notebook.trained_network import trained
 from book.kit.results import record_losses
 from calibkit import Network, NeuralClamping, data
 from calibkit.logits import Logits

@@ -8,7 +8,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from book.kit.notebook.rendered import table
+from book.kit.notebook.table import table
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
@@ -31,7 +31,7 @@ def page(tmp_path, *cells, builder="html"):
 
     about = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=list(cells), metadata=about), tmp_path / "index.ipynb")
-    options = {"extensions": ["myst_nb", "book.kit.sphinx.numberedtables"], "numfig": True, "nb_execution_mode": "off"}
+    options = {"extensions": ["myst_nb", "book.kit.sphinx.table_numbers"], "numfig": True, "nb_execution_mode": "off"}
     warnings = StringIO()
     folders = (tmp_path, None, tmp_path / "out", tmp_path / "trees")
     with docutils_namespace():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from book.kit.notebook import searches
+from book.kit.notebook import cts_sensitivity
 from calibkit import Logits, ece
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.metrics import bootstrap_difference, nll
@@ -21,7 +21,7 @@ def stored(overconfident, tmp_path):
 
 def test_errors_and_lost_accuracy(stored):
     data = Logits.load(stored)
-    (row,) = searches.errors({"drawn": stored}, {"CTS": CTS}).to_dict("index").values()
+    (row,) = cts_sensitivity.errors({"drawn": stored}, {"CTS": CTS}).to_dict("index").values()
     probs = ClassTemperatureScaling(accuracy_constraint="running").fit(*data.val)(data.test_logits)
     assert row["CTS ECE"] == pytest.approx(100 * ece(probs, data.test_labels))
     hits = (probs.argmax(1) == data.test_labels).mean() - (data.test_logits.argmax(1) == data.test_labels).mean()
@@ -30,7 +30,7 @@ def test_errors_and_lost_accuracy(stored):
 
 def test_gains_are_paired_differences(stored):
     data = Logits.load(stored)
-    found = searches.gains({"drawn": stored}, CTS, "temperature_scaling", n_resamples=50, seed=3).loc["drawn"]
+    found = cts_sensitivity.gains({"drawn": stored}, CTS, "temperature_scaling", n_resamples=50, seed=3).loc["drawn"]
     one = ClassTemperatureScaling(accuracy_constraint="running").fit(*data.val)(data.test_logits)
     other = TemperatureScaling().fit(*data.val)(data.test_logits)
     intervals = bootstrap_difference(other, one, data.test_labels, ["ece", "nll"], n_resamples=50, seed=3)
@@ -40,8 +40,10 @@ def test_gains_are_paired_differences(stored):
 
 
 def test_what_does_not_depend_on_the_order_of_the_classes_does_not_move(stored):
-    moved = searches.spread({"drawn": stored}, {"TS": "temperature_scaling", "CTS": CTS}, 5)
-    assert moved.index.tolist() == [f"drawn; {name}; {cause}" for name in ("TS", "CTS") for cause in searches.CAUSES]
+    moved = cts_sensitivity.spread({"drawn": stored}, {"TS": "temperature_scaling", "CTS": CTS}, 5)
+    assert moved.index.tolist() == [
+        f"drawn; {name}; {cause}" for name in ("TS", "CTS") for cause in cts_sensitivity.CAUSES
+    ]
     width = moved["highest"] - moved["lowest"]
     assert (width[:2] < 1e-2).all()
     assert width["drawn; CTS; order of the classes"] > 0
@@ -53,4 +55,4 @@ def test_what_does_not_depend_on_the_order_of_the_classes_does_not_move(stored):
 
 def test_no_draws_are_refused(stored):
     with pytest.raises(ValueError, match="Expected `n_draws` to be"):
-        searches.spread({"drawn": stored}, {"TS": "temperature_scaling"}, 0)
+        cts_sensitivity.spread({"drawn": stored}, {"TS": "temperature_scaling"}, 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.kit.notebook.ranks import critical_difference, ranking
+from book.kit.notebook.friedman import critical_difference, ranking
 
 # Demšar 2006, Table 6: AUC of C4.5, with m, with cf, with both, on 14 data sets.
 AUC = """

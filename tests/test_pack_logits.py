@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import keep
 import numpy as np
+import pack_logits
 import pytest
 
 from calibkit import Logits, TemperatureScaling, calibrator, evaluate
@@ -15,23 +15,23 @@ NAME = "cifar10/resnet20-mbls,margin=0,weight=0.05-s0"
 
 def test_numbers_that_need_no_more_bits_stay():
     z = np.float32([0, 1, -4095.5, 2.0**-140, np.finfo(np.float32).min])
-    assert keep.rounded(z).dtype == np.float32
-    np.testing.assert_array_equal(keep.rounded(z), z)
+    assert pack_logits.rounded(z).dtype == np.float32
+    np.testing.assert_array_equal(pack_logits.rounded(z), z)
     z = np.array([1 + 2.0**-40])
-    assert keep.rounded(z) is z  # float64
+    assert pack_logits.rounded(z) is z  # float64
 
 
 def test_the_nearest_of_two_neighbours():
     z = np.random.default_rng(0).normal(0, 10, 5000).astype(np.float32)
-    step = 2.0 ** (np.floor(np.log2(np.abs(z))) - keep.BITS + 1)
-    np.testing.assert_array_equal(keep.rounded(z), (np.round(z / step) * step).astype(np.float32))
-    assert (np.abs(keep.rounded(z) - z) <= np.abs(z) * 2.0**-keep.BITS).all()
+    step = 2.0 ** (np.floor(np.log2(np.abs(z))) - pack_logits.BITS + 1)
+    np.testing.assert_array_equal(pack_logits.rounded(z), (np.round(z / step) * step).astype(np.float32))
+    assert (np.abs(pack_logits.rounded(z) - z) <= np.abs(z) * 2.0**-pack_logits.BITS).all()
 
 
 def test_a_network_keeps_its_name_and_what_it_says(tmp_path):
     whole = Logits.load(STORED / f"{NAME}.npz")
     whole.save(tmp_path / "logits.npz")
-    path = keep.keep(tmp_path / "logits.npz", tmp_path / "zoo")
+    path = pack_logits.keep(tmp_path / "logits.npz", tmp_path / "zoo")
     assert path == tmp_path / "zoo" / f"{NAME}.npz"
     kept = Logits.load(path)
     assert kept.meta == whole.meta
@@ -40,7 +40,7 @@ def test_a_network_keeps_its_name_and_what_it_says(tmp_path):
         assert after["accuracy"] == before["accuracy"]
         assert after["nll"] == pytest.approx(before["nll"], abs=2e-6)
         assert after["ece"] == pytest.approx(before["ece"], abs=1.1e-4)  # one image in another bin
-    again = keep.keep(path, tmp_path / "again")
+    again = pack_logits.keep(path, tmp_path / "again")
     np.testing.assert_array_equal(Logits.load(again).test_logits, kept.test_logits)
 
 
@@ -48,7 +48,7 @@ def test_a_packed_file_holds_the_same_and_is_shorter(tmp_path):
     z = np.float32(np.random.default_rng(0).normal(size=(2000, 10)).round(2))
     np.savez_compressed(tmp_path / "plain.npz", z=z, meta=np.array("a text"))
     (tmp_path / "packed.npz").write_bytes((tmp_path / "plain.npz").read_bytes())
-    path = keep.packed(tmp_path / "packed.npz")
+    path = pack_logits.packed(tmp_path / "packed.npz")
     with np.load(path, allow_pickle=False) as found:
         assert found.files == ["z", "meta"]
         np.testing.assert_array_equal(found["z"], z)
@@ -60,7 +60,7 @@ def test_logits_of_nobody_are_refused(tmp_path):
     z, y = np.random.default_rng(0).normal(size=(9, 3)), np.arange(9) % 3
     Logits(z, y, z, y).save(tmp_path / "mine.npz")
     with pytest.raises(ValueError, match="Expected `path` to be the logits of a training"):
-        keep.keep(tmp_path / "mine.npz", tmp_path)
+        pack_logits.keep(tmp_path / "mine.npz", tmp_path)
 
 
 def test_the_networks_that_the_project_keeps_are_below_60_mebibytes():

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 from html_cells import Cells
 
-from book.kit.notebook import names, rendered
-from book.kit.notebook.rendered_text import pads
+from book.kit.notebook import display_names, table
+from book.kit.notebook.table_text import pads
 
 FRAME = pd.DataFrame({"ECE": [1.25, np.nan], "difference": ["-0.51 [-0.6, 0.1]", "ResNet-50"]}, index=["a", "b"])
 
 
 def test_a_small_table_is_this_html():
-    assert rendered.table(FRAME, "Two & more", "tbl-two")._repr_html_() == (
+    assert table.table(FRAME, "Two & more", "tbl-two")._repr_html_() == (
         '<figure class="numbers" data-name="tbl-two">\n'
         "<figcaption>Two &amp; more</figcaption>\n"
         '<div class="scroll" tabindex="0" role="region" aria-label="Two &amp; more"><table>\n'
@@ -32,7 +32,7 @@ def test_a_small_table_is_this_html():
 
 
 def test_a_small_table_is_this_text():
-    assert repr(rendered.table(FRAME, "Two")).split("\n") == [
+    assert repr(table.table(FRAME, "Two")).split("\n") == [
         "Two",
         "",
         "    ECE         difference",
@@ -43,29 +43,29 @@ def test_a_small_table_is_this_text():
 
 def test_the_same_frame_gives_the_same_bytes_and_is_not_changed():
     before = FRAME.copy(deep=True)
-    one, other = rendered.table(FRAME, "Two"), rendered.table(FRAME, "Two")
+    one, other = table.table(FRAME, "Two"), table.table(FRAME, "Two")
     assert repr(one) == repr(other) and one._repr_html_() == other._repr_html_()
     pd.testing.assert_frame_equal(FRAME, before)
 
 
 def test_a_name_needs_a_caption():
-    assert "data-name" not in rendered.table(FRAME, "Words")._repr_html_()
+    assert "data-name" not in table.table(FRAME, "Words")._repr_html_()
     with pytest.raises(ValueError, match="Expected `caption` to be a text, as the table has a name"):
-        rendered.table(FRAME, name="tbl-two")
+        table.table(FRAME, name="tbl-two")
 
 
 def test_all_that_a_table_shows_is_escaped():
     frame = pd.DataFrame({"<b>": ["<script>"]}, index=pd.Index(['"<i>"'], name="a & b"))
-    html = rendered.table(frame, "x < 'y'", 'tbl-"')._repr_html_()
+    html = table.table(frame, "x < 'y'", 'tbl-"')._repr_html_()
     assert not re.search(r"<(b|i|script)>", html) and 'data-name="tbl-&quot;"' in html
     assert Cells(html).tables == [[["a & b", "<b>"], ['"<i>"', "<script>"]]]
 
 
 def test_only_minus_signs_are_minus_signs():
     for text in ("-1", "-.5", "a -0.5 b", "[-0.5, -0.1]"):
-        assert rendered.minus(text) == text.replace("-", "−")
+        assert table.minus(text) == text.replace("-", "−")
     for text in ("1e-5", "ResNet-50", "3-5", "2026-11-22", "--x", "well-known"):
-        assert rendered.minus(text) == text
+        assert table.minus(text) == text
 
 
 def test_a_value_is_this_text():
@@ -74,12 +74,12 @@ def test_a_value_is_this_text():
         (-3, "−3"), ("", ""), (True, "True"), (float("inf"), "inf"), (np.float32(0.5), "0.50"),
     ):  # fmt: skip
         frame = pd.DataFrame({"x": pd.Series([value], dtype=object)})
-        assert rendered.table(frame).rows[0].cells[0].text == text
+        assert table.table(frame).rows[0].cells[0].text == text
 
 
 def test_digits_by_column():
     frame = pd.DataFrame({"ECE": [1.0], "NLL": [0.12345], "Brier": [0.5]})
-    cells = rendered.table(frame, digits={"NLL": 4, "ECE": 1}).rows[0].cells
+    cells = table.table(frame, digits={"NLL": 4, "ECE": 1}).rows[0].cells
     assert [cell.text for cell in cells] == ["1.0", "0.1235", "0.50"]
 
 
@@ -96,7 +96,7 @@ def test_decimal_points_stand_in_one_line(texts):
 
 def test_outer_labels_that_repeat_become_headings():
     index = pd.MultiIndex.from_product([["cifar10", "cifar100"], ["ece", "nll"]], names=["dataset", "metric"])
-    shown = rendered.table(pd.DataFrame({"x": [1, 2, 3, 4]}, index=index), names=names.shown)
+    shown = table.table(pd.DataFrame({"x": [1, 2, 3, 4]}, index=index), names=display_names.shown)
     rows = Cells(shown._repr_html_()).tables[0]
     assert [row[0] or row[1] for row in rows] == ["metric", "CIFAR-10", "ECE", "NLL", "CIFAR-100", "ECE", "NLL"]
     lines = ["metric  x", "CIFAR-10", "  ECE   1", "  NLL   2", "CIFAR-100", "  ECE   3", "  NLL   4"]
@@ -105,13 +105,13 @@ def test_outer_labels_that_repeat_become_headings():
 
 def test_outer_labels_that_do_not_repeat_are_part_of_the_label():
     index = pd.MultiIndex.from_tuples([("a", "x"), ("b", "x"), ("a", "y")], names=["one", "two"])
-    shown = rendered.table(pd.DataFrame({"n": [1, 2, 3]}, index=index))
+    shown = table.table(pd.DataFrame({"n": [1, 2, 3]}, index=index))
     assert shown.corner == "one, two" and [row.label for row in shown.rows] == ["a, x", "b, x", "a, y"]
 
 
 def test_two_labels_of_columns_are_two_rows_of_heads():
     columns = pd.MultiIndex.from_tuples([("CE", "ECE"), ("CE", "NLL"), ("LS", "ECE")])
-    shown = rendered.table(pd.DataFrame([[1.0, 2.0, 30.0]], index=["r"], columns=columns))
+    shown = table.table(pd.DataFrame([[1.0, 2.0, 30.0]], index=["r"], columns=columns))
     html = shown._repr_html_()
     assert '<th colspan="2" scope="colgroup">CE</th><th colspan="1" scope="colgroup">LS</th>' in html
     assert '<th scope="col" rowspan="2"></th>' in html
@@ -120,10 +120,10 @@ def test_two_labels_of_columns_are_two_rows_of_heads():
 
 def test_a_table_wider_than_the_text_takes_the_whole_page():
     for n, wide in ((3, False), (30, True)):
-        html = rendered.table(pd.DataFrame([[1.0] * n]))._repr_html_()
+        html = table.table(pd.DataFrame([[1.0] * n]))._repr_html_()
         assert ('class="numbers full-width"' in html) == wide
 
 
 def test_a_series_and_an_empty_frame_are_tables():
-    assert repr(rendered.table(pd.Series({"a": 1.0}, name="x"))).split("\n") == ["      x", "a  1.00"]
-    assert Cells(rendered.table(pd.DataFrame({"x": []}))._repr_html_()).tables == [[["", "x"]]]
+    assert repr(table.table(pd.Series({"a": 1.0}, name="x"))).split("\n") == ["      x", "a  1.00"]
+    assert Cells(table.table(pd.DataFrame({"x": []}))._repr_html_()).tables == [[["", "x"]]]

@@ -1,6 +1,6 @@
 """Sphinx extension: a table that a cell of a notebook returns is numbered with all the other tables.
 
-What ``book.kit.notebook.rendered`` makes is HTML with a caption and a name. Here that HTML becomes a node that Sphinx
+What ``book.kit.notebook.table`` makes is HTML with a caption and a name. Here that HTML becomes a node that Sphinx
 counts, so that "Table 7.3" stands before the caption and ``{numref}`NAME` `` refers to it.
 """
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pandas as pd
 
-from book.kit.notebook.cells import Cell, Column
-from book.kit.notebook.names import shown
-from book.kit.notebook.rendered import Table, check_name, made, minus
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.grid import Cell, Column
+from book.kit.notebook.table import Table, check_name, made, minus
 from book.kit.results.verdicts import BY_THEIR_CODE, answers
 from calibkit._checks import expected
 from calibkit.keys import Key
@@ -38,7 +38,7 @@ def beside(
         wide: the column whose values become columns; None: one row a number.
         caption: above the table, plain text; it gets a number on the page.
         name: what ``{numref}`` calls it; needs a caption.
-        names: shown in place of keys, before those of :func:`book.kit.notebook.names.shown`.
+        names: shown in place of keys, before those of :func:`book.kit.notebook.display_names.shown`.
         fold: away the rows of which nobody ran anything.
 
     Raises:

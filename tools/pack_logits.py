@@ -1,4 +1,4 @@
-"""Keep trained networks: ``python tools/keep.py runs/reduced/cifar10/resnet20-mbls-s3/logits.npz ...``.
+"""Keep trained networks: ``python tools/pack_logits.py runs/reduced/cifar10/resnet20-mbls-s3/logits.npz ...``.
 
 Each file of logits goes to ``book/results/logits`` under the name that its network has, rounded to ``BITS`` significant
 bits. A float32 has 24, and the last of them are noise that no compression shortens: the file becomes a fifth smaller,
