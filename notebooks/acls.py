@@ -72,6 +72,7 @@ notebook.parameters(
 )
 
 from collections import Counter
+from functools import partial
 from operator import methodcaller
 
 import matplotlib.pyplot as plt
@@ -85,7 +86,6 @@ from torch import nn
 from book.kit import results
 from book.kit.notebook import claims, paper_tables, pictures
 from book.kit.notebook.display_names import shown
-from book.kit.notebook.forest import forest
 from book.kit.notebook.gradients import (
     agreement,
     among_all_labels,
@@ -113,6 +113,7 @@ from calibkit.losses import (
 from calibkit.metrics.comparison import Estimate
 
 plots.use_style()
+forest = partial(plots.forest_plot, sort=False, numbers=None)
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 

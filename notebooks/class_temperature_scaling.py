@@ -85,7 +85,6 @@ from book.kit.notebook import (
     pictures,
     temperature_figures,
 )
-from book.kit.notebook.forest import forest
 from book.kit.notebook.golden import recorded
 from book.kit.notebook.table import minus, table
 from calibkit import calibrator, plots
@@ -96,6 +95,7 @@ from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
 
 plots.use_style()
+forest = partial(plots.forest_plot, sort=False, numbers=None)
 torch.set_num_threads(1)
 
 # %%

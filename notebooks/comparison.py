@@ -41,6 +41,8 @@ level = 0.05  # of every test, after its correction
 budget = "smoke"  # every notebook takes it; here nothing is trained
 
 # %% tags=["hide-input"]
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -51,7 +53,6 @@ from book.kit import notebook, results
 from book.kit.notebook import friedman, over_networks, paper_tables
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.dumbbells import dumbbells
-from book.kit.notebook.forest import forest
 from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, tally
 from book.kit.notebook.table import minus, table
@@ -67,6 +68,7 @@ notebook.parameters(
     budget=notebook.BUDGETS,
 )
 plots.use_style()
+forest = partial(plots.forest_plot, sort=False, numbers=None)
 
 TS, TS_ECE, CTS = (
     "temperature_scaling",

@@ -106,7 +106,7 @@ def grouped_bars(
         raise expected("values", f"{len(names)} values a series, one a name", f"others for {wrong[0]!r}")
     if len(colors) < len(values):
         raise expected("colors", f"at least {len(values)} colours", len(colors))
-    ax = _axes(ax)
+    ax = axes_of(ax)
     each = width / max(len(values), 1)
     for i, (label, of_series) in enumerate(values.items()):
         at = np.arange(len(names)) + each * (i - (len(values) - 1) / 2)
@@ -141,7 +141,7 @@ def band(
     for name, values in (("middle", middle), ("low", low), ("high", high)):
         if values.shape != x.shape or x.ndim != 1:
             raise expected(name, "1-D, one value for each of `x`", f"shape {values.shape} for {x.shape}")
-    ax = _axes(ax)
+    ax = axes_of(ax)
     ax.plot(x, middle, line, color=color, label=label)
     ax.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
     return ax
@@ -192,7 +192,7 @@ def runs(
     """
     if len(colors) < len(samples):
         raise expected("colors", f"at least {len(samples)} colours", len(colors))
-    ax = _axes(ax)
+    ax = axes_of(ax)
     for i, (values, color) in enumerate(zip(samples.values(), colors, strict=False)):
         values = np.asarray(values, float)
         aside = np.linspace(-0.15, 0.15, len(values)) if len(values) > 1 else np.zeros(1)
@@ -236,12 +236,13 @@ def image(
         raise expected("pixels", "of shape (H, W), (1, H, W) or (3, H, W)", f"{pixels.shape}")
     low, high = (np.broadcast_to(np.asarray(end, float), len(pixels))[:, None, None] for end in (low, high))
     scaled = np.clip((pixels - low) / (high - low), 0, 1).transpose(1, 2, 0)
-    ax = _axes(ax)
+    ax = axes_of(ax)
     ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap=cmap, vmin=0, vmax=1)
     ax.set(title=title.replace("_", " "), xticks=[], yticks=[])
     ax.grid(False)
     return ax
 
 
-def _axes(ax: Axes | None) -> Axes:
+def axes_of(ax: Axes | None) -> Axes:
+    """The Axes that are given, else those of a new figure."""
     return plt.subplots()[1] if ax is None else ax

@@ -34,10 +34,8 @@ def two_classes(confidence: np.ndarray, right: np.ndarray, dtype: type = np.floa
         >>> probs.tolist(), labels.tolist()
         ([[0.75, 0.25], [0.5, 0.5]], [0, 1])
     """
-    c, right = np.asarray(confidence, dtype), np.asarray(right, int)
-    if c.ndim != 1 or c.shape != right.shape:
-        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
-    return np.column_stack([c, 1 - c]), 1 - right
+    c, labels = _outcomes(confidence, right, dtype)
+    return np.column_stack([c, 1 - c]), labels
 
 
 def top_label(confidence: np.ndarray, right: np.ndarray, n_classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -51,14 +49,20 @@ def top_label(confidence: np.ndarray, right: np.ndarray, n_classes: int = 10) ->
         >>> probs.round(2).tolist(), labels.tolist()
         ([[0.7, 0.1, 0.1, 0.1], [0.4, 0.2, 0.2, 0.2]], [0, 1])
     """
-    c, right = np.asarray(confidence, float), np.asarray(right, int)
-    if c.ndim != 1 or c.shape != right.shape:
-        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
+    c, labels = _outcomes(confidence, right, float)
     if c.min() * n_classes < 1:
         raise expected("confidence", f"at least 1/{n_classes}", c.min())
     probs = np.repeat(((1 - c) / (n_classes - 1))[:, None], n_classes, axis=1)
     probs[:, 0] = c
-    return probs, 1 - right
+    return probs, labels
+
+
+def _outcomes(confidence: np.ndarray, right: np.ndarray, dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """The confidences as an array, and labels: 0 where the prediction is right, else 1."""
+    c, right = np.asarray(confidence, dtype), np.asarray(right, int)
+    if c.ndim != 1 or c.shape != right.shape:
+        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
+    return c, 1 - right
 
 
 def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:

@@ -10,6 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from book.kit.notebook.pictures import axes_of
 from calibkit import plots
 from calibkit._checks import Array, expected, to_tensor
 from calibkit.metrics import ece
@@ -38,7 +39,7 @@ def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None, c
     for name, i in marks.items():
         if not 0 <= i < len(values):
             raise expected("marks", f"numbers below {len(values)}", f"{name!r} at {i}")
-    ax = _axes(ax)
+    ax = axes_of(ax)
     ax.plot(values, color=color)
     for name, i in marks.items():
         ax.plot(i, values[i], "o", color=plots.RED)
@@ -66,7 +67,7 @@ def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = 
     for name, (x, y) in samples.items():
         if np.shape(x) != np.shape(y) or np.ndim(x) != 1:
             raise expected("samples", "pairs (x, y) of one length", f"{np.shape(x)} and {np.shape(y)} for {name!r}")
-    ax = _axes(ax)
+    ax = axes_of(ax)
     for (name, (x, y)), color in zip(samples.items(), plots.COLORS, strict=False):
         ax.plot(x, y, ".", color=color, label=f"{name}: {np.corrcoef(x, y)[0, 1]:+.2f}")
     ax.legend()
@@ -124,7 +125,7 @@ def twice(x: Array, y: Array, *, ax: Axes | None = None, color: str = plots.BLUE
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if x.shape != y.shape or not len(x) or min(x.min(), y.min()) <= 0:
         raise expected("y", f"positive numbers of shape {x.shape}, as `x`", f"shape {y.shape}")
-    ax = _axes(ax)
+    ax = axes_of(ax)
     ends = [0.9 * min(x.min(), y.min()), 1.1 * max(x.max(), y.max())]
     ax.plot(x, y, "o", color=color, alpha=0.4)
     ax.plot(ends, ends, color=plots.BLACK, linewidth=0.8, linestyle="--")
@@ -134,7 +135,3 @@ def twice(x: Array, y: Array, *, ax: Axes | None = None, color: str = plots.BLUE
         axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
         axis.set_ticks([], minor=True)
     return ax
-
-
-def _axes(ax: Axes | None) -> Axes:
-    return plt.subplots()[1] if ax is None else ax

@@ -6,19 +6,14 @@ counts, so that "Table 7.3" stands before the caption and ``{numref}`NAME` `` re
 
 from __future__ import annotations
 
-import re
-from html import unescape
+from xml.etree import ElementTree
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
-_FIGURE = re.compile(
-    r'<figure class="(?P<style>numbers[^"]*)"(?: data-name="(?P<name>[^"]*)")?>\s*'
-    r"<figcaption>(?P<caption>.*?)</figcaption>(?P<body>.*)</figure>\s*",
-    re.DOTALL,
-)
+START, CAPTION = '<figure class="numbers', "figcaption"  # of what is numbered, if it has a caption
 
 
 class NumberedTable(nodes.General, nodes.Element):
@@ -33,10 +28,9 @@ class NumberedTables(SphinxTransform):
     def apply(self, **options: object) -> None:
         """Change the document."""
         for raw in list(self.document.findall(nodes.raw)):
-            found = _FIGURE.fullmatch(raw.astext()) if "html" in raw.get("format", "") else None
-            if found is None:
+            if not raw.astext().startswith(START) or f"<{CAPTION}>" not in raw.astext():
                 continue
-            node = made(found)
+            node = made(ElementTree.fromstring(raw.astext()))
             _output_of(raw).replace_self(node)
             if node["names"]:
                 self.document.note_explicit_target(node)
@@ -44,11 +38,13 @@ class NumberedTables(SphinxTransform):
                 self.document.set_id(node)
 
 
-def made(found: re.Match[str]) -> NumberedTable:
+def made(figure: ElementTree.Element) -> NumberedTable:
     """The node of a table."""
-    node = NumberedTable(caption=unescape(found["caption"]), style=found["style"])
-    node["names"] = [nodes.fully_normalize_name(unescape(found["name"]))] if found["name"] else []
-    node += nodes.raw("", found["body"], format="html")
+    caption, *body = figure
+    node = NumberedTable(caption=caption.text, style=figure.get("class"))
+    node["names"] = [nodes.fully_normalize_name(name)] if (name := figure.get("data-name")) else []
+    text = "".join(ElementTree.tostring(part, "unicode", method="html") for part in body)
+    node += nodes.raw("", text, format="html")
     return node
 
 
