@@ -47,7 +47,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 
 book: install  ## Execute every notebook at the smoke budget and render them to _build/html; no tracked file changes
 	mkdir -p $(STAGE)
-	cp -R _config.yml _toc.yml book $(STAGE)
+	cp -R _config.yml _toc.yml genindex.md book $(STAGE)
 	$(BIN)/python tools/nbtool.py run --jobs $(JOBS) --into $(STAGE)/notebooks
 	rm -rf _build/.doctrees
 	$(BIN)/jupyter-book build $(STAGE) --path-output . --all -W -n --keep-going -q

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.browser
 WIDTHS = (400, 768, 1300, 2560)
 PAPER = 718  # px: A4 less margins of 10 mm
 LOCAL = ("file:", "data:", "blob:")
-PAGES = [*tool.pages(), "genindex", "search"]
+PAGES = [*tool.pages(), "search"]
 #: Formulas are MathJax's to describe, and code has thousands of words, which CONTRAST looks at.
 #: On a narrow screen it is the frame around the text that changes.
 CONTEXT = {1300: ["mjx-container", "pre"], 400: ["mjx-container", "pre", "article"]}
