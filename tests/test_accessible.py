@@ -32,12 +32,6 @@ def test_only_what_has_no_words_is_given_some(accessible):
     assert (given["alt"], path["alt"]) == ("A dog", "Figure: Bins")
 
 
-def test_scripts_that_no_page_uses_are_left_out(accessible):
-    context = {"script_files": ["_static/book.js", "_static/sphinx-thebe.js"], "css_files": ["_static/book.css"]}
-    accessible.without_unused(None, "page", "page.html", context, None)
-    assert context == {"script_files": ["_static/book.js"], "css_files": ["_static/book.css"]}
-
-
 def test_what_the_theme_writes_is_mended(accessible):
     page = '<link rel="preload" as="font" crossorigin href="a.woff2" />\n<link rel="preload" as="script" href="a.js" />'
     assert accessible.mended(page) == '<link rel="preload" as="script" href="a.js" />'

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
@@ -41,16 +40,3 @@ def test_no_file_of_the_checkout_is_left_out():
             anywhere = pattern.startswith("**/")
             found = parts if anywhere else parts[:1]
             assert not any(fnmatch(part, pattern.removeprefix("**/")) for part in found), (name, pattern)
-
-
-@pytest.mark.slow
-def test_the_image_needs_no_network():
-    """What the two commands begin with, in an image that somebody has built; neither installs anything any more."""
-    if shutil.which("docker") is None:
-        pytest.skip("no docker")
-    if subprocess.run(["docker", "image", "inspect", "calibkit"], capture_output=True, check=False).returncode:
-        pytest.skip("no image: docker build --tag calibkit .")
-    for command in (["make", "lint"], ["make", "-n", "test", "book"], [".venv/bin/calibkit", "data", "list"]):
-        offline = ["docker", "run", "--rm", "--network", "none", "calibkit", *command]
-        done = subprocess.run(offline, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and "pip install" not in done.stdout, done.stdout + done.stderr

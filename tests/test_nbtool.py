@@ -102,12 +102,6 @@ def test_failing_cell_fails_the_run_and_keeps_the_old_notebook(tmp_path):
     assert (tmp_path / "page.ipynb").read_text() == "old"
 
 
-def test_run_of_an_unknown_name_is_refused(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        nbtool.main(["run", "page", "--folder", str(tmp_path)])
-    assert "there is no" in capsys.readouterr().err
-
-
 # ---------------------------------------------------------------------------------------------------------- check
 def faults_after(executed: Path, folder: Path, change) -> list[str]:
     write(folder)
@@ -199,11 +193,6 @@ def test_possible_values_are_accepted():
         namespace, a=notebook.BUDGETS, b=range(1, 101), c=notebook.Real(0, 1), d={"mbls": 1}, e=str, f=bool,
         namespace=range(3),
     )  # fmt: skip
-
-
-def test_names_of_ipython_modules_and_functions_are_no_parameters():
-    namespace = {"In": [""], "Out": {}, "_": "", "__name__": "x", "quit": print, "np": sys, "x": 1}
-    notebook.parameters(namespace, x=range(3))
 
 
 def test_missing_parameter_is_named():

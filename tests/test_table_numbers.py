@@ -73,14 +73,6 @@ def test_other_html_stays_as_it_is(tmp_path):
     assert '<figure class="numbers">' in html and "caption-number" not in html
 
 
-def test_a_name_twice_is_a_warning(tmp_path):
-    cell = returned(table(FRAME, "One", "tbl-one"))
-    _, warnings = page(
-        tmp_path, nbformat.v4.new_markdown_cell("# Page"), cell, returned(table(FRAME, "Two", "tbl-one"))
-    )
-    assert "tbl-one" in warnings
-
-
 def test_a_build_without_html_leaves_them_out(tmp_path):
     text, warnings = page(
         tmp_path, nbformat.v4.new_markdown_cell("# Page"), returned(table(FRAME, "One", "tbl-one")), builder="text"

@@ -57,13 +57,6 @@ def test_joined_verdicts_are_those_of_the_logical_and():
         claims.joint(["holds", "maybe"])
 
 
-def test_direction_mirrors_the_sign():
-    change = Estimate(1.5, 1.0, 2.0)
-    assert claims.direction(change) == "higher"
-    assert claims.direction(Estimate(-1.5, -2.0, -1.0)) == "lower"
-    assert claims.direction(Estimate(1.5, 0.0, 3.0)) == "no difference beyond chance"
-
-
 def test_repetitions_give_two_standard_errors():
     sample = np.array([1.0, 2.0, 4.0, 9.0])
     value, low, high = claims.over_draws(sample)

@@ -1,7 +1,5 @@
 """Networks and methods side by side, against a plain count by hand and against the bootstrap itself."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,19 +55,6 @@ def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):
     assert [(budget, options["paper"]) for _, budget, options in asked[2:]] == [("paper", "acls"), ("reduced", None)]
     assert found["acls"].meta == notebook.logits_of(NAME, budget="reduced").meta == {"dataset": "drawn"}
     assert notebook.by_loss("cifar10/resnet20", ["acls"]) == {}
-
-
-def test_facts_are_a_row_each_and_a_dash_where_they_are_not_known():
-    meta = {"dataset": "cifar10_lt", "model": "resnet50", "loss": "mbls margin=8", "epochs": 7, "split": "70/20/1234"}
-    known = notebook.facts(replace(sharp(1.0), meta=meta), "tbl-one")
-    assert (known.name, [column.head for column in known.columns]) == ("tbl-one", ["ResNet-50"])
-    assert [(row.label, row.cells[0].text) for row in known.rows] == [
-        ("data", "CIFAR-10-LT"), ("training loss", "MbLS, m = 8"), ("epochs", "7"), ("budget", "–"),
-        ("training / validation / test", "70 / 20 / 1,234"),
-    ]  # fmt: skip
-    drawn = notebook.facts(sharp(1.0))
-    assert (drawn.name, drawn.columns[0].head) == ("", "–")
-    assert [row.cells[0].text for row in drawn.rows] == ["drawn", "–", "–", "–", "–"]
 
 
 # ------------------------------------------------------------------------------------------------------- comparisons

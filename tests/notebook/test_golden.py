@@ -167,11 +167,6 @@ def test_what_chapters_ask_for_is_stored_and_nothing_else():
     assert asked == stored and "class_loss_scaling/balance" in asked
 
 
-def test_times_are_shown_as_they_were_stored(tmp_path):
-    (tmp_path / "fits.csv").write_text('method,"10 x 2","20 x 3"\nets,0.50,over 50\n')
-    assert fit_seconds(tmp_path).to_dict("index") == {"ets": {"10 x 2": "0.50", "20 x 3": "over 50"}}
-
-
 def test_every_calibrator_on_logits_has_its_times():
     stored = fit_seconds()
     assert set(stored.index) == {"temperature_scaling:ece", *NEEDS} - {"identity"}

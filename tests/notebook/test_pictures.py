@@ -47,11 +47,6 @@ def test_histograms_stand_below_and_true_curves_are_named():
     assert not [line for line in top[0].lines if line.get_label() == "truth"]
 
 
-def test_consistency_bars_can_be_left_out():
-    with_bars, without = (pictures.reliability_row({"a": sample()}, interval=on).axes[0] for on in (True, False))
-    assert len(with_bars.collections) == len(without.collections) + 1
-
-
 # ------------------------------------------------------------------------------------------------------ bars, bands
 @pytest.mark.parametrize("n_series", [1, 3])
 def test_bars_of_a_group_touch_and_do_not_overlap(n_series):

@@ -1,7 +1,6 @@
 """Methods with several fits: means, spreads and paired differences against the metrics of each fit."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from book.kit import results
@@ -26,15 +25,6 @@ def test_every_fit_is_measured_once(fits):
         p = methods[name][i]
         wanted = accuracy(p, labels), ece(p, labels, n_bins=8), entropy(p, labels)
         np.testing.assert_allclose(row.to_numpy(), wanted, rtol=1e-12)
-
-
-def test_mean_and_spread_are_in_percent_and_nats():
-    rows = pd.MultiIndex.from_tuples([("b", 0), ("b", 1), ("b", 2), ("a", 0)])
-    values = pd.DataFrame({"accuracy": [0.5, 0.6, 0.7, 0.123456], "entropy": [0.1, 0.2, 0.6, 0.98765]}, rows)
-    text = restarts.mean_and_spread(values)
-    assert [*text.index] == ["b", "a"] and [*text.columns] == ["accuracy", "entropy"]
-    assert text.loc["b"].tolist() == ["60.00 ± 10.00", "0.3000 ± 0.2646"]  # std of 1, 2, 6 tenths: sqrt(0.07)
-    assert text.loc["a"].tolist() == ["12.35", "0.9877"]
 
 
 @pytest.mark.parametrize(("metric", "near_zero"), [("ece", True), ("nll", False)])
@@ -65,13 +55,6 @@ def test_difference_of_means_by_resampling_rows(fits):
     assert found.value == pytest.approx(value, abs=1e-12)
     assert found.low == pytest.approx(min(low, 2 * value - high), abs=1e-12)
     assert found.high == pytest.approx(max(high, 2 * value - low), abs=1e-12)
-
-
-def test_nothing_to_compare_is_refused(fits):
-    methods, labels = fits
-    for sides, name in ((([], methods["NC"]), "after"), ((methods["NC"], []), "before")):
-        with pytest.raises(ValueError, match=f"Expected `{name}`"):
-            restarts.difference(*sides, labels)
 
 
 CELL = {"dataset": "cifar10", "model": "m", "budget": "reduced", "source": "ours"}

@@ -31,23 +31,6 @@ def test_a_small_table_is_this_html():
     )
 
 
-def test_a_small_table_is_this_text():
-    assert repr(table.table(FRAME, "Two")).split("\n") == [
-        "Two",
-        "",
-        "    ECE         difference",
-        "a  1.25  −0.51 [−0.6, 0.1]",
-        "b     –          ResNet-50",
-    ]
-
-
-def test_the_same_frame_gives_the_same_bytes_and_is_not_changed():
-    before = FRAME.copy(deep=True)
-    one, other = table.table(FRAME, "Two"), table.table(FRAME, "Two")
-    assert repr(one) == repr(other) and one._repr_html_() == other._repr_html_()
-    pd.testing.assert_frame_equal(FRAME, before)
-
-
 def test_a_name_needs_a_caption():
     assert "data-name" not in table.table(FRAME, "Words")._repr_html_()
     with pytest.raises(ValueError, match="Expected `caption` to be a text, as the table has a name"):
@@ -101,12 +84,6 @@ def test_outer_labels_that_repeat_become_headings():
     assert [row[0] or row[1] for row in rows] == ["metric", "CIFAR-10", "ECE", "NLL", "CIFAR-100", "ECE", "NLL"]
     lines = ["metric  x", "CIFAR-10", "  ECE   1", "  NLL   2", "CIFAR-100", "  ECE   3", "  NLL   4"]
     assert repr(shown).split("\n") == lines
-
-
-def test_outer_labels_that_do_not_repeat_are_part_of_the_label():
-    index = pd.MultiIndex.from_tuples([("a", "x"), ("b", "x"), ("a", "y")], names=["one", "two"])
-    shown = table.table(pd.DataFrame({"n": [1, 2, 3]}, index=index))
-    assert shown.corner == "one, two" and [row.label for row in shown.rows] == ["a, x", "b, x", "a, y"]
 
 
 def test_two_labels_of_columns_are_two_rows_of_heads():
