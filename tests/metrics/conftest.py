@@ -57,7 +57,7 @@ def mixed() -> tuple[np.ndarray, np.ndarray]:
     return make("mixed")
 
 
-@pytest.fixture
-def hard_input():
-    """``hard_input(name)`` gives one of them."""
-    return make
+@pytest.fixture(scope="session")
+def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """All hard inputs by name."""
+    return {name: make(name) for name in HARD}

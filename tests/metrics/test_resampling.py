@@ -19,17 +19,16 @@ from calibkit.metrics.weighted import STATISTICS
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-@pytest.mark.parametrize("n_bins", [1, 15, 400])
-def test_statistic_is_the_metric_on_the_drawn_rows(name, hard, n_bins):
+def test_statistic_is_the_metric_on_the_drawn_rows(name, cases):
     """Every weighted statistic against the metric itself on resamples made by copying rows."""
-    probs, labels = hard
-    counts = np.stack(list(draws(len(labels), 4, np.random.default_rng(3))))
-    rows = [np.repeat(np.arange(len(labels)), times) for times in counts]
-    weights = torch.from_numpy(counts.astype(float))
-    values = STATISTICS[name](Sample.of(probs, labels), n_bins)(weights)
-    want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
-    # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
-    assert values.tolist() == pytest.approx(want, abs=1e-7 if name == "debiased_ece" else 1e-12)
+    for i, (case, (probs, labels)) in enumerate(cases.items()):
+        counts = np.stack(list(draws(len(labels), 4, np.random.default_rng(3))))
+        rows = [np.repeat(np.arange(len(labels)), times) for times in counts]
+        n_bins = (15, 400, 1)[i % 3]
+        values = STATISTICS[name](Sample.of(probs, labels), n_bins)(torch.from_numpy(counts.astype(float)))
+        want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
+        # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
+        assert values.tolist() == pytest.approx(want, abs=1e-7 if name == "debiased_ece" else 1e-12), case
 
 
 def test_resamples_without_a_row_of_a_class():
@@ -148,7 +147,7 @@ def test_the_ends_of_an_error_by_hand():
     assert Resampled(0.05, draws, False, np.full(8, 0.05)).interval() == pytest.approx((0.0, 0.09))
 
 
-@pytest.mark.parametrize("right", [0, 1, 2, 28, 29, 30])
+@pytest.mark.parametrize("right", [0, 1, 29, 30])
 def test_no_interval_leaves_the_range_of_its_metric(right):
     probs, labels = np.tile([0.98, 0.02], (30, 1)), np.arange(30) >= right
     for name, (low, high) in bootstrap(probs, labels.astype(int), n_resamples=100).items():
@@ -205,19 +204,18 @@ def test_infinite_nll_of_some_resamples():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (
-            {"metrics": {"ece": 15}},
-            "Expected `metrics` to be names, or a mapping of names to functions, but got {'ece': 15}",
-        ),
-        ({"metrics": ["f1"]}, "Expected `metrics` to be one of accuracy, .*, but got 'f1'"),
-        ({"n_resamples": 0}, "Expected `n_resamples` to be an integer >= 1, but got 0"),
-        ({"level": 1.0}, "Expected `level` to be between 0 and 1, but got 1.0"),
-        ({"level": 95}, r"Expected `level` to be a number in \[0.0, 1.0\], but got 95"),
-        ({"seed": -1}, "Expected `seed` to be an integer >= 0, but got -1"),
+        ({"metrics": {"ece": 15}}, "`metrics` to be names, or a mapping of names to functions, but got {'ece': 15}"),
+        ({"metrics": ["f1"]}, "`metrics` to be one of accuracy, .*, but got 'f1'"),
+        ({"n_resamples": 0}, "`n_resamples` to be an integer >= 1, but got 0"),
+        ({"level": 1.0}, "`level` to be between 0 and 1, but got 1.0"),
+        ({"level": 95}, r"`level` to be a number in \[0.0, 1.0\], but got 95"),
+        ({"seed": -1}, "`seed` to be an integer >= 0, but got -1"),
+        ({"groups": np.zeros(299, int)}, r"`groups` to be of shape \(300,\), one a row, but got shape \(299,\)"),
+        ({"groups": np.zeros(300, int)}, "`groups` to be of two or more numbers, to be drawn from, but got one number"),
     ],
 )
 def test_bad_options_raise(mixed, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="^Expected " + message):
         bootstrap(*mixed, **options)
 
 
@@ -229,19 +227,17 @@ def test_groups_of_one_row_are_no_groups(mixed):
         assert grouped[name] == pytest.approx(values, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in METRICS if name not in ("ace", "tace", "adaptive_ece", "debiased_ece")]
-)
-def test_copies_that_go_together_tell_nothing(name, mixed):
+def test_copies_that_go_together_tell_nothing(mixed):
     """Each row five times, the copies in one group: the intervals of the rows themselves. (Equal-mass bins and the
     correction for a bin's count do see how many rows there are.)"""
+    names = [name for name in METRICS if name not in ("ace", "tace", "adaptive_ece", "debiased_ece")]
     probs, labels = (np.repeat(x, 5, axis=0) for x in mixed)
-    groups = np.repeat(np.arange(300), 5)
-    copied = bootstrap(probs, labels, [name], groups=groups, n_resamples=30)[name]
-    single = bootstrap(*mixed, [name], groups=np.arange(300), n_resamples=30)[name]
-    assert copied == pytest.approx(single, abs=1e-9)
-    low, high = bootstrap(probs, labels, [name], n_resamples=30)[name]
-    assert high - low < copied[1] - copied[0]  # as if they were news
+    copied = bootstrap(probs, labels, names, groups=np.repeat(np.arange(300), 5), n_resamples=30)
+    single = bootstrap(*mixed, names, groups=np.arange(300), n_resamples=30)
+    news = bootstrap(probs, labels, names, n_resamples=30)
+    for name in names:
+        assert copied[name] == pytest.approx(single[name], abs=1e-9)
+        assert news[name][1] - news[name][0] < copied[name][1] - copied[name][0]
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -257,15 +253,3 @@ def test_groups_against_a_loop_over_copied_rows(name, mixed):
     assert got.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
     own = bootstrap_values(*mixed, {name: METRICS[name]}, groups=groups, n_resamples=12, seed=2)[name]
     assert own.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (np.zeros(299, int), r"Expected `groups` to be of shape \(300,\), one a row, but got shape \(299,\)"),
-        (np.zeros(300), "Expected `groups` to be integers, but got dtype torch.float64"),
-    ],
-)
-def test_groups_that_are_none(groups, message, mixed):
-    with pytest.raises(ValueError, match=message):
-        bootstrap(*mixed, groups=groups)

@@ -20,7 +20,7 @@ def slow_curve(confidence, wrong) -> np.ndarray:
     return np.mean(curves, axis=0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_curve_is_the_mean_over_the_orders_of_ties(seed):
     rng = np.random.default_rng(seed)
     top = rng.choice([0.6, 0.7, 0.9, 1.0], 9)
@@ -32,17 +32,17 @@ def test_curve_is_the_mean_over_the_orders_of_ties(seed):
     assert aurc(probs, labels) == pytest.approx(want.mean(), abs=1e-14)
 
 
-def test_on_hard_predictions(hard):
-    probs, labels = hard
-    coverage, risk = risk_coverage(probs, labels)
-    assert coverage[-1] == 1 and risk[-1] == pytest.approx(1 - accuracy(probs, labels), abs=1e-12)
-    assert 0 <= excess_aurc(probs, labels) <= aurc(probs, labels) <= 1
-    order = np.random.default_rng(0).permutation(len(labels))
-    np.testing.assert_allclose(risk_coverage(probs[order], labels[order])[1], risk, atol=1e-12)
-    tensors = risk_coverage(torch.from_numpy(probs), torch.from_numpy(labels))
-    np.testing.assert_array_equal(tensors[1], risk)
-    single = risk_coverage(probs.astype(np.float32), labels)[1]
-    np.testing.assert_allclose(single, risk, atol=1e-12)
+def test_on_hard_predictions(cases):
+    for probs, labels in cases.values():
+        coverage, risk = risk_coverage(probs, labels)
+        assert coverage[-1] == 1 and risk[-1] == pytest.approx(1 - accuracy(probs, labels), abs=1e-12)
+        assert 0 <= excess_aurc(probs, labels) <= aurc(probs, labels) <= 1
+        order = np.random.default_rng(0).permutation(len(labels))
+        np.testing.assert_allclose(risk_coverage(probs[order], labels[order])[1], risk, atol=1e-12)
+        tensors = risk_coverage(torch.from_numpy(probs), torch.from_numpy(labels))
+        np.testing.assert_array_equal(tensors[1], risk)
+        single = risk_coverage(probs.astype(np.float32), labels)[1]
+        np.testing.assert_allclose(single, risk, atol=1e-12)
 
 
 def test_excess_is_over_the_best_order(mixed):
@@ -57,12 +57,12 @@ def test_excess_is_over_the_best_order(mixed):
     assert aurc(perfect, wrong.astype(int)) == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 25, 50, 100])
-def test_no_excess_where_all_errors_are_last(n):
-    sure = np.linspace(1.0, 0.51, n)
-    for errors in range(n + 1):
-        labels = (np.arange(n) >= n - errors).astype(int)
-        assert excess_aurc(np.stack([sure, 1 - sure], axis=1), labels) == pytest.approx(0, abs=1e-12)
+def test_no_excess_where_all_errors_are_last():
+    for n in (1, 2, 25):
+        sure = np.linspace(1.0, 0.51, n)
+        for errors in range(n + 1):
+            labels = (np.arange(n) >= n - errors).astype(int)
+            assert excess_aurc(np.stack([sure, 1 - sure], axis=1), labels) == pytest.approx(0, abs=1e-12)
 
 
 def test_a_confidence_that_tells_nothing_has_the_error_rate(mixed):
@@ -78,10 +78,7 @@ def test_area_nears_the_limit_of_the_paper():
     assert aurc(np.stack([sure, 1 - sure], axis=1), wrong) == pytest.approx(r + (1 - r) * np.log(1 - r), abs=1e-5)
 
 
-@pytest.mark.parametrize("curve", [risk_coverage, aurc, excess_aurc])
-def test_bad_input_raises(curve, mixed):
-    probs, labels = mixed
-    with pytest.raises(ValueError, match=r"^Expected `probs` to be in \[0, 1\], but got"):
-        curve(10 * probs, labels)
-    with pytest.raises(ValueError, match=r"^Expected `labels` to be in \[0, 6\), but got"):
-        curve(probs, labels + 6)
+def test_bad_input_raises(mixed):
+    for curve in (risk_coverage, aurc, excess_aurc):
+        with pytest.raises(ValueError, match=r"^Expected `probs` to be in \[0, 1\], but got"):
+            curve(10 * mixed[0], mixed[1])

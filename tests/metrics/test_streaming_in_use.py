@@ -92,12 +92,12 @@ def test_metrics_that_ignore_different_labels_stay_apart(mixed):
         assert value.item() == pytest.approx(METRICS[name](probs[kept], labels[kept]), rel=1e-12), key
 
 
-@pytest.mark.parametrize("name", ["nll", "ece", "mce", "accuracy"])
-def test_of_no_samples_nothing_is_known(mixed, name):
+def test_of_no_samples_nothing_is_known(mixed):
     probs, labels = tensors(mixed)
-    metric = collection(ignore_index=2)[name]
-    metric.update(probs, torch.full_like(labels, 2))
-    assert metric.compute().isnan()
+    for name in ("nll", "ece", "mce", "accuracy"):
+        metric = collection(ignore_index=2)[name]
+        metric.update(probs, torch.full_like(labels, 2))
+        assert metric.compute().isnan()
 
 
 MEASURED = {

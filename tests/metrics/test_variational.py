@@ -57,14 +57,13 @@ def of_many(n, sharpness, n_samples):
 
 
 # ------------------------------------------------------------------------------------------ the authors' package
-@pytest.mark.parametrize("p", NORMS)
-def test_equals_what_the_authors_package_returned(p):
+def test_equals_what_the_authors_package_returned():
     f, y = oracle_sample()
-    assert variational_calibration_error(f, y, Root(), p=p).value == pytest.approx(ORACLE[str(p).removesuffix(".0")])
+    for p, want in ORACLE.items():
+        assert variational_calibration_error(f, y, Root(), p=float(p)).value == pytest.approx(want)
 
 
-@pytest.mark.parametrize("p", NORMS)
-def test_equals_the_authors_package_with_a_calibrator(p):
+def test_equals_the_authors_package_with_a_calibrator():
     """Fitted on the same folds."""
     losses = pytest.importorskip("probmetrics.metrics")
     from probmetrics.distributions import CategoricalDirac, CategoricalProbs
@@ -74,9 +73,10 @@ def test_equals_the_authors_package_with_a_calibrator(p):
     for out in folds(300):
         g[out] = TemperatureScaling().fit(np.log(f[~out]), y[~out])(np.log(f[out]))
     before, after = (CategoricalProbs(torch.from_numpy(probs)) for probs in (f, g))
-    loss, truth = losses.ProperLpLoss(p=p), CategoricalDirac(torch.from_numpy(y), 4)
-    theirs = float(loss.compute(truth, before, f_x=before) - loss.compute(truth, after, f_x=before))
-    assert variational_calibration_error(f, y, TemperatureScaling(), p=p).value == pytest.approx(theirs)
+    for p in NORMS:
+        loss, truth = losses.ProperLpLoss(p=p), CategoricalDirac(torch.from_numpy(y), 4)
+        theirs = float(loss.compute(truth, before, f_x=before) - loss.compute(truth, after, f_x=before))
+        assert variational_calibration_error(f, y, TemperatureScaling(), p=p).value == pytest.approx(theirs)
 
 
 def folds(n):
@@ -117,12 +117,11 @@ def test_by_hand():
     assert halved.total.high - 0.2 == pytest.approx(3 * math.sqrt(0.6 * 0.4 / 50))  # pairs that are right or wrong
 
 
-@pytest.mark.parametrize("p", NORMS)
-def test_of_two_classes_the_vector_says_twice_one_entry(p):
+def test_of_two_classes_the_vector_says_twice_one_entry():
     """|(d, -d)|_p = 2^(1/p) |d|."""
     probs, labels, _ = binary(1, 500, 1.4)
-    one, many = (variational_calibration_error(probs, labels, TemperatureScaling(), p=q) for q in (math.inf, p))
-    assert many.value == pytest.approx(2 ** (1 / p) * one.value)
+    one, *many = (variational_calibration_error(probs, labels, TemperatureScaling(), p=p) for p in (math.inf, *NORMS))
+    assert [of.value for of in many] == pytest.approx([2 ** (1 / p) * one.value for p in NORMS])
 
 
 # ------------------------------------------------------------------------------------- networks of a known error
@@ -160,8 +159,10 @@ def simplex(seed, n, sharpness):
     return softmax(sharpness * true), (true + rng.gumbel(size=true.shape)).argmax(1), softmax(true)
 
 
-@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
-@pytest.mark.parametrize("recalibrator", [TemperatureScaling(), StructuredMatrixScaling()], ids=repr)
+@pytest.mark.parametrize(
+    ("p", "recalibrator"),
+    [(1.0, TemperatureScaling()), (2.0, StructuredMatrixScaling()), (math.inf, TemperatureScaling())],
+)
 def test_the_error_of_the_whole_vector(p, recalibrator):
     values, true = [], []
     for seed in range(12):
@@ -207,7 +208,6 @@ def test_the_recalibrator_is_left_as_it_is_and_zeros_are_taken():
     ("options", "match"),
     [
         ({"p": 0.5}, r"Expected `p` to be a number in \[1.0, inf\], but got 0.5"),
-        ({"p": math.nan}, r"Expected `p` to be a number in \[1.0, inf\], but got nan"),
         ({"groups": [0] * 6}, "Expected `groups` to be at least 5 distinct numbers, but got 1"),
         ({"groups": [0] * 5}, r"Expected `groups` to be of shape \(6,\)"),
     ],
