@@ -17,7 +17,7 @@ from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_choice, check_int
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 Scheme = Literal["width", "mass"]
 MANY = 1 << 16  # values whose sort is shared among threads

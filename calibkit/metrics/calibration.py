@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_choice
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, mass_bins, width_bins
-from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, peer_error
+from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, error_like
+from calibkit.metrics.sample import Sample
 
 
 def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None = None) -> float:
@@ -46,7 +46,7 @@ def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None
     """
     n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     if like is not None:
-        return peer_error(sample, n_bins, WIDTH_RULES[check_choice("like", like, WIDTH_RULES)])
+        return error_like(sample, n_bins, WIDTH_RULES[check_choice("like", like, WIDTH_RULES)])
     return bin_sums(width_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
 
 
@@ -109,7 +109,7 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
     """
     n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
     if like is not None:
-        return peer_error(sample, n_bins, MASS_RULES[check_choice("like", like, MASS_RULES)])
+        return error_like(sample, n_bins, MASS_RULES[check_choice("like", like, MASS_RULES)])
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, segment_sums, sort_values, width_bins
+from calibkit.metrics.sample import Sample
 
 Normalize = Literal["n", "class_count"]
 THRESHOLD = 0.01  # of ``tace``

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
 from calibkit._checks import Array, check_bins, check_choice, expected
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names
 from calibkit.metrics.resampling import resampled
+from calibkit.metrics.sample import Sample
 
 
 class Estimate(NamedTuple):

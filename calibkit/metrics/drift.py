@@ -47,10 +47,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, width_bins
 from calibkit.metrics.calibration import top_label_sums
 from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.sample import Sample
 
 DRIFTED, NOT_SEEN, TOO_FEW = "drifted", "no drift seen", "too few samples"
 #: Least variance of the sum of gaps in a group of bins: no fewer are right, and no fewer wrong, if all is calibrated.

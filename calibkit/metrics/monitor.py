@@ -14,9 +14,9 @@ import numpy as np
 from calibkit._checks import PROBS_TOLERANCE, Array, check_bins, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.drift import Bins, Drift, drift_of
 from calibkit.metrics.intervals import check_level, holm
+from calibkit.metrics.sample import Sample
 
 #: Draws of the quantile of the ECE under calibration.
 N_DRAWS = 10_000

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 
 def accuracy(probs: Array, labels: Array) -> float:

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 
 from calibkit._checks import Array, check_bins, check_choice, expected
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
 from calibkit.metrics.classwise import THRESHOLD, ace, classwise_ece, mass_errors, tace
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
+from calibkit.metrics.sample import Sample
 from calibkit.metrics.smooth import smooth_ece
 
 METRICS: dict[str, Callable[..., float]] = {

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_int, check_integers, expected, like
-from calibkit.metrics._sample import Sample
-from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled, check_level
+from calibkit.metrics.null_draws import OF_GAPS, null_draws
 from calibkit.metrics.registry import check_names, measure
+from calibkit.metrics.sample import Sample
 from calibkit.metrics.weighted import STATISTICS, Statistic, of_rows, statistic_of
 
 #: Of a block of resamples' weights (R, N) in float64.
@@ -50,7 +50,7 @@ def bootstrap(
 
     * the upper end is at least ``v + (h - l) / 2``;
     * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
-      (:func:`~calibkit.metrics.consistency.consistency_draws`; as many draws as resamples), and never below 0. The
+      (:func:`~calibkit.metrics.null_draws.null_draws`; as many draws as resamples), and never below 0. The
       class-wise ones, the smooth and the debiased one have no such quantile, nor has a sample with ``groups``.
 
     No interval goes beyond the values that its metric can have.
@@ -242,7 +242,7 @@ def resampled(
     most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": largest, "brier": 2.0}
     known = tuple(name for name in names if name in OF_GAPS and groups is None)
     if known:
-        null |= consistency_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
+        null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
     return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], (0.0, most[name])) for name in names}
 
 

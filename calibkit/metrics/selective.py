@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibkit._checks import Array
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 
 def risk_coverage(probs: Array, labels: Array) -> tuple[np.ndarray, np.ndarray]:

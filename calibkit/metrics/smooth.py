@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 #: Cells that the confidences are put in, 8 to the narrowest kernel.
 GRID = 8192

@@ -28,7 +28,7 @@ from calibkit._checks import check_bins, check_choice, check_int, check_label, e
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 from calibkit.metrics import calibration, classwise, proper
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 ensure_importable()  # torchmetrics imports torchvision if it finds one
 

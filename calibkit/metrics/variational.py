@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_integers, check_real, expected
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_sums, mass_edges
 from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.sample import Sample
 
 FOLDS = 5
 #: Standard errors to either end of an interval: 1.96, and half as much again because folds lend each other their signs,

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from calibkit.metrics import calibration, proper, smooth
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import bin_edges, mass_ends, width_bins
 from calibkit.metrics.classwise import THRESHOLD
 from calibkit.metrics.registry import BINNED, METRICS
+from calibkit.metrics.sample import Sample
 
 Statistic = Callable[[Tensor], Tensor]
 #: Weights that are sorted and summed at a time: 1 MB.

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibkit._checks import Array, check_bins, check_int, check_real
 from calibkit._extras import needs
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample
 from calibkit.plots.classes import chance, class_bins, class_names, worst_classes
 from calibkit.plots.style import BLUE, GREY, RED, ink, on_paper
 

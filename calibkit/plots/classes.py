@@ -8,8 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from calibkit._checks import expected
-from calibkit.metrics import ReliabilityBins, reliability_bins
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import ReliabilityBins, Sample, reliability_bins
 from calibkit.metrics.classwise import width_gaps
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from calibkit.metrics import METRICS, bootstrap, bootstrap_difference, bootstrap_values, ece
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_difference, bootstrap_values, ece
 from calibkit.metrics.intervals import Resampled, hull
 from calibkit.metrics.resampling import resampled
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import calibkit.metrics
-from calibkit.metrics import METRICS, bootstrap, bootstrap_values, evaluate, reliability_bins, variational_ece
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_values, evaluate, reliability_bins, variational_ece
 from calibkit.metrics.comparison import Comparison
 
 EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins, variational_ece]

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from calibkit._files import write_npz
-from calibkit.metrics import Monitor, accuracy, brier, ece, nll
-from calibkit.metrics._sample import Sample
-from calibkit.metrics.consistency import consistency_draws
+from calibkit.metrics import Monitor, Sample, accuracy, brier, ece, nll
+from calibkit.metrics.null_draws import null_draws
 from calibkit.metrics.proper import sample_brier, sample_nll
 
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")
@@ -60,7 +59,7 @@ def test_ece_null_is_the_quantile_of_drawn_outcomes():
     probs /= probs.sum(1, keepdims=True)
     monitor = Monitor()
     monitor.update(probs, np.zeros(2000, int), "a")
-    drawn = consistency_draws(Sample.of(probs, np.zeros(2000, int)), ("ece",), 4000, rng, 15)["ece"]
+    drawn = null_draws(Sample.of(probs, np.zeros(2000, int)), ("ece",), 4000, rng, 15)["ece"]
     for level in (0.9, 0.95):
         assert monitor.report(level)[0]["ece_null"] == pytest.approx(np.quantile(drawn, level), rel=0.03)
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import accuracy, brier, entropy, evaluate, nll
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample, accuracy, brier, entropy, evaluate, nll
 
 LOGITS = torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]], dtype=torch.float64)
 LABELS = torch.tensor([0, 2, 3])

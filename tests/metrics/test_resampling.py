@@ -4,16 +4,15 @@ import torch
 
 from calibkit.metrics import (
     METRICS,
+    Sample,
     bootstrap,
     bootstrap_difference,
     bootstrap_values,
-    consistency,
     evaluate,
     resampling,
 )
-from calibkit.metrics._sample import Sample
-from calibkit.metrics.consistency import OF_GAPS, consistency_draws
 from calibkit.metrics.intervals import Resampled, percentiles
+from calibkit.metrics.null_draws import OF_GAPS, null_draws
 from calibkit.metrics.resampling import draws, resampled
 from calibkit.metrics.weighted import STATISTICS
 
@@ -166,22 +165,22 @@ def test_no_interval_of_the_entropy_is_above_that_of_the_uniform_distribution():
 
 
 @pytest.mark.parametrize("name", OF_GAPS)
-def test_consistency_draws_against_a_loop(name):
+def test_null_draws_against_a_loop(name):
     """Two classes, so that an outcome is a label; equal confidences and an odd number of rows among them."""
     rng = np.random.default_rng(3)
     top = np.concatenate([rng.uniform(0.5, 1.0, 60), np.full(41, 0.8125)])
     probs = np.stack([top, 1 - top], 1)
-    got = consistency_draws(Sample.of(probs, np.zeros(101, int)), (name,), 7, np.random.default_rng(5), 10)[name]
+    got = null_draws(Sample.of(probs, np.zeros(101, int)), (name,), 7, np.random.default_rng(5), 10)[name]
     rng = np.random.default_rng(5)
     labels = [(rng.random(101) >= top).astype(int) for _ in range(7)]
     assert got == pytest.approx([evaluate(probs, y, [name], n_bins=10)[name] for y in labels], abs=1e-12)
 
 
-def test_consistency_draws_come_in_blocks(mixed, monkeypatch):
+def test_null_draws_come_in_blocks(mixed, monkeypatch):
     sample = Sample.of(*mixed)
-    whole = consistency_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"]
-    monkeypatch.setattr(consistency, "BLOCK_BYTES", 8 * 300 * 4)
-    assert whole == pytest.approx(consistency_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"])
+    whole = null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"]
+    monkeypatch.setattr("calibkit.metrics.null_draws.BLOCK_BYTES", 8 * 300 * 4)
+    assert whole == pytest.approx(null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"])
 
 
 def test_class_wise_errors_hold_their_own_value(mixed):

@@ -4,8 +4,7 @@ import torch
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from calibkit.metrics import smooth_ece
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample, smooth_ece
 from calibkit.metrics.smooth import smooth_error
 
 

@@ -6,8 +6,7 @@ import pytest
 from scipy import stats
 
 from calibkit import ClassTemperatureScaling, plots
-from calibkit.metrics import classwise_ece, reliability_bins
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample, classwise_ece, reliability_bins
 from calibkit.plots.class_heatmap import MOST
 from calibkit.plots.classes import chance, worst_classes
 

@@ -6,8 +6,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from calibkit import plots
-from calibkit.metrics import smooth_ece
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample, smooth_ece
 from calibkit.plots.smooth import POINTS, _node_counts, smooth_accuracy
 
 

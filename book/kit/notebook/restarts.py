@@ -18,8 +18,7 @@ from book.kit import results
 from book.kit.results import effects
 from book.kit.results.rows import IN_NATS
 from calibkit._checks import Array, expected
-from calibkit.metrics import evaluate
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.resampling import resampled
 

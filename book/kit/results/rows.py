@@ -48,7 +48,7 @@ from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
 from calibkit._files import write_atomic
 from calibkit.keys import Key
-from calibkit.metrics._sample import Sample
+from calibkit.metrics import Sample
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import BINNED
 from calibkit.metrics.resampling import Metric, resampled

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from calibkit._checks import Array
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 
 def mean_iou(probs: Array, labels: Array) -> float:

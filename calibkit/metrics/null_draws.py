@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit.metrics._sample import Sample
 from calibkit.metrics.binning import mass_bins, width_bins
 from calibkit.metrics.calibration import tie_ends
+from calibkit.metrics.sample import Sample
 
 #: Of a block of gaps (R, N) in float64.
 BLOCK_BYTES = 1 << 25
@@ -46,7 +46,7 @@ OF_GAPS: dict[str, Callable[[Sample, int], Callable[[Tensor], Tensor]]] = {
 }
 
 
-def consistency_draws(
+def null_draws(
     sample: Sample, names: tuple[str, ...], n_draws: int, rng: np.random.Generator, n_bins: int
 ) -> dict[str, np.ndarray]:
     """Each metric of ``names`` on outcomes drawn from the confidences: (n_draws,).

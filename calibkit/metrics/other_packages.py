@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit.metrics._sample import Sample
+from calibkit.metrics.sample import Sample
 
 Rule = Callable[[Tensor, int], tuple[Tensor, Tensor, Tensor, str]]
 #: The keys of ``WIDTH_RULES`` and ``MASS_RULES``.
@@ -28,7 +28,7 @@ WidthRule = Literal[
 MassRule = Literal["focal_calibration", "torch-uncertainty", "netcal", "uncertainty-calibration", "mapie"]
 
 
-def peer_error(sample: Sample, n_bins: int, rule: Rule) -> float:
+def error_like(sample: Sample, n_bins: int, rule: Rule) -> float:
     """ECE of the top label in the bins of ``rule``."""
     key, lower, upper, closed = rule(sample.confidence, n_bins)
     error = 0.0

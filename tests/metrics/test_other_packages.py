@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibkit.metrics import adaptive_ece, ece
-from calibkit.metrics.peers import MASS_RULES, WIDTH_RULES
+from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES
 
 
 def flags(probs, labels):
