@@ -1,28 +1,30 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
-``METRICS`` names them; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals, ``reliability_bins`` the
-numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a lower bound, ``mean_iou``
-the mIoU of dense prediction.
-``Sample`` is checked predictions, which each metric takes in the place of ``probs``.
+``METRICS`` has a record of each, a ``Metric``; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals,
+``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a
+lower bound, ``mean_iou`` the mIoU of dense prediction. ``Sample`` is checked predictions, which a metric takes in the
+place of ``probs``.
 ``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day what a
 deployed network does.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
-from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
+from calibkit.metrics.calibration import adaptive_ece, ece, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
+from calibkit.metrics.ece_alternatives import debiased_ece, ks_error, smooth_ece
 from calibkit.metrics.iou import mean_iou
+from calibkit.metrics.metric import Metric
 from calibkit.metrics.monitor import Monitor
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
 from calibkit.metrics.sample import Sample
 from calibkit.metrics.selective import aurc, excess_aurc, risk_coverage
-from calibkit.metrics.smooth import smooth_ece
 from calibkit.metrics.variational import TopLabelError, variational_calibration_error, variational_ece
 
 __all__ = [
     "METRICS",
+    "Metric",
     "Monitor",
     "REPORTED",
     "ReliabilityBins",

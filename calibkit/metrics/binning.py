@@ -7,6 +7,7 @@ compared in it, so that float32 and float64 of the same decimals fall in the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -21,6 +22,7 @@ from calibkit.metrics.sample import Sample
 
 Scheme = Literal["width", "mass"]
 MANY = 1 << 16  # values whose sort is shared among threads
+WEIGHTS = 1 << 17  # weights that are sorted and summed at a time: 1 MB
 TILE = 2048  # columns copied at a time: where they are the rows of a matrix, each is a cache line
 
 
@@ -115,6 +117,24 @@ def mass_bins(values: Tensor, n_bins: int) -> Tensor:
         tensor([2, 0, 0, 0, 0, 2])
     """
     return torch.bucketize(values, mass_edges(values, n_bins)[:-1])
+
+
+def mass_gaps(values: Tensor, gap: Tensor, n_bins: int) -> Callable[[Tensor], Tensor]:
+    """From weights (R, N) of (N,) values to the ECE over the equal-mass bins of what they draw, (R,); of nothing 0."""
+    ordered, order = values.sort()
+    gap = gap[order]
+    last = torch.searchsorted(ordered, ordered, right=True) - 1  # of each value's ties
+
+    def in_cache(weights: Tensor) -> Tensor:
+        weights = weights.index_select(1, order)
+        counts = weights.cumsum(1)
+        total = counts[:, -1]
+        stops = last[torch.searchsorted(counts, mass_ends(total.long(), n_bins).double())]
+        sums = (weights * gap).cumsum(1).gather(1, stops)
+        errors = sums.diff(dim=1, prepend=torch.zeros_like(sums[:, :1])).abs().sum(1)
+        return errors / total.clamp(min=1.0)
+
+    return lambda weights: torch.cat([in_cache(w) for w in weights.split(max(1, WEIGHTS // len(values)))])
 
 
 def bin_sums(index: Tensor, weights: Tensor | None, n_bins: int) -> Tensor:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_choice
-from calibkit.metrics.binning import bin_sums, mass_bins, width_bins
+from calibkit.metrics.binning import bin_sums, mass_bins, mass_gaps, width_bins
+from calibkit.metrics.metric import Metric, Prepare, Statistic
 from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, error_like
 from calibkit.metrics.sample import Sample
 
@@ -113,87 +116,16 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
 
 
-def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
-    r"""Debiased root-mean-square calibration error of the top label, equal-width bins.
-
-    .. math:: \sqrt{\max\Big(0, \sum_{b: n_b > 1} \frac{n_b}{N} \Big[(\mathrm{acc}_b - \mathrm{conf}_b)^2
-              - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1}\Big]\Big)}
-
-    The plug-in (binned) error is too large because accuracies are noisy; this subtracts an estimate of their variance.
-    Where the confidences of a bin are equal, its square, before the max, is unbiased, so on a calibrated model about
-    half of all samples give 0. Where they spread, the spread counts as noise of the labels: a little too much is
-    subtracted, the more the wider the bins, and more than half give 0.
-
-    Paper: Kumar, Liang & Ma 2019, "Verified uncertainty calibration", Sec. 5 (their l2 estimator, also in the package
-    uncertainty-calibration); the same correction is Broecker 2012 and Ferro & Fricker 2012 for the reliability term
-    of the Brier score.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        n_bins: number of bins, those of ``ece``.
-
-    Returns:
-        A fraction in [0, 1]; its scale is that of an l2 norm, so without noise it is no less than ``ece``.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
-
-    Example:
-        >>> import numpy as np
-        >>> probs = np.tile([0.9, 0.1], (4, 1))
-        >>> round(debiased_ece(probs, np.array([0, 0, 1, 1])), 4)  # sqrt(0.4 ** 2 - 0.25 / 3)
-        0.2769
-
-    Differs from the paper: equal-width bins (they use equal mass); a bin with a single sample, whose variance cannot
-    be estimated, adds 0, as in their code.
-    """
-    n_bins = check_bins(n_bins)
-    return debiased_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
-
-
-def ks_error(probs: Array, labels: Array) -> float:
-    r"""Kolmogorov-Smirnov calibration error of the top label; no bins.
-
-    .. math:: \max_s \Big| \frac{1}{N} \sum_{i:\, \kappa_i \le s} (\kappa_i - 1[\hat y_i = y_i]) \Big|
-
-    where kappa is the confidence: the largest gap between the cumulative confidence and the cumulative accuracy.
-
-    Paper: Gupta et al. 2021, "Calibration of neural networks using splines", Sec. 3.2.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1]; at least ``abs(accuracy - mean confidence)``.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
-
-    Example:
-        >>> import numpy as np
-        >>> round(ks_error(np.array([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6]]), np.array([0, 1, 0])), 4)
-        0.2
-
-    Differs from the authors' code: equal confidences enter together, so the order of the rows is of no account.
-    """
-    sample = Sample.of(probs, labels)
-    ordered, order = sample.confidence.sort()
-    cumulative = sample.gap[order].cumsum(0)
-    return cumulative[tie_ends(ordered)].abs().max().item() / len(sample)
-
-
-def tie_ends(ordered: Tensor) -> Tensor:
-    """(N,) bool: whether each of the sorted values is the last of its ties."""
-    return torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])
-
-
 def top_label_sums(sample: Sample, n_bins: int) -> tuple[Tensor, Tensor, Tensor]:
     """Counts, sums of confidence and of correct predictions in equal-width bins: (n_bins,) float64 each."""
     index = width_bins(sample.confidence, n_bins)
     counts, confidence, correct = (bin_sums(index, w, n_bins) for w in (None, sample.confidence, sample.correct))
     return counts, confidence, correct
+
+
+def ece_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
+    """ECE from the sums over each bin (..., n_bins)."""
+    return (confidence - correct).abs().sum(-1) / counts.sum(-1)
 
 
 def mce_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
@@ -202,9 +134,45 @@ def mce_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
     return torch.where(counts.sum(-1) > 0.0, largest, torch.nan)
 
 
-def debiased_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
-    """Debiased root-mean-square error from the sums over each bin (..., n_bins)."""
-    gap, accuracy = (confidence - correct) / counts.clamp(min=1.0), correct / counts.clamp(min=1.0)
-    square = gap**2 - accuracy * (1.0 - accuracy) / (counts - 1.0).clamp(min=1.0)
-    total = torch.where(counts > 1.0, counts * square, 0.0).sum(-1)
-    return (total / counts.sum(-1)).clamp(min=0.0).sqrt()
+def of_weighted_sums(of_sums: Callable[..., Tensor]) -> Prepare:
+    """A metric of ``top_label_sums`` on weighted rows."""
+
+    def of_weights(sample: Sample, n_bins: int) -> Statistic:
+        one_hot = _one_hot(sample, width_bins, n_bins)
+        matrix = torch.cat([one_hot, *(one_hot * x.double()[:, None] for x in (sample.confidence, sample.correct))], 1)
+        return lambda weights: of_sums(*(weights @ matrix).split(n_bins, 1))
+
+    return of_weights
+
+
+def _of_weighted_gaps(sample: Sample, n_bins: int) -> Statistic:
+    """The ECE, which needs one sum a bin of the three."""
+    gaps = _one_hot(sample, width_bins, n_bins) * sample.gap[:, None]
+    return lambda weights: ece_of(weights.sum(1, keepdim=True), weights @ gaps, gaps.new_zeros(()))
+
+
+def _of_other_gaps(bins: Callable[[Tensor, int], Tensor], of_sums: Callable[..., Tensor]) -> Prepare:
+    """A metric of other gaps in the same bins, for which confidence and correct count by their difference alone."""
+
+    def of_gaps(sample: Sample, n_bins: int) -> Statistic:
+        one_hot = _one_hot(sample, bins, n_bins)
+        counts = one_hot.sum(0)
+        return lambda gaps: of_sums(counts, gaps @ one_hot, counts.new_zeros(()))
+
+    return of_gaps
+
+
+def _one_hot(sample: Sample, bins: Callable[[Tensor, int], Tensor], n_bins: int) -> Tensor:
+    """(N, n_bins) float64, 1 in the bin of each row."""
+    return torch.nn.functional.one_hot(bins(sample.confidence, n_bins), n_bins).double()
+
+
+RECORDS = (
+    Metric(ece, _of_weighted_gaps, _of_other_gaps(width_bins, ece_of), top_label_sums, ece_of),
+    Metric(mce, of_weighted_sums(mce_of), _of_other_gaps(width_bins, mce_of), top_label_sums, mce_of),
+    Metric(
+        adaptive_ece,
+        of_weights=lambda sample, n_bins: mass_gaps(sample.confidence, sample.gap, n_bins),
+        of_gaps=_of_other_gaps(mass_bins, ece_of),
+    ),
+)

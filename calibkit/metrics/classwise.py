@@ -11,7 +11,8 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
-from calibkit.metrics.binning import bin_edges, mass_ends, segment_sums, sort_values, width_bins
+from calibkit.metrics.binning import bin_edges, mass_ends, mass_gaps, segment_sums, sort_values, width_bins
+from calibkit.metrics.metric import Metric, Prepare, Statistic
 from calibkit.metrics.sample import Sample
 
 Normalize = Literal["n", "class_count"]
@@ -51,8 +52,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: N
     """
     n_bins = check_bins(n_bins)
     check_choice("normalize", normalize, get_args(Normalize))
-    sample = Sample.of(probs, labels)
-    return classwise_of(width_gaps(sample, n_bins), class_counts(sample), normalize).item()
+    return classwise_of(*class_sums(Sample.of(probs, labels), n_bins), normalize).item()
 
 
 def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
@@ -123,12 +123,13 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = TH
     return mass_errors(Sample.of(probs, labels), n_bins, (threshold,))[0]
 
 
-def class_counts(sample: Sample) -> Tensor:
-    """(K,) number of labels of each class, float64."""
-    return torch.bincount(sample.labels, minlength=sample.probs.shape[1]).double()
+def class_sums(sample: Sample, n_bins: int) -> tuple[Tensor, Tensor]:
+    """``width_gaps`` (K, n_bins), and the number of labels of each class (K,), float64."""
+    counts = torch.bincount(sample.labels, minlength=sample.probs.shape[1]).double()
+    return width_gaps(sample, n_bins), counts
 
 
-def classwise_of(gaps: Tensor, counts: Tensor, normalize: Normalize) -> Tensor:
+def classwise_of(gaps: Tensor, counts: Tensor, normalize: Normalize = "n") -> Tensor:
     """Class-wise ECE from the gaps (..., K, n_bins) and the labels of each class (..., K)."""
     errors = gaps.abs().sum(-1)
     if normalize == "n":
@@ -195,3 +196,51 @@ def mass_errors(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> lis
         errors = (sums[i] - hits.view(n_classes, n_bins)).abs().sum(1)
         values.append((errors / kept[i].clamp(min=1)).mean().item())
     return values
+
+
+def _mass_of_weights(threshold: float) -> Prepare:
+    """ACE, or TACE, on weighted rows, class by class."""
+
+    def of_weights(sample: Sample, n_bins: int) -> Statistic:
+        def statistic(weights: Tensor) -> Tensor:
+            total = weights.new_zeros(len(weights))
+            for k, values in enumerate(sample.probs.t()):
+                kept = (values >= threshold).nonzero()[:, 0]
+                if len(kept):
+                    gap = values[kept].double() - (sample.labels[kept] == k).double()
+                    total += mass_gaps(values[kept], gap, n_bins)(weights.index_select(1, kept))
+            return total / sample.probs.shape[1]
+
+        return statistic
+
+    return of_weights
+
+
+def _classwise_of_weights(sample: Sample, n_bins: int) -> Statistic:
+    """Sparse sums of the entries above the first inner edge, and of the labels; the first bin by difference."""
+    probs, (n, n_classes) = sample.probs, sample.probs.shape
+    row, column = (probs > bin_edges(n_bins, probs.dtype, probs.device)[1]).nonzero(as_tuple=True)
+    entry = torch.stack([column * n_bins + width_bins(probs[row, column], n_bins), row])
+    label = torch.stack(
+        [sample.labels * n_bins + width_bins(sample.label_probs, n_bins), torch.arange(n, device=probs.device)]
+    )
+    size = (n_classes * n_bins, n)
+    above = torch.sparse_coo_tensor(entry, probs[row, column].double(), size, check_invariants=False).coalesce()
+    hits = torch.sparse_coo_tensor(label, probs.new_ones(n, dtype=torch.float64), size, check_invariants=False)
+
+    def statistic(weights: Tensor) -> Tensor:
+        drawn = weights.t().contiguous()
+        sums = torch.sparse.mm(above, drawn).view(n_classes, n_bins, -1)
+        sums[:, 0] = sum(p.double().t() @ w for p, w in zip(probs.split(1024), drawn.split(1024), strict=True))
+        sums[:, 0] -= sums[:, 1:].sum(1)
+        sums -= torch.sparse.mm(hits, drawn).view(n_classes, n_bins, -1)
+        return sums.abs().sum((0, 1)) / (weights.sum(1) * n_classes)
+
+    return statistic
+
+
+RECORDS = (
+    Metric(classwise_ece, _classwise_of_weights, sums=class_sums, of_sums=classwise_of),
+    Metric(ace, _mass_of_weights(0.0), slow=True),
+    Metric(tace, _mass_of_weights(THRESHOLD), slow=True),
+)

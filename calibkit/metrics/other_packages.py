@@ -1,10 +1,10 @@
 """The binning rules of other packages, for ``ece(..., like=...)`` and ``adaptive_ece(..., like=...)``.
 
-A rule takes the confidences (N,) and the number of bins, and gives the key that is binned (N,), lower and upper edges
-(B,), and the closed side. What is in no bin is left out, what is in two counts twice, as in the package. Their sums
-run in float32 or float64; ours in float64, so values agree to about 1e-6. Not reproduced: probmetrics rounds by taking
-logarithms first, and netcal counts float32 values in float64 bins but averages them in float32 bins; both show only
-where a confidence is on an edge.
+A rule takes the confidences c (N,) and the number of bins n, and gives the key that is binned (N,), lower and upper
+edges (B,), and the closed side. What is in no bin is left out, what is in two counts twice, as in the package. Their
+sums run in float32 or float64; ours in float64, so values agree to about 1e-6. Not reproduced: probmetrics rounds by
+taking logarithms first, and netcal counts float32 values in float64 bins but averages them in float32 bins; both show
+only where a confidence is on an edge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from calibkit.metrics.sample import Sample
 
-Rule = Callable[[Tensor, int], tuple[Tensor, Tensor, Tensor, str]]
+Bins = tuple[Tensor, Tensor, Tensor, Literal["left", "right"]]
+Rule = Callable[[Tensor, int], Bins]
 #: The keys of ``WIDTH_RULES`` and ``MASS_RULES``.
 WidthRule = Literal[
     "torchmetrics", "torch-uncertainty", "probmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone",
@@ -38,102 +39,73 @@ def error_like(sample: Sample, n_bins: int, rule: Rule) -> float:
     return error / len(sample)
 
 
-def _linspace(n: int) -> Tensor:
-    return torch.from_numpy(np.linspace(0.0, 1.0, n))
-
-
-def _bins(key: Tensor, inner: Tensor, closed: str) -> tuple[Tensor, Tensor, Tensor, str]:
-    """Bins between the inner edges, open to both ends."""
+def _left(key: Tensor, inner: Tensor | np.ndarray) -> Bins:
+    """[a, b) between the inner edges, open to both ends."""
+    inner = torch.as_tensor(inner)
     ends = inner.new_full((1,), inf)
-    return key, torch.cat([-ends, inner]), torch.cat([inner, ends]), closed
+    return key, torch.cat([-ends, inner]), torch.cat([inner, ends]), "left"
 
 
-def torchmetrics(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """[a, b) in float32, float64 input included; 1.0 has a bin of its own."""
-    return _bins(confidence.float(), torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[1:], "left")
+def _right(key: Tensor, inner: Tensor | np.ndarray) -> Bins:
+    """(a, b] in float64."""
+    return *_left(key.double(), inner)[:3], "right"
 
 
-def netcal(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """[a, b) with float64 edges; confidences are clipped to [eps, 1 - eps]."""
-    eps = torch.finfo(confidence.dtype).eps
-    return _bins(confidence.clamp(eps, 1.0 - eps).double(), _linspace(n_bins + 1)[1:-1], "left")
+def _clipped(c: Tensor) -> Tensor:
+    eps = torch.finfo(c.dtype).eps
+    return c.clamp(eps, 1.0 - eps).double()
 
 
-def relplot(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """int(confidence / (1 / n_bins)), so 1.0 has a bin of its own."""
-    return _bins((confidence / (1.0 / n_bins)).double(), torch.arange(1.0, n_bins + 1, dtype=torch.float64), "left")
+def _in_float32(c: Tensor, n: int) -> Bins:
+    """Float64 input included; 1.0 has a bin of its own."""
+    return _left(c.float(), torch.linspace(0, 1, n + 1, dtype=torch.float32)[1:])
 
 
-def uncertainty_calibration(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] with edges k / n_bins in float64, also for float32 confidences."""
-    return _bins(confidence.double(), torch.arange(1, n_bins, dtype=torch.float64) / n_bins, "right")
+def _pycalib(c: Tensor, n: int) -> Bins:
+    """Lower edges are upper - width, which leaves gaps between bins."""
+    upper = torch.from_numpy(np.arange(1.0 / n, 1.0 + 1.0 / n, 1.0 / n))
+    return c.double(), torch.where(upper == 1.0 / n, -inf, upper - 1.0 / n), upper, "right"
 
 
-def calzone(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] with float64 linspace edges, also for float32 confidences."""
-    return _bins(confidence.double(), _linspace(n_bins + 1)[1:-1], "right")
+def _focal_calibration(c: Tensor, n: int) -> Bins:
+    """Between values interpolated at N / n ranks; the smallest confidence and its ties are in no bin."""
+    ordered = np.sort(c.double().cpu().numpy())
+    edges = torch.from_numpy(np.interp(np.linspace(0, len(ordered), n + 1), np.arange(len(ordered)), ordered))
+    return c.double(), edges[:-1], edges[1:], "right"
 
 
-def pycalib(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] with upper edges arange(w, 1 + w, w) and lower edges upper - w, which leave gaps between bins."""
-    width = 1.0 / n_bins
-    upper = torch.from_numpy(np.arange(width, 1.0 + width, width))
-    return confidence.double(), torch.where(upper == width, -inf, upper - width), upper, "right"
-
-
-def mapie(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] with edges linspace(0, 1, n_bins), so one bin fewer."""
-    return _bins(confidence.double(), _linspace(n_bins)[:-1], "right")
-
-
-def focal_calibration(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] between values interpolated at N / n_bins ranks; the smallest confidence and its ties are in no bin."""
-    ordered = np.sort(confidence.double().cpu().numpy())
-    edges = torch.from_numpy(np.interp(np.linspace(0, len(ordered), n_bins + 1), np.arange(len(ordered)), ordered))
-    return confidence.double(), edges[:-1], edges[1:], "right"
-
-
-def torch_uncertainty(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
+def _even_ranks(c: Tensor, n: int) -> Bins:
     """Even parts of the sorted rows, so ties are split in row order."""
-    ranks = confidence.argsort(stable=True).argsort().double()
-    sizes = [len(part) for part in torch.arange(len(ranks)).tensor_split(n_bins)]
-    return _bins(ranks, torch.tensor(sizes, dtype=torch.float64).cumsum(0)[:-1], "left")
+    ranks = c.argsort(stable=True).argsort().double()
+    return _left(ranks, np.cumsum([len(part) for part in np.array_split(np.arange(len(c)), n)], dtype=float)[:-1])
 
 
-def netcal_mass(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """[a, b) between quantiles of the clipped confidences; netcal itself refuses equal quantiles."""
-    key = netcal(confidence, n_bins)[0]
-    return _bins(key, torch.from_numpy(np.quantile(key.cpu().numpy(), np.linspace(0, 1, n_bins + 1)[1:-1])), "left")
-
-
-def uncertainty_calibration_mass(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] between midpoints of the neighbours at each cut of the sorted confidences."""
-    parts = confidence.sort().values.tensor_split(min(n_bins, len(confidence)))
+def _midpoints(c: Tensor, n: int) -> Bins:
+    """Between the midpoints of the neighbours at each cut of the sorted confidences."""
+    parts = c.sort().values.tensor_split(min(n, len(c)))
     middles = [(left[-1:] + right[:1]) / 2.0 for left, right in zip(parts[:-1], parts[1:], strict=True)]
-    return _bins(confidence.double(), torch.cat([*middles, confidence[:0]]).double().unique(), "right")
+    return _right(c, torch.cat([*middles, c[:0]]).double().unique().cpu())
 
 
-def mapie_mass(confidence: Tensor, n_bins: int) -> tuple[Tensor, Tensor, Tensor, str]:
-    """(a, b] between n_bins quantiles, minimum included, so one bin fewer and one for the minimum."""
-    values = confidence.double().cpu().numpy()
-    return _bins(confidence.double(), torch.from_numpy(np.quantile(values, np.linspace(0, 1, n_bins))), "right")
+def _quantiles(c: Tensor, n: int) -> np.ndarray:
+    return np.quantile(c.double().cpu().numpy(), np.linspace(0, 1, n))
 
 
 WIDTH_RULES: dict[WidthRule, Rule] = {
-    "torchmetrics": torchmetrics,
-    "torch-uncertainty": torchmetrics,
-    "probmetrics": torchmetrics,
-    "netcal": netcal,
-    "relplot": relplot,
-    "uncertainty-calibration": uncertainty_calibration,
-    "calzone": calzone,
-    "pycalib": pycalib,
-    "mapie": mapie,
+    "torchmetrics": _in_float32,
+    "torch-uncertainty": _in_float32,
+    "probmetrics": _in_float32,
+    "netcal": lambda c, n: _left(_clipped(c), np.linspace(0, 1, n + 1)[1:-1]),
+    "relplot": lambda c, n: _left((c / (1.0 / n)).double(), np.arange(1.0, n + 1)),  # 1.0 has a bin of its own
+    "uncertainty-calibration": lambda c, n: _right(c, np.arange(1, n) / n),
+    "calzone": lambda c, n: _right(c, np.linspace(0, 1, n + 1)[1:-1]),
+    "pycalib": _pycalib,
+    "mapie": lambda c, n: _right(c, np.linspace(0, 1, n)[:-1]),  # one bin fewer
 }
 MASS_RULES: dict[MassRule, Rule] = {
-    "focal_calibration": focal_calibration,
-    "torch-uncertainty": torch_uncertainty,
-    "netcal": netcal_mass,
-    "uncertainty-calibration": uncertainty_calibration_mass,
-    "mapie": mapie_mass,
+    "focal_calibration": _focal_calibration,
+    "torch-uncertainty": _even_ranks,
+    "netcal": lambda c, n: _left(_clipped(c), _quantiles(_clipped(c), n + 1)[1:-1]),  # itself refuses equal quantiles
+    "uncertainty-calibration": _midpoints,
+    "mapie": lambda c, n: _right(c, _quantiles(c, n)),  # one bin fewer, and one for the minimum
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array
+from calibkit.metrics.metric import row_mean
 from calibkit.metrics.sample import Sample
 
 
@@ -33,7 +34,7 @@ def accuracy(probs: Array, labels: Array) -> float:
         >>> accuracy(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]))
         0.5
     """
-    return Sample.of(probs, labels).correct.double().mean().item()
+    return sample_accuracy(Sample.of(probs, labels)).mean().item()
 
 
 def nll(probs: Array, labels: Array) -> float:
@@ -108,6 +109,11 @@ def entropy(probs: Array, labels: Array) -> float:
     return sample_entropy(Sample.of(probs, labels)).mean().item()
 
 
+def sample_accuracy(sample: Sample) -> Tensor:
+    """(N,) 1 where the prediction is right, float64."""
+    return sample.correct.double()
+
+
 def sample_nll(sample: Sample) -> Tensor:
     """(N,) NLL of each row, float64."""
     return -sample.label_probs.double().log() + 0.0  # + 0: no negative zero
@@ -139,3 +145,11 @@ def _row_sums(probs: Tensor, function: Callable[..., Tensor]) -> Tensor:
         n = rows.stop - rows.start
         torch.sum(function(p[:n].copy_(probs[rows]), out=out[:n]), 1, out=sums[rows])
     return sums
+
+
+RECORDS = (
+    row_mean(accuracy, sample_accuracy, higher_is_better=True),
+    row_mean(nll, sample_nll, unit="nats", most=math.inf),
+    row_mean(brier, sample_brier, most=2.0),
+    row_mean(entropy, sample_entropy, unit="nats", most=None),
+)

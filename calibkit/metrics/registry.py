@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from calibkit._checks import Array, check_bins, check_choice, expected
-from calibkit.metrics.calibration import adaptive_ece, debiased_ece, ece, ks_error, mce
-from calibkit.metrics.classwise import THRESHOLD, ace, classwise_ece, mass_errors, tace
-from calibkit.metrics.proper import accuracy, brier, entropy, nll
+from calibkit.metrics import calibration, classwise, ece_alternatives, proper
+from calibkit.metrics.metric import Metric
 from calibkit.metrics.sample import Sample
-from calibkit.metrics.smooth import smooth_ece
 
-METRICS: dict[str, Callable[..., float]] = {
-    "accuracy": accuracy,
-    "nll": nll,
-    "brier": brier,
-    "entropy": entropy,
-    "ece": ece,
-    "mce": mce,
-    "adaptive_ece": adaptive_ece,
-    "classwise_ece": classwise_ece,
-    "ace": ace,
-    "tace": tace,
-    "smooth_ece": smooth_ece,
-    "ks_error": ks_error,
-    "debiased_ece": debiased_ece,
+#: Name -> record, in the order in which they are listed.
+METRICS: dict[str, Metric] = {
+    metric.name: metric for module in (proper, calibration, classwise, ece_alternatives) for metric in module.RECORDS
 }
-
 #: Those of bins, whose number is an argument.
-BINNED = tuple(name for name, metric in METRICS.items() if "n_bins" in inspect.signature(metric).parameters)
-
-#: What is reported with intervals: all but ``ace``, ``tace`` and ``smooth_ece``, whose bootstrap at 100 classes takes
-#: minutes and which no paper prints.
-REPORTED = (
-    *("accuracy", "nll", "brier", "entropy", "ece", "mce", "adaptive_ece", "classwise_ece", "ks_error"),
-    "debiased_ece",
-)
+BINNED = tuple(name for name, metric in METRICS.items() if metric.binned)
+#: Those that are no shares, and so not shown in percent.
+IN_NATS = tuple(name for name, metric in METRICS.items() if metric.unit == "nats")
+#: What is reported with intervals: all whose bootstrap is not slow.
+REPORTED = tuple(name for name, metric in METRICS.items() if not metric.slow)
 
 
 def evaluate(
@@ -77,9 +59,7 @@ def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:
 
 def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, float]:
     """Each metric on a checked sample."""
-    values = dict.fromkeys(names)
-    if {"ace", "tace"} <= values.keys():  # one sort for both
-        values["ace"], values["tace"] = mass_errors(sample, n_bins, (0.0, THRESHOLD))
-    for name in (name for name, value in values.items() if value is None):
-        values[name] = METRICS[name](sample, None, **({"n_bins": n_bins} if name in BINNED else {}))
-    return values
+    known = {}
+    if {"ace", "tace"} <= {*names}:  # one sort for both
+        known["ace"], known["tace"] = classwise.mass_errors(sample, n_bins, (0.0, classwise.THRESHOLD))
+    return {name: known[name] if name in known else METRICS[name].value(sample, n_bins) for name in names}

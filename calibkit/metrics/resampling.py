@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from math import inf, log
+from math import log
 
 import numpy as np
 import torch
@@ -13,22 +13,21 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_int, check_integers, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.null_draws import OF_GAPS, null_draws
-from calibkit.metrics.registry import check_names, measure
+from calibkit.metrics.metric import Statistic, on_copies
+from calibkit.metrics.null_draws import null_draws
+from calibkit.metrics.registry import METRICS, check_names, measure
 from calibkit.metrics.sample import Sample
-from calibkit.metrics.weighted import STATISTICS, Statistic, of_rows, statistic_of
 
 #: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25
-Metric = Callable[[Array, Array], float]
-#: Metrics that are means over rows: noise makes them neither larger nor smaller.
-MEANS = ("accuracy", "nll", "brier", "entropy")
+#: A metric of one's own.
+Function = Callable[[Array, Array], float]
 
 
 def bootstrap(
     probs: Array,
     labels: Array,
-    metrics: Iterable[str] | Mapping[str, Metric] | None = None,
+    metrics: Iterable[str] | Mapping[str, Function] | None = None,
     *,
     groups: Array | None = None,
     n_resamples: int = 1000,
@@ -103,7 +102,7 @@ def bootstrap_difference(
     before: Array,
     after: Array,
     labels: Array,
-    metrics: Iterable[str] | Mapping[str, Metric] | None = None,
+    metrics: Iterable[str] | Mapping[str, Function] | None = None,
     *,
     groups: Array | None = None,
     n_resamples: int = 1000,
@@ -172,7 +171,7 @@ def bootstrap_difference(
 def bootstrap_values(
     probs: Array,
     labels: Array,
-    metrics: Iterable[str] | Mapping[str, Metric] | None = None,
+    metrics: Iterable[str] | Mapping[str, Function] | None = None,
     *,
     groups: Array | None = None,
     n_resamples: int = 1000,
@@ -213,7 +212,7 @@ def bootstrap_values(
 
 def resampled(
     sample: Sample,
-    metrics: Iterable[str] | Mapping[str, Metric] | None,
+    metrics: Iterable[str] | Mapping[str, Function] | None,
     groups: Array | None,
     n_resamples: int,
     seed: int,
@@ -222,28 +221,25 @@ def resampled(
     """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw; own functions get tensors."""
     n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
-    own = isinstance(metrics, Mapping)
-    if own:
-        check_functions(metrics)
-    names = None if own else check_names(metrics)
     counts = draws(len(sample), n_resamples, rng, groups)
-    if own:
-        statistics = {name: of_rows(sample, metric) for name, metric in metrics.items()}
-        drawn = _by_weights(sample, statistics, counts, n_resamples)
-        return {
-            name: Resampled(float(metric(sample.probs, sample.labels)), drawn[name], False, None)
-            for name, metric in metrics.items()
-        }
-    values = measure(sample, names, n_bins)
-    statistics = {name: statistic_of(name, sample, n_bins) for name in names}
+    if isinstance(metrics, Mapping):
+        check_functions(metrics)
+        drawn = _by_weights(sample, {name: on_copies(sample, of) for name, of in metrics.items()}, counts, n_resamples)
+        values = {name: float(of(sample.probs, sample.labels)) for name, of in metrics.items()}
+        return {name: Resampled(value, drawn[name], False, None) for name, value in values.items()}
+    known = {name: METRICS[name] for name in check_names(metrics)}
+    values = measure(sample, tuple(known), n_bins)
+    statistics = {name: metric.statistic(sample, n_bins) for name, metric in known.items()}
     drawn = _by_weights(sample, statistics, counts, n_resamples)
-    null = {name: None if name in MEANS or name not in STATISTICS else np.empty(0) for name in names}
-    largest = max(log(sample.probs.shape[1]), values.get("entropy", 0.0))  # which may be rounded upwards
-    most = dict.fromkeys(names, 1.0) | {"nll": inf, "entropy": largest, "brier": 2.0}
-    known = tuple(name for name in names if name in OF_GAPS and groups is None)
-    if known:
+    null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
+    if groups is None:
         null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
-    return {name: Resampled(values[name], drawn[name], name in MEANS, null[name], (0.0, most[name])) for name in names}
+    found = {}
+    for name, metric in known.items():
+        # The mean of logarithms may be rounded upwards.
+        most = max(log(sample.probs.shape[1]), values[name]) if metric.most is None else metric.most
+        found[name] = Resampled(values[name], drawn[name], metric.mean, null[name], (0.0, most))
+    return found
 
 
 def check_functions(metrics: Mapping[str, object]) -> None:
@@ -253,8 +249,8 @@ def check_functions(metrics: Mapping[str, object]) -> None:
 
 
 def in_container(
-    metrics: Iterable[str] | Mapping[str, Metric] | None, probs: Array | Sample
-) -> Iterable[str] | Mapping[str, Metric] | None:
+    metrics: Iterable[str] | Mapping[str, Function] | None, probs: Array | Sample
+) -> Iterable[str] | Mapping[str, Function] | None:
     """Own functions that are handed tensors, as functions that get numpy unless ``probs`` is a tensor."""
     if not isinstance(metrics, Mapping) or isinstance(probs, Tensor | Sample):
         return metrics

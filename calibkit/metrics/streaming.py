@@ -27,7 +27,8 @@ from torch import Tensor
 from calibkit._checks import check_bins, check_choice, check_int, check_label, expected
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
-from calibkit.metrics import calibration, classwise, proper
+from calibkit.metrics.classwise import Normalize, classwise_of
+from calibkit.metrics.registry import METRICS
 from calibkit.metrics.sample import Sample
 
 ensure_importable()  # torchmetrics imports torchvision if it finds one
@@ -35,42 +36,76 @@ ensure_importable()  # torchmetrics imports torchvision if it finds one
 with needs("streaming"):
     from torchmetrics import Metric
 
+#: The metrics that have sums.
+SUMMED = tuple(name for name, metric in METRICS.items() if metric.sums is not None)
+
 
 class StreamingMetric(Metric):
-    """Base of the streaming metrics: ``update(probs, labels)`` any number of times, then ``compute()``.
+    """A metric that has sums, by its name: ``update(probs, labels)`` any number of times, then ``compute()``.
 
     Shapes: ``probs`` is ``(N, K, *)`` and ``labels`` ``(N, *)``, so a segmentation network's pixels are samples.
 
     Args:
+        name: of a metric of ``METRICS`` that has sums over rows; the classes below are those of one name each.
+        n_bins: number of bins, where there are any.
+        num_classes: the number of classes, where there are sums for each.
         ignore_index: label of samples that are left out; None for none.
         **kwargs: of ``torchmetrics.Metric``.
 
     Raises:
         ValueError: on ``update``, bad probabilities or labels.
+
+    Example:
+        >>> metric = StreamingMetric("accuracy")
+        >>> metric.update(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))
+        >>> metric.compute().item()
+        0.5
     """
 
     full_state_update = False
     is_differentiable = False
-    higher_is_better = False
 
-    def __init__(self, *, ignore_index: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, name: str, *, n_bins: int = 15, num_classes: int = 2, ignore_index: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.metric_name = check_choice("name", name, SUMMED)
+        self.n_bins, self.num_classes = check_bins(n_bins), check_int("num_classes", num_classes, 2)
         self.ignore_index = None if ignore_index is None else check_label("ignore_index", ignore_index)
+        # A MetricCollection lets metrics share their states where names and, after the first batch, values agree.
+        # Values agree by chance too: on a sure and right batch NLL, Brier score and entropy are all 0. So the names say
+        # what the sums are of: of the first metric that has them, and of which rows.
+        sums = METRICS[name].sums
+        first = next(other for other in SUMMED if METRICS[other].sums is sums)
+        row = Sample.of(torch.full((1, self.num_classes), 1.0 / self.num_classes), torch.zeros(1, dtype=torch.int64))
+        self.states = []
+        for i, of_row in enumerate(sums(row, self.n_bins)):
+            self.states.append(f"{first}_{i}_ignoring_{'nothing' if ignore_index is None else self.ignore_index}")
+            self.add_state(self.states[-1], torch.zeros_like(of_row, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def add_sums(self, kind: str, **shapes: tuple[int, ...]) -> None:
-        """States of float64 zeros that are summed over processes, and an empty one whose name says what they are of.
-
-        A ``MetricCollection`` lets metrics share their states where names and, after the first batch, values agree.
-        Values agree by chance too: on a sure and right batch NLL, Brier score and entropy are all 0.
-        """
-        ignored = "nothing" if self.ignore_index is None else self.ignore_index
-        for name, shape in {**shapes, f"{kind}_ignoring_{ignored}": (0,)}.items():
-            self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+    @property
+    def higher_is_better(self) -> bool:
+        """As an accuracy is."""
+        return METRICS[self.metric_name].higher_is_better
 
     def update(self, probs: Tensor, labels: Tensor) -> None:
         """Add a batch; a bad one raises before anything of it is counted."""
-        for sample in list(self._samples(probs, labels)):
-            self.add(sample)
+        found = [METRICS[self.metric_name].sums(sample, self.n_bins) for sample in self._samples(probs, labels)]
+        if any(x.shape != y.shape for sums in found for x, y in zip(sums, self.sums, strict=True)):
+            raise expected("num_classes", f"{probs.shape[1]}, those of `probs`", self.num_classes)
+        for sums in found:
+            for state, of_batch in zip(self.states, sums, strict=True):
+                # Not in place: it may have been reset in ``torch.inference_mode``.
+                setattr(self, state, getattr(self, state) + of_batch)
+
+    def compute(self) -> Tensor:
+        """The value on all batches so far, float64."""
+        return METRICS[self.metric_name].of_sums(*self.sums)
+
+    @property
+    def sums(self) -> list[Tensor]:
+        """Those of all batches so far."""
+        return [getattr(self, state) for state in self.states]
 
     def forward(self, probs: Tensor, labels: Tensor) -> Tensor:
         """Add a batch, and give the value on it alone; a bad one leaves the metric as it was."""
@@ -89,15 +124,7 @@ class StreamingMetric(Metric):
                 if not kept.all():
                     p, y = p[kept], y[kept]
             if len(y):
-                yield self.check(Sample.of(p, y))
-
-    def check(self, sample: Sample) -> Sample:
-        """The sample, if it fits the metric."""
-        return sample
-
-    def add(self, sample: Sample) -> None:
-        """Add checked samples to the state, not in place: it may have been reset in ``torch.inference_mode``."""
-        raise NotImplementedError
+                yield Sample.of(p, y)
 
 
 def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -114,71 +141,35 @@ def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
             yield p.flatten(1).t(), y.flatten()
 
 
-class _Mean(StreamingMetric):
+class Accuracy(StreamingMetric):
+    """Streaming ``accuracy``; the arguments are ``ignore_index`` and those of ``torchmetrics.Metric``."""
+
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_sums(type(self).__name__, total=(), count=())
-
-    def add(self, sample: Sample) -> None:
-        self.total = self.total + self.of_rows(sample).sum()
-        self.count = self.count + len(sample)
-
-    def of_rows(self, sample: Sample) -> Tensor:
-        raise NotImplementedError
-
-    def compute(self) -> Tensor:
-        """The value on all batches so far, float64."""
-        return self.total / self.count
+        super().__init__("accuracy", **kwargs)
 
 
-class Accuracy(_Mean):
-    """Streaming ``accuracy``."""
+class NLL(StreamingMetric):
+    """Streaming ``nll``; the arguments are those of ``Accuracy``."""
 
-    higher_is_better = True
-
-    def of_rows(self, sample: Sample) -> Tensor:
-        """(N,) of each row."""
-        return sample.correct.double()
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("nll", **kwargs)
 
 
-class NLL(_Mean):
-    """Streaming ``nll``."""
+class Brier(StreamingMetric):
+    """Streaming ``brier``; the arguments are those of ``Accuracy``."""
 
-    def of_rows(self, sample: Sample) -> Tensor:
-        """(N,) of each row."""
-        return proper.sample_nll(sample)
-
-
-class Brier(_Mean):
-    """Streaming ``brier``."""
-
-    def of_rows(self, sample: Sample) -> Tensor:
-        """(N,) of each row."""
-        return proper.sample_brier(sample)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("brier", **kwargs)
 
 
-class Entropy(_Mean):
-    """Streaming ``entropy``."""
+class Entropy(StreamingMetric):
+    """Streaming ``entropy``; the arguments are those of ``Accuracy``."""
 
-    def of_rows(self, sample: Sample) -> Tensor:
-        """(N,) of each row."""
-        return proper.sample_entropy(sample)
-
-
-class _TopLabel(StreamingMetric):
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.n_bins = check_bins(n_bins)
-        self.add_sums("TopLabel", **dict.fromkeys(("counts", "confidence", "correct"), (self.n_bins,)))
-
-    def add(self, sample: Sample) -> None:
-        counts, confidence, correct = calibration.top_label_sums(sample, self.n_bins)
-        self.counts = self.counts + counts
-        self.confidence = self.confidence + confidence
-        self.correct = self.correct + correct
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("entropy", **kwargs)
 
 
-class ECE(_TopLabel):
+class ECE(StreamingMetric):
     """Streaming ``ece``: 3 sums a bin.
 
     Args:
@@ -186,35 +177,22 @@ class ECE(_TopLabel):
         **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
     """
 
-    def compute(self) -> Tensor:
-        """The value on all batches so far, float64."""
-        return (self.confidence - self.correct).abs().sum() / self.counts.sum()
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("ece", n_bins=n_bins, **kwargs)
 
 
-class MCE(_TopLabel):
-    """Streaming ``mce``: 3 sums a bin.
+class MCE(StreamingMetric):
+    """Streaming ``mce``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    Args:
-        n_bins: number of bins.
-        **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
-    """
-
-    def compute(self) -> Tensor:
-        """The value on all batches so far, float64."""
-        return calibration.mce_of(self.counts, self.confidence, self.correct)
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("mce", n_bins=n_bins, **kwargs)
 
 
-class DebiasedECE(_TopLabel):
-    """Streaming ``debiased_ece``: 3 sums a bin.
+class DebiasedECE(StreamingMetric):
+    """Streaming ``debiased_ece``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    Args:
-        n_bins: number of bins.
-        **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
-    """
-
-    def compute(self) -> Tensor:
-        """The value on all batches so far, float64."""
-        return calibration.debiased_of(self.counts, self.confidence, self.correct)
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("debiased_ece", n_bins=n_bins, **kwargs)
 
 
 class ClasswiseECE(StreamingMetric):
@@ -227,24 +205,10 @@ class ClasswiseECE(StreamingMetric):
         **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
     """
 
-    def __init__(self, num_classes: int, n_bins: int = 15, normalize: classwise.Normalize = "n", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.num_classes = check_int("num_classes", num_classes, 2)
-        self.n_bins = check_bins(n_bins)
-        self.normalize = check_choice("normalize", normalize, get_args(classwise.Normalize))
-        self.add_sums("Classwise", gaps=(self.num_classes, self.n_bins), class_counts=(self.num_classes,))
-
-    def check(self, sample: Sample) -> Sample:
-        """The sample, if it has ``num_classes`` classes."""
-        if sample.probs.shape[1] != self.num_classes:
-            raise expected("probs", f"of shape (N, {self.num_classes}, *)", f"{sample.probs.shape[1]} classes")
-        return sample
-
-    def add(self, sample: Sample) -> None:
-        """Add checked samples to the state."""
-        self.gaps = self.gaps + classwise.width_gaps(sample, self.n_bins)
-        self.class_counts = self.class_counts + classwise.class_counts(sample)
+    def __init__(self, num_classes: int, n_bins: int = 15, normalize: Normalize = "n", **kwargs: Any) -> None:
+        super().__init__("classwise_ece", n_bins=n_bins, num_classes=num_classes, **kwargs)
+        self.normalize = check_choice("normalize", normalize, get_args(Normalize))
 
     def compute(self) -> Tensor:
         """The value on all batches so far, float64."""
-        return classwise.classwise_of(self.gaps, self.class_counts, self.normalize)
+        return classwise_of(*self.sums, self.normalize)

@@ -10,14 +10,12 @@ import numpy as np
 
 from calibkit._checks import Array, expected
 from calibkit._extras import needs
+from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
-
-#: Metrics that are no fractions, and so not shown in percent.
-NATS = ("nll", "entropy")
 
 
 def forest_plot(
@@ -117,8 +115,9 @@ def _of_comparison(methods: Comparison, metric: str, base: str | None) -> tuple[
         found = {name: methods.difference(name, base, metric) for name in methods if name != base}
     title = metric.replace("_", " ") if len(metric) > 4 else metric.upper()
     title = re.sub("ece$", "ECE", title)
-    unit = "nats" if metric in NATS else "%" if base is None else "points"
-    if metric not in NATS:
+    in_nats = METRICS[metric].unit == "nats"
+    unit = "nats" if in_nats else "%" if base is None else "points"
+    if not in_nats:
         found = {name: estimate.percent for name, estimate in found.items()}
     return found, f"{title}{f' less that of {base}'.replace('_', ' ') if base else ''}, {unit}"
 

@@ -8,7 +8,7 @@ import torch
 from calibkit._checks import Array, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics import Sample
-from calibkit.metrics.smooth import GRID, MIN_WIDTH, reflected, smooth_ece
+from calibkit.metrics.ece_alternatives import GRID, MIN_WIDTH, reflected, smooth_ece
 from calibkit.plots.style import BLUE, GREY, axes_of, ink, on_paper, wash
 
 with needs("plots"):

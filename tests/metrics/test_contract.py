@@ -11,9 +11,9 @@ import calibkit.metrics
 from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_values, evaluate, reliability_bins, variational_ece
 from calibkit.metrics.comparison import Comparison
 
-EVERY = [*METRICS.values(), evaluate, bootstrap, reliability_bins, variational_ece]
-BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name]).parameters]
-OF_BINS = [*(METRICS[name] for name in BINNED), evaluate, bootstrap, reliability_bins, variational_ece]
+EVERY = [*(metric.function for metric in METRICS.values()), evaluate, bootstrap, reliability_bins, variational_ece]
+BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name].function).parameters]
+OF_BINS = [*(METRICS[name].function for name in BINNED), evaluate, bootstrap, reliability_bins, variational_ece]
 GOOD, LABELS = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1])
 NAN = float("nan")
 

@@ -39,7 +39,7 @@ def defaults(call):
 
 
 def test_defaults():
-    assert {name: defaults(METRICS[name]) for name in DEFAULTS} == DEFAULTS
+    assert {name: defaults(METRICS[name].function) for name in DEFAULTS} == DEFAULTS
     assert {call: defaults(call) for call in CALLS} == CALLS
 
 

@@ -254,6 +254,7 @@ def test_several_periods_are_judged_together(week):
     level = (alone[0] + want[0]) / 2
     assert week.drift("2026-11-21", reference, level).verdict == "drifted"
     assert found["2026-11-21"].at(level).verdict == "no drift seen"
+    assert found["2026-11-21"].at(found["2026-11-21"].p).verdict == "drifted"
 
 
 def test_periods_are_taken_together(week):

@@ -4,6 +4,7 @@ import torch
 
 from calibkit.metrics import (
     METRICS,
+    Metric,
     Sample,
     bootstrap,
     bootstrap_difference,
@@ -12,19 +13,18 @@ from calibkit.metrics import (
     resampling,
 )
 from calibkit.metrics.intervals import Resampled, percentiles
-from calibkit.metrics.null_draws import OF_GAPS, null_draws
+from calibkit.metrics.null_draws import null_draws
 from calibkit.metrics.resampling import draws, resampled
-from calibkit.metrics.weighted import STATISTICS
 
 
-@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("name", METRICS)
 def test_statistic_is_the_metric_on_the_drawn_rows(name, cases):
     """Every weighted statistic against the metric itself on resamples made by copying rows."""
     for i, (case, (probs, labels)) in enumerate(cases.items()):
         counts = np.stack(list(draws(len(labels), 4, np.random.default_rng(3))))
         rows = [np.repeat(np.arange(len(labels)), times) for times in counts]
         n_bins = (15, 400, 1)[i % 3]
-        values = STATISTICS[name](Sample.of(probs, labels), n_bins)(torch.from_numpy(counts.astype(float)))
+        values = METRICS[name].statistic(Sample.of(probs, labels), n_bins)(torch.from_numpy(counts.astype(float)))
         want = [evaluate(probs[r], labels[r], [name], n_bins=n_bins)[name] for r in rows]
         # The square root of debiased_ece turns a rounding error of 1e-17 into 3e-9.
         assert values.tolist() == pytest.approx(want, abs=1e-7 if name == "debiased_ece" else 1e-12), case
@@ -43,13 +43,14 @@ def test_resamples_without_a_row_of_a_class():
 
 def test_a_metric_without_a_statistic_is_taken_on_the_drawn_rows(mixed, monkeypatch):
     """Its intervals are those of a function of one's own, as nothing is known of it; those of the others stay."""
-    assert set(STATISTICS) <= set(METRICS) and len(STATISTICS) >= 13
-    monkeypatch.setitem(METRICS, "wrong", lambda probs, labels: 1 - METRICS["accuracy"](probs, labels))
+    names = [name for name, metric in METRICS.items() if metric.of_weights]
+    assert len(names) >= 13
+    monkeypatch.setitem(METRICS, "wrong", Metric(lambda probs, labels: 1 - METRICS["accuracy"](probs, labels)))
     own = {"wrong": lambda probs, labels: float((probs.argmax(1) != labels).mean())}
     for options in ({}, {"groups": np.arange(300) // 3}):
         found = bootstrap(*mixed, n_resamples=20, **options)
         assert found.pop("wrong") == pytest.approx(bootstrap(*mixed, own, n_resamples=20, **options)["wrong"])
-        known = bootstrap(*mixed, [*STATISTICS], n_resamples=20, **options)
+        known = bootstrap(*mixed, names, n_resamples=20, **options)
         assert {name: found[name] for name in known} == known
 
 
@@ -164,7 +165,7 @@ def test_no_interval_of_the_entropy_is_above_that_of_the_uniform_distribution():
         assert low <= METRICS["entropy"](probs, np.zeros(20, int)) <= high == pytest.approx(low) == np.log(k)
 
 
-@pytest.mark.parametrize("name", OF_GAPS)
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.of_gaps])
 def test_null_draws_against_a_loop(name):
     """Two classes, so that an outcome is a label; equal confidences and an odd number of rows among them."""
     rng = np.random.default_rng(3)

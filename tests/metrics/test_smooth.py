@@ -5,7 +5,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from calibkit.metrics import Sample, smooth_ece
-from calibkit.metrics.smooth import smooth_error
+from calibkit.metrics.ece_alternatives import smooth_error
 
 
 def direct(probs, labels, points=20001):

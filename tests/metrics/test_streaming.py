@@ -1,4 +1,5 @@
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
 
 from calibkit.metrics import streaming  # noqa: E402
 
-STREAMING = {
+#: Each by its class where it has one, else by its name.
+STREAMING = {name: partial(streaming.StreamingMetric, name) for name in streaming.SUMMED} | {
     "accuracy": streaming.Accuracy,
     "nll": streaming.NLL,
     "brier": streaming.Brier,
@@ -53,6 +55,7 @@ class TestStreaming:
 
     def test_pixels_are_samples_and_ignored_ones_do_not_count(self, name, mixed):
         metric = STREAMING[name]()
+        assert metric.higher_is_better == (name == "accuracy")
         metric.update(*images(mixed))
         agrees(metric, name, *mixed)
         for ignore_index in (-100, 2, 255):
@@ -119,7 +122,7 @@ def test_options(mixed):
         metric = streaming.ClasswiseECE(6, **options)
         metric.update(probs, labels)
         assert metric.compute().item() == pytest.approx(METRICS["classwise_ece"](*mixed, **options), rel=1e-12)
-    with pytest.raises(ValueError, match=r"Expected `probs` to be of shape \(N, 5, \*\), but got 6 classes"):
+    with pytest.raises(ValueError, match="Expected `num_classes` to be 6, those of `probs`, but got 5"):
         streaming.ClasswiseECE(5).update(probs, labels)
     with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1, but got 0"):
         streaming.ECE(n_bins=0)

@@ -2,10 +2,12 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from calibkit import Comparison, plots
+from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Estimate
 
 ROWS = {"up": Estimate(2, 1, 3), "down": Estimate(-12, -13, -1), "open": Estimate(0.5, -1, 2)}
@@ -58,3 +60,11 @@ def test_labels_of_the_ticks_do_not_overlap(reach):
     boxes = [label.get_window_extent() for label in labels]
     assert len(boxes) >= 3
     assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes)), [label.get_text() for label in labels]
+
+
+def test_each_metric_has_its_unit():
+    methods = Comparison(np.arange(20) % 2, METRICS, n_resamples=2)
+    methods.add("sure", np.tile([0.9, 0.1], (20, 1)))
+    for metric in METRICS:
+        said = plots.forest_plot(methods, metric=metric).get_xlabel()
+        assert said.endswith(", nats" if metric in ("nll", "entropy") else ", %"), said

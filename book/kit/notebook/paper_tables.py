@@ -12,10 +12,10 @@ from book.kit import results
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
 from book.kit.results.effects import seed_arm
-from book.kit.results.rows import IN_NATS
 from calibkit._checks import expected
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
+from calibkit.metrics.registry import IN_NATS
 from calibkit.networks import Network
 
 

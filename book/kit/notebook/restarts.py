@@ -16,10 +16,10 @@ from scipy.special import erfcinv
 
 from book.kit import results
 from book.kit.results import effects
-from book.kit.results.rows import IN_NATS
 from calibkit._checks import Array, expected
 from calibkit.metrics import Sample, evaluate
 from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.registry import IN_NATS
 from calibkit.metrics.resampling import resampled
 
 

@@ -32,13 +32,13 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
-from book.kit.results.rows import IN_NATS, MEASURED, infinite, locked, merged, replace, text_of
+from book.kit.results.rows import MEASURED, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
-from calibkit.metrics.registry import BINNED
+from calibkit.metrics.registry import BINNED, IN_NATS
 
 KEY = (
     *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),

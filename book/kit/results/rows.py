@@ -50,8 +50,8 @@ from calibkit._files import write_atomic
 from calibkit.keys import Key
 from calibkit.metrics import Sample
 from calibkit.metrics.intervals import Resampled
-from calibkit.metrics.registry import BINNED
-from calibkit.metrics.resampling import Metric, resampled
+from calibkit.metrics.registry import BINNED, IN_NATS
+from calibkit.metrics.resampling import Function, resampled
 
 COLUMNS = (
     *("paper", "table", "dataset", "model", "loss", "method", "metric", "value", "low", "high", "std", "unit"),
@@ -71,8 +71,6 @@ SOURCES = {
 }
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
-#: The metrics that are no fractions.
-IN_NATS = ("nll", "entropy")
 UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats"), "third_party": ("fraction", "nats")}
 
 
@@ -251,7 +249,7 @@ def measure(
 def resample(
     probs: Array,
     labels: Array,
-    metrics: Sequence[str] | Mapping[str, Metric],
+    metrics: Sequence[str] | Mapping[str, Function],
     *,
     groups: Array | None = None,
     n_bins: int = 15,

@@ -135,6 +135,7 @@ def registry(path: str) -> list[str]:
     module, _, name = path.rpartition(".")
     lines = ["```{eval-rst}"]
     for entry in getattr(importlib.import_module(module), name).values():
+        entry = getattr(entry, "function", entry)  # of a metric's record
         directive = "autoclass" if inspect.isclass(entry) else "autofunction"
         lines.append(f".. {directive}:: {entry.__module__}.{entry.__qualname__}")
     return [*lines, "```"]

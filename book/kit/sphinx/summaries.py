@@ -39,7 +39,9 @@ def keys() -> dict[str, str]:
     for path in REGISTRIES:
         module, _, name = path.rpartition(".")
         entries = getattr(importlib.import_module(module), name)
-        found |= {f"{entry.__module__}.{entry.__qualname__}": key for key, entry in entries.items()}
+        for key, entry in entries.items():
+            entry = getattr(entry, "function", entry)  # of a metric's record
+            found[f"{entry.__module__}.{entry.__qualname__}"] = key
     return found
 
 
