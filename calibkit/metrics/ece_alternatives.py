@@ -171,8 +171,8 @@ def _smooth_of_weights(sample: Sample, n_bins: int) -> Statistic:
 def _largest_sum(sample: Sample) -> Statistic:
     """From gaps of the rows (R, N) to the largest of their sums over confidences up to s, for any s: (R,)."""
     ordered, order = sample.confidence.sort()
-    last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])  # of its ties
-    return lambda gaps: gaps[:, order].cumsum(1)[:, last].abs().amax(1)
+    last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)]).nonzero()[:, 0]  # of ties
+    return lambda gaps: gaps.index_select(1, order).cumsum(1).index_select(1, last).abs().amax(1)
 
 
 def _ks_of_weights(sample: Sample, n_bins: int) -> Statistic:

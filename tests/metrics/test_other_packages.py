@@ -1,121 +1,71 @@
 """``like=`` against the installed packages: one table of rules, inputs and dtypes."""
 
+import importlib
 import warnings
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from calibkit.metrics import adaptive_ece, ece
-from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES
+from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule
+
+
+def named(path):
+    """What a package has by a dotted name."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def flags(probs, labels):
     return probs.max(1), (probs.argmax(1) == labels).astype(float)
 
 
-def of_torchmetrics(probs, labels, n_bins):
-    from torchmetrics.functional.classification import multiclass_calibration_error as error
-
-    return error(torch.from_numpy(probs), torch.from_numpy(labels), probs.shape[1], n_bins=n_bins).item()
+def tensors(probs, labels):
+    return torch.from_numpy(probs), torch.from_numpy(labels)
 
 
-def of_torch_uncertainty(probs, labels, n_bins):
-    from torch_uncertainty.metrics import CalibrationError
-
-    metric = CalibrationError(task="multiclass", num_classes=probs.shape[1], num_bins=n_bins)
-    return metric(torch.from_numpy(probs), torch.from_numpy(labels)).item()
+def torch_uncertainty(name, probs, labels, n_bins):
+    metric = named(f"torch_uncertainty.metrics.{name}")(task="multiclass", num_classes=6, num_bins=n_bins)
+    return metric(*tensors(probs, labels)).item()
 
 
-def of_probmetrics(probs, labels, n_bins):
-    from probmetrics.metrics import Metrics
-
-    metric = Metrics.from_names([f"ece-{n_bins}"])
-    found = metric.compute_all_from_labels_probs(torch.from_numpy(labels), torch.from_numpy(probs))
-    return float(found[f"ece-{n_bins}"])
+def probmetrics(probs, labels, n_bins):
+    metric = named("probmetrics.metrics.Metrics").from_names([f"ece-{n_bins}"])
+    return metric.compute_all_from_labels_probs(*tensors(probs, labels)[::-1])[f"ece-{n_bins}"]
 
 
-def of_netcal(probs, labels, n_bins):
-    from netcal.metrics import ECE
-
-    return float(ECE(n_bins).measure(probs, labels))
-
-
-def of_relplot(probs, labels, n_bins):
-    from relplot.metrics import binnedECE
-
-    return float(binnedECE(*flags(probs, labels), nbins=n_bins))
+def calzone(probs, labels, n_bins):
+    accuracy, confidence, _, counts = named("calzone.utils.reliability_diagram")(labels, probs, num_bins=n_bins)
+    return named("calzone.metrics.calculate_ece_mce")(accuracy, confidence, counts)[0]
 
 
-def of_uncertainty_calibration(probs, labels, n_bins):
-    from calibration import get_ece
-
-    return float(get_ece(probs, labels, num_bins=n_bins))
-
-
-def of_calzone(probs, labels, n_bins):
-    from calzone.metrics import calculate_ece_mce
-    from calzone.utils import reliability_diagram
-
-    accuracy, confidence, _, counts = reliability_diagram(labels, probs, num_bins=n_bins)
-    return float(calculate_ece_mce(accuracy, confidence, counts)[0])
+def mapie(strategy, probs, labels, n_bins):
+    (confidence, correct), metric = flags(probs, labels), named("mapie.metrics.calibration.expected_calibration_error")
+    return metric(correct.astype(int), confidence, num_bins=n_bins, split_strategy=strategy)
 
 
-def of_pycalib(probs, labels, n_bins):
-    from pycalib.metrics import conf_ECE
-
-    return float(conf_ECE(labels, probs, bins=n_bins))
-
-
-def of_mapie(probs, labels, n_bins):
-    from mapie.metrics.calibration import expected_calibration_error
-
-    confidence, correct = flags(probs, labels)
-    return expected_calibration_error(correct.astype(int), confidence, num_bins=n_bins, split_strategy="uniform")
-
-
-def mass_of_torch_uncertainty(probs, labels, n_bins):
-    from torch_uncertainty.metrics import AdaptiveCalibrationError
-
-    metric = AdaptiveCalibrationError(task="multiclass", num_classes=probs.shape[1], num_bins=n_bins)
-    return metric(torch.from_numpy(probs), torch.from_numpy(labels)).item()
-
-
-def mass_of_netcal(probs, labels, n_bins):
-    from netcal.metrics import ECE
-
-    return float(ECE(n_bins, equal_intervals=False).measure(probs, labels))
-
-
-def mass_of_uncertainty_calibration(probs, labels, n_bins):
-    from calibration import get_ece_em
-
-    return float(get_ece_em(probs, labels, num_bins=n_bins))
-
-
-def mass_of_mapie(probs, labels, n_bins):
-    from mapie.metrics.calibration import expected_calibration_error
-
-    confidence, correct = flags(probs, labels)
-    return expected_calibration_error(correct.astype(int), confidence, num_bins=n_bins, split_strategy="quantile")
-
-
+#: Of probabilities (N, 6), labels and the number of bins.
 WIDTH = {
-    "torchmetrics": of_torchmetrics,
-    "torch-uncertainty": of_torch_uncertainty,
-    "probmetrics": of_probmetrics,
-    "netcal": of_netcal,
-    "relplot": of_relplot,
-    "uncertainty-calibration": of_uncertainty_calibration,
-    "calzone": of_calzone,
-    "pycalib": of_pycalib,
-    "mapie": of_mapie,
+    "torchmetrics": lambda p, y, n: named("torchmetrics.functional.classification.multiclass_calibration_error")(
+        *tensors(p, y), 6, n_bins=n
+    ),
+    "torch-uncertainty": partial(torch_uncertainty, "CalibrationError"),
+    "probmetrics": probmetrics,
+    "netcal": lambda p, y, n: named("netcal.metrics.ECE")(n).measure(p, y),
+    "relplot": lambda p, y, n: named("relplot.metrics.binnedECE")(*flags(p, y), nbins=n),
+    "uncertainty-calibration": lambda p, y, n: named("calibration.get_ece")(p, y, num_bins=n),
+    "calzone": calzone,
+    "pycalib": lambda p, y, n: named("pycalib.metrics.conf_ECE")(y, p, bins=n),
+    "mapie": partial(mapie, "uniform"),
 }
 MASS = {
-    "torch-uncertainty": mass_of_torch_uncertainty,
-    "netcal": mass_of_netcal,
-    "uncertainty-calibration": mass_of_uncertainty_calibration,
-    "mapie": mass_of_mapie,
+    "torch-uncertainty": partial(torch_uncertainty, "AdaptiveCalibrationError"),
+    "netcal": lambda p, y, n: named("netcal.metrics.ECE")(n, equal_intervals=False).measure(p, y),
+    "uncertainty-calibration": lambda p, y, n: named("calibration.get_ece_em")(p, y, num_bins=n),
+    "mapie": partial(mapie, "quantile"),
 }
 
 SETTINGS = [
@@ -131,7 +81,7 @@ def ask(peer, probs, labels, n_bins):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return peer(probs, labels, n_bins)
+            return float(peer(probs, labels, n_bins))
         except ImportError as error:
             pytest.skip(f"{error.name or error} is not installed")
 
@@ -143,7 +93,7 @@ def inputs(case, dtype, cases):
 
 
 def test_every_rule_has_its_peer():
-    assert set(WIDTH) == set(WIDTH_RULES)
+    assert set(WIDTH) == set(WIDTH_RULES) == set(get_args(WidthRule)) and set(MASS_RULES) == set(get_args(MassRule))
     assert {*MASS, "focal_calibration"} == set(MASS_RULES)  # focal_calibration is a repository: test_calibration
 
 
