@@ -234,7 +234,7 @@ def resampled(
     null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
     if groups is None:
         null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
-    found = {}
+    found: dict[str, Resampled] = {}
     for name, metric in known.items():
         # The mean of logarithms may be rounded upwards.
         most = max(log(sample.probs.shape[1]), values[name]) if metric.most is None else metric.most
