@@ -9,7 +9,6 @@ from book.kit.results import gone, kept, load, load_effects, rests_on_gone
 from calibkit.__main__ import parser
 from calibkit.networks import Network, index
 
-CELL = ("cifar10", "resnet20", "mbls", "reduced")
 ROW = {"dataset": "cifar10", "model": "resnet20", "loss": "mbls", "method": "identity", "n_seeds": 2}
 ROW |= {"budget": "reduced", "source": "ours"}
 PAIR = ROW | {"base_loss": "focal", "base_seeds": 1}
@@ -21,24 +20,19 @@ def one_stored(monkeypatch):
     monkeypatch.setattr(kept, "index", lambda: {"cifar10/resnet20-mbls-s1": ("reduced", 0.9)})
 
 
-@pytest.mark.parametrize(
-    ("change", "rests"),
-    [
+def test_a_row_of_ours(one_stored):
+    wanted = [
         ({}, True),
         ({"n_seeds": 1}, False),
         ({"n_seeds": 1, "budget": "paper"}, True),
         ({"loss": "focal", "n_seeds": 1}, True),
         ({"source": "published-logits"}, False),
         ({"method": "neural_clamping gamma=1", "n_seeds": 5}, False),  # fits of one network
-    ],
-)
-def test_a_row_of_ours(one_stored, change, rests):
-    assert rests_on_gone(pd.DataFrame([ROW | change])).tolist() == [rests]
-
-
-def test_either_side_of_a_difference_counts(one_stored):
+    ]
+    rows = pd.DataFrame([ROW | change for change, _ in wanted])
+    assert rests_on_gone(rows).tolist() == [rests for _, rests in wanted]
     rows = [PAIR | {"n_seeds": 1}, PAIR | {"n_seeds": 1, "base_loss": "mbls"}, PAIR | {"base_loss": "mbls"}]
-    assert rests_on_gone(pd.DataFrame(rows)).tolist() == [True, False, True]
+    assert rests_on_gone(pd.DataFrame(rows)).tolist() == [True, False, True]  # either side counts
 
 
 def test_what_is_gone_is_counted_and_can_be_repeated(one_stored):

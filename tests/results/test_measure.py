@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from book.kit.results import append, load, measure
-from book.kit.results.rows import MEASURED, over_seeds
+from book.kit.results.rows import MEASURED
 from calibkit.metrics import bootstrap, ece, evaluate
 
 CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}
@@ -34,12 +34,10 @@ def test_a_row_is_the_mean_over_trainings(runs):
         assert row["std"] == pytest.approx(np.sqrt(sum((v - sum(values) / 3) ** 2 for v in values) / 2))
         assert (row["low"], row["high"]) == pytest.approx([sum(column) / 3 for column in zip(*ends, strict=True)])
         assert row["n_seeds"] == 3
-
-
-def test_one_training_has_no_deviation(runs):
     row = by_metric(measure(runs[:1], metrics=["ece"], **CELL))["ece"]
     assert (row["value"], row["std"], row["n_seeds"]) == (ece(*runs[0]), None, 1)
-    assert over_seeds([0.5], [(0.25, 0.75)]) == {"value": 0.5, "low": 0.25, "high": 0.75, "std": None}
+    with pytest.raises(ValueError, match="Expected `runs`"):
+        measure([], **CELL)
 
 
 def test_units_and_bins(runs, tmp_path):
@@ -64,8 +62,3 @@ def test_bins_groups_and_seed_are_used(runs):
     for name, other in (("n_bins", 15), ("seed", 0), ("groups", None)):
         changed = by_metric(measure([(p, y)], metrics=["ece"], **options | {name: other}, **CELL))["ece"]
         assert (changed["low"], changed["high"]) != (row["low"], row["high"])
-
-
-def test_of_nothing():
-    with pytest.raises(ValueError, match="Expected `runs` to be at least one"):
-        measure([], **CELL)

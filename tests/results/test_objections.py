@@ -31,28 +31,26 @@ def claim(book):
     )
 
 
-@pytest.mark.parametrize(
-    ("of_ece", "verdict"),
-    [(0.9, "opposite direction"), (0.04, "not decided"), (1e-6, "not decided")],
-)
-def test_an_objection_needs_no_correction(claim, book, of_ece, verdict):
+def test_an_objection_needs_no_correction(claim, book):
     """By NLL worse beyond any doubt; by ECE better, with three p-values."""
     for i in range(1, 30):
         differs(book, -0.01, model=f"m{i}", method=CTS, base_method=TS_ECE, chance=0.5)
     claim("nll", 0.03, 1e-9)
-    claim("ece", -0.01, of_ece)
-    assert compare(CTS, stand_in={}).query("model == 'm0' and method == @CTS")["direction"].tolist() == [verdict]
+    for of_ece, verdict in [(0.9, "opposite direction"), (0.04, "not decided"), (1e-6, "not decided")]:
+        claim("ece", -0.01, of_ece)
+        found = compare(CTS, stand_in={}).query("model == 'm0' and method == @CTS")
+        assert found["direction"].tolist() == [verdict], of_ece
 
 
-@pytest.mark.parametrize("before", list(product((-1, 0, 1), repeat=2)))
-def test_a_stricter_correction_never_decides_more(before):
+def test_a_stricter_correction_never_decides_more():
     """Whatever the answer before the correction, with some of the differences gone it is the same or none."""
-    words = [
-        direction(-0.02, Effect(Estimate(-0.01, -0.02, 0.0), *after, objections=before))
-        for after in product(*((sign, 0) for sign in before))
-    ]
-    assert set(words) <= {words[0], OPEN}
-    assert words[0] == OPEN or set(before) <= {0, max(before, key=abs)}
+    for before in product((-1, 0, 1), repeat=2):
+        words = [
+            direction(-0.02, Effect(Estimate(-0.01, -0.02, 0.0), *after, objections=before))
+            for after in product(*((sign, 0) for sign in before))
+        ]
+        assert set(words) <= {words[0], OPEN}
+        assert words[0] == OPEN or set(before) <= {0, max(before, key=abs)}
 
 
 def test_an_infinite_nll_is_worse(claim, book):
@@ -71,11 +69,9 @@ def row(value, arm, seed_error, df, chance=0.0, base="cross_entropy"):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("df", [1, 2, 9])
-@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0, 4.0])
-def test_the_p_value_says_what_the_interval_says(df, ratio):
-    for value in (-3.0, -1.0, 0.4, 2.5):
-        for arm in np.geomspace(0.05, 6, 9):
+def test_the_p_value_says_what_the_interval_says():
+    for df, ratio in [(1, 0.0), (1, 0.3), (1, 4.0), (2, 0.3), (2, 1.0), (9, 0.3), (9, 4.0)]:
+        for value, arm in product((-3.0, -1.0, 0.4, 2.5), np.geomspace(0.05, 6, 9)):
             of = row(value, arm, ratio * arm / 1.96, df)
             low, high = with_seeds(of)[1:]
             assert (chance_with_seeds(of) < 0.05) == (not low <= 0 <= high)
@@ -86,9 +82,7 @@ def test_the_p_value_without_a_spread_of_seeds_is_that_of_the_normal_distributio
     assert chance_with_seeds(of) == pytest.approx(0.05)
     assert chance_with_seeds(row(1.0, 0.5, 0.0, 2)) == pytest.approx(2 * stats.norm.sf(2 * 1.959964), rel=1e-5)
     assert chance_with_seeds(row(1.0, 0.5, 0.0, 2, chance=0.2)) == 0.2
-
-
-def test_two_losses_of_one_training_each_are_not_told_apart():
+    # two losses of one training each are not told apart
     assert chance_with_seeds(row(1.0, 0.1, math.nan, math.nan, 1e-9, base="mbls")) == 1.0
     assert chance_with_seeds(row(1.0, 0.1, math.nan, math.nan, 1e-9)) == 1e-9
 

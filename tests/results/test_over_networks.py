@@ -13,18 +13,13 @@ def rows(values, arms, datasets):
     return frame.assign(seed_error=np.nan, seed_df=np.nan)
 
 
-def test_one_network_keeps_its_interval():
+def test_arms_add_up_within_a_test_set_and_in_squares_between_them():
     assert over_networks(rows([0.3], [0.1], ["cifar10"])) == pytest.approx((0.3, 0.2, 0.5))
-
-
-def test_networks_of_one_test_set_gain_nothing_from_their_number():
-    found = over_networks(rows([1, 3], [0.5, 0.5], ["cifar10", "cifar10_lt"]))
-    assert found == pytest.approx((2, 1.5, 3.0))
-
-
-def test_test_sets_are_independent():
-    found = over_networks(rows([1, 3], [0.3, 0.4], ["cifar10", "camvid"]))
-    assert found == pytest.approx((2, 2 - 0.25, 2 + 0.5))
+    of_one = over_networks(rows([1, 3], [0.5, 0.5], ["cifar10", "cifar10_lt"]))
+    assert of_one == pytest.approx((2, 1.5, 3.0))
+    of_two = over_networks(rows([1, 3], [0.3, 0.4], ["cifar10", "camvid"]))
+    assert of_two == pytest.approx((2, 2 - 0.25, 2 + 0.5))
+    assert np.isnan(over_networks(rows([], [], []))).all()
 
 
 def test_the_interval_covers_draws_of_that_correlation():
@@ -44,7 +39,3 @@ def test_seeds_of_two_networks_are_independent_where_their_test_set_is_one():
     frame = rows([1, 3, 5], [0.5, 0.5, 0.5], ["cifar10"] * 3).assign(seed_error=[0.2, 0.3, np.nan], seed_df=4.0)
     arm = np.hypot(1.5, 2.776445 * np.hypot(0.2, 0.3)) / 3
     assert over_networks(frame)[:2] == pytest.approx((3, 3 - arm))
-
-
-def test_nothing_is_no_number():
-    assert np.isnan(over_networks(rows([], [], []))).all()

@@ -45,18 +45,15 @@ def test_cells_are_text_of_six_digits(tmp_path):
     )
 
 
-@pytest.mark.parametrize("column", KEY)
-def test_rows_of_different_cells_stand_side_by_side(tmp_path, column):
-    other = {"paper": "mbls", "budget": "reduced", "source": "published-logits", "n_bins": 25}.get(column, "other")
-    assert append(rows(("identity", 0.05)), tmp_path) == append(rows(("identity", 0.05), **{column: other}), tmp_path)
-    assert len(load("ours", tmp_path)) == 2
-
-
-@pytest.mark.parametrize("column", sorted({"std", "note"}))
-def test_other_columns_make_no_new_cell(tmp_path, column):
+def test_rows_of_different_cells_stand_side_by_side(tmp_path):
     append(rows(("identity", 0.05)), tmp_path)
-    assert append(rows(("identity", 0.05), **{column: "0.5"}), tmp_path) == 1
-    assert len(load("ours", tmp_path)) == 1
+    for n, column in enumerate(KEY, 2):
+        other = {"paper": "mbls", "budget": "reduced", "source": "published-logits", "n_bins": 25}.get(column, "other")
+        assert append(rows(("identity", 0.05), **{column: other}), tmp_path) == 1
+        assert len(load("ours", tmp_path)) == n
+    for column in ("std", "note"):
+        assert append(rows(("identity", 0.05), **{column: "0.5"}), tmp_path) == 1
+        assert len(load("ours", tmp_path)) == n
 
 
 def test_a_number_that_comes_out_the_same_keeps_its_commit(tmp_path):
@@ -76,7 +73,7 @@ def test_more_seeds_are_kept(tmp_path):
     assert stored(tmp_path)[1] == ("identity", 0.07, 10)
 
 
-@pytest.mark.parametrize("change", [INFINITE, {"low": -np.inf}, {"high": np.inf}])
+@pytest.mark.parametrize("change", [INFINITE, {"high": np.inf}])
 def test_an_infinite_row_leaves_none(tmp_path, change):
     assert append(rows((CTS, 0.01), **change), tmp_path) == 0 and stored(tmp_path) == []
     append(rows((CTS, 0.01), ("ets", 0.02)), tmp_path)
@@ -87,39 +84,32 @@ def test_an_infinite_row_leaves_none(tmp_path, change):
     assert stored(tmp_path) == [(CTS, 0.01, 2), ("ets", 0.02, 1)]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"value": float("nan")}, "Expected `value` to be a finite number"),
-        ({"value": "high"}, "Expected `value` to be a number or empty, but got 'high'"),
-        ({"low": 0.9}, "Expected `low` to be at most `high`"),
-        ({"low": None}, "Expected `low` to be a finite number"),
-        ({"high": None}, "Expected `high` to be a finite number"),
-        ({"std": "wide"}, "Expected `std` to be a number or empty, but got 'wide'"),
-        ({"budget": "smoke"}, "Expected `budget` to be one of reduced, paper, but got 'smoke'"),
-        ({"source": "printed"}, "Expected `source` to be one of published-logits, ours"),
-        ({"unit": "percent"}, "Expected `unit` to be one of fraction, nats"),
-        ({"paper": "guo"}, "Expected `paper` to be one of"),
-        ({"n_seeds": 0}, "Expected `n_seeds` to be an integer > 0"),
-        ({"n_seeds": 1.5}, "Expected `n_seeds` to be an integer > 0"),
-        ({"method": "CTS (ours)"}, r"Expected `key` to be"),
-        ({"loss": "Focal loss"}, r"Expected `key` to be"),
-        ({"epochs": 3}, "Expected `columns` to be"),
-        (INFINITE | {"unit": "percent"}, "Expected `unit` to be one of fraction, nats"),
-    ],
-)
-def test_bad_row_changes_nothing(tmp_path, change, message):
+def test_bad_row_changes_nothing(tmp_path):
     append(rows(("identity", 0.05)), tmp_path)
     before = (tmp_path / "ours.csv").read_bytes()
-    with pytest.raises(ValueError, match=message):
-        append(rows(("ets", 0.02)) + rows((CTS, 0.01), **change), tmp_path)
-    assert (tmp_path / "ours.csv").read_bytes() == before
-
-
-def test_key_stands_once_in_a_batch(tmp_path):
-    with pytest.raises(ValueError, match="Expected `rows` to be of different keys"):
-        append(rows((CTS, 0.01), (CTS, 0.02)), tmp_path)
-    assert not (tmp_path / "ours.csv").exists()
+    bad = [
+        ("value", {"value": float("nan")}),
+        ("value", {"value": "high"}),
+        ("low", {"low": 0.9}),
+        ("low", {"low": None}),
+        ("high", {"high": None}),
+        ("std", {"std": "wide"}),
+        ("budget", {"budget": "smoke"}),
+        ("source", {"source": "printed"}),
+        ("unit", {"unit": "percent"}),
+        ("paper", {"paper": "guo"}),
+        ("n_seeds", {"n_seeds": 0}),
+        ("n_seeds", {"n_seeds": 1.5}),
+        ("key", {"method": "CTS (ours)"}),
+        ("key", {"loss": "Focal loss"}),
+        ("columns", {"epochs": 3}),
+        ("unit", INFINITE | {"unit": "percent"}),
+        ("rows", {"method": "ets"}),  # the same key twice
+    ]
+    for name, change in bad:
+        with pytest.raises(ValueError, match=f"Expected `{name}` to be "):
+            append(rows(("ets", 0.02)) + rows((CTS, 0.01), **change), tmp_path)
+        assert (tmp_path / "ours.csv").read_bytes() == before
 
 
 # ----------------------------------------------------------------------------------------------- several writers
@@ -158,40 +148,32 @@ def test_writers_lock_one_regular_file(tmp_path, monkeypatch):
 HEADER, LINE = ",".join(COLUMNS), ",,cifar10,resnet50,brier,ets,ece,0.1,0.1,0.2,,fraction,15,1,paper,ours,,"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"", "Expected `columns` to be paper, table"),
-        (b"\n\n", "Expected `rows` to be of 18 cells, but got 0 in line 1"),
-        (HEADER.replace("paper", "Paper", 1).encode(), "Expected `columns` to be paper, table"),
-        (f"{HEADER},more\n{LINE},1\n".encode(), "Expected `rows` to be of 18 cells, but got 19 in line 1"),
-        (f"{HEADER}\n{LINE}\n{LINE[:-1]}\n".encode(), "Expected `rows` to be of 18 cells, but got 17 in line 3"),
-        (f"{HEADER}\n{LINE},1\n".encode(), "Expected `rows` to be of 18 cells, but got 19 in line 2"),
-        (f"{HEADER}\n{LINE}\n{LINE}\n".encode(), "Expected `rows` to be of different keys"),
-        (f"{HEADER}\n{LINE.replace('0.2', 'x')}\n".encode(), "Expected `high` to be a number or empty, but got 'x'"),
-        (f"{HEADER}\n{LINE.replace('0.2', 'inf')}\n".encode(), "Expected `high` to be a finite number"),
-        (f"{HEADER}\n{LINE.replace('15,1', '15,')}\n".encode(), "Expected `n_seeds` to be an integer > 0"),
-        (f'{HEADER}\n"{LINE}\n'.encode(), "unexpected end of data"),
-        (b"\xff\xfe\x00" + HEADER.encode(), "codec can't decode"),
-    ],
-)
-def test_a_file_that_is_none_is_named(tmp_path, text, message):
+def test_a_file_that_is_none_is_named(tmp_path):
     path = tmp_path / "ours.csv"
-    path.write_bytes(text)
-    for use in (lambda: load("ours", tmp_path), lambda: append(rows((CTS, 0.01)), tmp_path)):
-        with pytest.raises(ValueError) as caught:
-            use()
-        assert str(caught.value).startswith(f"Expected `path` to be a file of results, but got '{path}': ")
-        assert message in str(caught.value)
-    assert path.read_bytes() == text
+    bad = [
+        ("", "Expected `columns` to be paper, table"),
+        ("\n\n", "but got 0 in line 1"),
+        (HEADER.replace("paper", "Paper", 1), "Expected `columns` to be paper, table"),
+        (f"{HEADER}\n{LINE}\n{LINE[:-1]}\n", "Expected `rows` to be of 18 cells, but got 17 in line 3"),
+        (f"{HEADER}\n{LINE}\n{LINE}\n", "Expected `rows` to be of different keys"),
+        (f"{HEADER}\n{LINE.replace('0.2', 'inf')}\n", "Expected `high` to be a finite number"),
+        (f'{HEADER}\n"{LINE}\n', "unexpected end of data"),
+        ("\udcff\udcfe", "codec can't decode"),
+    ]
+    for text, message in bad:
+        path.write_bytes(before := text.encode(errors="surrogateescape"))
+        for use in (lambda: load("ours", tmp_path), lambda: append(rows((CTS, 0.01)), tmp_path)):
+            with pytest.raises(ValueError) as caught:
+                use()
+            assert str(caught.value).startswith(f"Expected `path` to be a file of results, but got '{path}': ")
+            assert message in str(caught.value)
+        assert path.read_bytes() == before
 
 
 def test_absent_files(tmp_path):
     assert load("ours", tmp_path).empty and list(load("ours", tmp_path).columns) == [*COLUMNS, "printed"]
     with pytest.raises(FileNotFoundError, match="paper.csv"):
         load("paper", tmp_path)
-    with pytest.raises(ValueError, match="Expected `which` to be one of paper, ours"):
-        load("theirs")
 
 
 def test_command_line_appends_files(book, tmp_path, capsys):

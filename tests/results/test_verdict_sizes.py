@@ -17,35 +17,30 @@ def falls(book, before="5.50", after="0.96"):
 
 
 # --------------------------------------------------------------------------------------------- size, and the budget
-@pytest.mark.parametrize(
-    ("value", "width", "size", "verdict"),
-    [
+def test_a_training_at_the_papers_budget_has_a_size(book):
+    falls(book)
+    measured(book, measured_row(0.05, method=TS))
+    cases = [
         (-0.0454, 0.005, "equal", "reproduced"),  # the margin is a quarter of 4.54 points
         (-0.0390, 0.004, "equal", "reproduced"),
         (-0.0390, 0.006, "not decided", "same direction"),
         (-0.0200, 0.004, "different", "same direction"),
         (+0.0200, 0.004, "different", "opposite direction"),
-    ],
-)
-def test_a_training_at_the_papers_budget_has_a_size(book, value, width, size, verdict):
-    falls(book)
-    measured(book, measured_row(0.05, method=TS))
-    differs(book, value, width, budget="paper")
-    row = compare("mbls").iloc[1]
-    assert (row["size"], row["verdict"]) == (size, verdict)
-    assert row["visible"] == pytest.approx(100 * width)
+    ]
+    for value, width, size, verdict in cases:
+        differs(book, value, width, budget="paper")
+        row = compare("mbls").iloc[1]
+        assert (row["size"], row["verdict"]) == (size, verdict)
+        assert row["visible"] == pytest.approx(100 * width)
 
 
-@pytest.mark.parametrize(
-    ("off", "size"),
-    [(0.0, "equal"), (0.0018, "equal"), (-0.0018, "equal"), (0.0024, "different"), (-0.0024, "different")],
-)
-def test_two_tenths_of_a_point_are_the_smallest_margin(book, off, size):
+def test_two_tenths_of_a_point_are_the_smallest_margin(book):
     """Of half a printed point a quarter would be less."""
     falls(book, "1.50", "1.00")
     measured(book, measured_row(0.01, method=TS))
-    differs(book, -0.005 + off, 0.0001, budget="paper")
-    assert compare("mbls").iloc[1]["size"] == size
+    for off, size in [(0.0018, "equal"), (-0.0018, "equal"), (0.0024, "different"), (-0.0024, "different")]:
+        differs(book, -0.005 + off, 0.0001, budget="paper")
+        assert compare("mbls").iloc[1]["size"] == size
 
 
 def test_the_reduced_budget_has_no_size_and_no_value(book):
