@@ -57,7 +57,7 @@ from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, tally
 from book.kit.notebook.table import minus, table
 from book.kit.results.comparators import KEEP_THE_PREDICTION
-from book.kit.results.effects import chance_with_seeds, with_seeds
+from book.kit.results.paired_differences import chance_with_seeds, with_seeds
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.needs import need_of
@@ -144,7 +144,9 @@ def difference(rows, metric):
     return Estimate(
         *(
             SCALE[metric] * x
-            for x in results.effects.over_networks(rows[rows["metric"] == metric])
+            for x in results.paired_differences.over_networks(
+                rows[rows["metric"] == metric]
+            )
         )
     )
 
@@ -542,7 +544,7 @@ def errors_by(metric):
 
 rankings = {metric: friedman.ranking(errors_by(metric), level) for metric in METRICS}
 first = errors_by("nll")
-n_sets = results.effects.images_of(
+n_sets = results.paired_differences.images_of(
     first.index.get_level_values("dataset").to_series()
 ).nunique()
 cautious = friedman.critical_difference(len(CALIBRATORS), n_sets, level)
@@ -658,7 +660,9 @@ RAW, AFTER = "as trained", "after one temperature"
 
 def seed_arm(row):
     """Half-width of the 95 % interval over seeds; infinite where each loss was trained once."""
-    return np.inf if np.isnan(row.seed_error) else results.effects.seed_arm(row)
+    return (
+        np.inf if np.isnan(row.seed_error) else results.paired_differences.seed_arm(row)
+    )
 
 
 def losses_beside(metric):
@@ -1254,7 +1258,7 @@ By ECE, {told}. After one temperature, of losses with more than one such pair: {
 # ## Summary
 
 # %% tags=["hide-input", "nbval-check-output"]
-n_sets = results.effects.images_of(main["dataset"]).nunique()
+n_sets = results.paired_differences.images_of(main["dataset"]).nunique()
 pooled = {
     CALIBRATORS[key]: [
         text(difference(main[main["method"] == key], metric), metric)

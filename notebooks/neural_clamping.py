@@ -69,7 +69,7 @@ from book.kit.notebook import (
 from book.kit.notebook.golden import recorded
 from book.kit.notebook.table import minus, table
 from book.kit.notebook.trained_network import trained
-from book.kit.results.effects import append_effects
+from book.kit.results.paired_differences import append_effects
 from calibkit import (
     NeuralClamping,
     TemperatureScaling,

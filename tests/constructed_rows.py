@@ -4,7 +4,7 @@ on CIFAR-10 trained with cross-entropy."""
 import pandas as pd
 
 from book.kit.results import COLUMNS, append
-from book.kit.results.effects import append_effects
+from book.kit.results.paired_differences import append_effects
 
 CELL = {"dataset": "cifar10", "model": "resnet50", "loss": "cross_entropy", "method": "identity", "metric": "ece"}
 PRINTED = CELL | {"paper": "mbls", "table": "1", "unit": "percent", "n_bins": 15, "n_seeds": 1, "budget": "paper"}

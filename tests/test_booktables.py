@@ -107,7 +107,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     for name in set(heads) & set(total):
         assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
     of_chapters = dict.fromkeys(total, 0)
-    for paper in results.rows.PAPERS:
+    for paper in results.csv_rows.PAPERS:
         for name, count in results.answers(results.compare(paper)).value_counts().items():
             of_chapters[name] += count
     assert of_chapters == total
@@ -128,7 +128,7 @@ def test_what_waits_for_data_adds_up_and_says_for_what():
 
 def test_the_ledger_has_every_claim_of_a_paper():
     every = results.ledger()
-    for paper in results.rows.PAPERS:
+    for paper in results.csv_rows.PAPERS:
         lines = booktables.ledger({"notebooks/mbls"}, paper)
         claims = every.query("paper == @paper")
         body, note = lines[2 : 2 + len(claims)], lines[2 + len(claims) :]

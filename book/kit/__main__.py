@@ -54,7 +54,7 @@ def _record(args: argparse.Namespace) -> None:
 
 def _append(args: argparse.Namespace) -> None:
     from book.kit.results import COLUMNS, append
-    from book.kit.results.rows import read
+    from book.kit.results.csv_rows import read
 
     for path in args.files:
         rows = read(path)[list(COLUMNS)].to_dict("records")

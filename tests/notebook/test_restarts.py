@@ -5,7 +5,7 @@ import pytest
 
 from book.kit import results
 from book.kit.notebook import restarts
-from book.kit.results.effects import COMPARED, append_effects
+from book.kit.results.paired_differences import COMPARED, append_effects
 from calibkit.metrics import METRICS, accuracy, bootstrap_difference, ece, entropy
 
 

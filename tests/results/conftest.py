@@ -12,7 +12,7 @@ from calibkit.logits import Logits
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """An empty folder in the place of ``book/results``, in a world without published networks."""
-    monkeypatch.setattr("book.kit.results.questions.PUBLISHED", {})
+    monkeypatch.setattr("book.kit.results.evidence.PUBLISHED", {})
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "results")
     return tmp_path / "results"

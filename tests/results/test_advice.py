@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from book.kit.notebook.over_networks import beyond_chance, select
-from book.kit.results.effects import chance_with_seeds, load_effects
+from book.kit.results.paired_differences import chance_with_seeds, load_effects
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 WORDS = "none one two three four five six seven eight nine ten".split()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from book.kit.results import append, load, measure
-from book.kit.results.rows import MEASURED
+from book.kit.results.csv_rows import MEASURED
 from calibkit.metrics import bootstrap, ece, evaluate
 
 CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}

@@ -10,9 +10,9 @@ from constructed_rows import differs, measured, measured_row, printed
 from scipy import stats
 
 from book.kit.results import compare, load
-from book.kit.results.effects import chance_with_seeds, with_seeds
-from book.kit.results.judging import OPEN, Effect, direction
+from book.kit.results.paired_differences import chance_with_seeds, with_seeds
 from book.kit.results.record import _done, bases, methods, replays
+from book.kit.results.verdict_rule import OPEN, Effect, direction
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.kit.results.effects import over_networks
+from book.kit.results.paired_differences import over_networks
 
 
 def rows(values, arms, datasets):

@@ -6,7 +6,7 @@ import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
 from book.kit.results import STAND_INS, compare, load, summary
-from book.kit.results.rows import PAPERS
+from book.kit.results.csv_rows import PAPERS
 
 TS = "temperature_scaling"
 IN = {"resnet50": "resnet20"}

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from book.kit.results import load, summary
-from book.kit.results.rows import PAPERS
+from book.kit.results.csv_rows import PAPERS
 from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
 from calibkit.losses import LOSSES

@@ -6,8 +6,8 @@ from constructed_rows import differs, measured, measured_row, printed
 
 from book.kit.results import ANSWERS, COLUMNS, VERDICTS, answers, compare, load, load_effects, summary
 from book.kit.results import verdicts as verdicts_module
-from book.kit.results.questions import Measured, Question
-from book.kit.results.rows import PAPERS
+from book.kit.results.csv_rows import PAPERS
+from book.kit.results.evidence import Measured, Question
 from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from book.kit.results.rows import locked
+from book.kit.results.csv_rows import locked
 from calibkit import _folders
 from calibkit._checks import check_real, expected
 from calibkit._files import write_atomic

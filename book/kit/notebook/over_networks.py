@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from book.kit.notebook import paper_tables
-from book.kit.results.judging import LEVEL
+from book.kit.results.verdict_rule import LEVEL
 from calibkit.metrics.intervals import holm
 
 WORDS = ("better", "worse", "not decided")

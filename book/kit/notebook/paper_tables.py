@@ -11,7 +11,7 @@ from torch import Tensor
 from book.kit import results
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
-from book.kit.results.effects import seed_arm
+from book.kit.results.paired_differences import seed_arm
 from calibkit._checks import expected
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
@@ -121,7 +121,7 @@ def loss_differences(
     Args:
         network: ``"<dataset>/<model>"``.
         base: the loss that is subtracted; ``"<loss> | <method>"`` after a calibrator.
-        metric: of ``results.effects.COMPARED``; in points, the NLL in nats.
+        metric: of ``results.paired_differences.COMPARED``; in points, the NLL in nats.
         names: of the losses.
 
     Returns:

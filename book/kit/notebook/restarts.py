@@ -15,7 +15,8 @@ import pandas as pd
 from scipy.special import erfcinv
 
 from book.kit import results
-from book.kit.results import effects
+from book.kit.results import csv_rows
+from book.kit.results.paired_differences import COMPARED, difference_rows, mean_of
 from calibkit._checks import Array, expected
 from calibkit.metrics import Sample, evaluate
 from calibkit.metrics.comparison import Estimate
@@ -112,7 +113,7 @@ def difference(
             raise expected(name, "at least one fit", "none")
         samples = [Sample.of(*sample) for sample in _samples(fits, labels)]
         drawn.append([resampled(sample, [metric], None, n_resamples, seed, n_bins)[metric] for sample in samples])
-    pairs = zip(*drawn, strict=True) if np.ndim(labels) == 2 else [map(effects.mean_of, drawn)]
+    pairs = zip(*drawn, strict=True) if np.ndim(labels) == 2 else [map(mean_of, drawn)]
     return Estimate(*map(float, np.mean([of.difference(base) for of, base in pairs], axis=0)))
 
 
@@ -160,7 +161,7 @@ def differences(
     loss: str = "cross_entropy",
     **cell: str,
 ) -> list[dict]:
-    """Differences between methods as rows for :func:`book.kit.results.effects.append_effects`.
+    """Differences between methods as rows for :func:`book.kit.results.paired_differences.append_effects`.
 
     Args:
         fits: key of a method -> probabilities (N, K) of each of its fits; of one fit, it is held against every fit.
@@ -181,7 +182,7 @@ def differences(
     pairs = list(pairs)
     used = {key for pair in pairs for key in pair}
     drawn = {
-        key: [results.rows.resample(*sample, effects.COMPARED, n_bins=n_bins) for sample in _samples(fits[key], labels)]
+        key: [csv_rows.resample(*sample, COMPARED, n_bins=n_bins) for sample in _samples(fits[key], labels)]
         for key in used
     }
     made = []
@@ -190,7 +191,7 @@ def differences(
         sides = [of if len(of) > 1 else of * n for of in (drawn[method], drawn[base])]
         pair = {"method": method, "base_method": base, "loss": loss, "base_loss": loss}
         of_draws = zip(*sides, strict=True) if np.ndim(labels) == 2 else [sides]
-        tables = [effects.rows_of(*map(_by_metric, of_draw), n_bins=n_bins, **pair, **cell) for of_draw in of_draws]
+        tables = [difference_rows(*map(_by_metric, of_draw), n_bins=n_bins, **pair, **cell) for of_draw in of_draws]
         made += map(_over_draws, zip(*tables, strict=True))
     return made
 
@@ -198,7 +199,7 @@ def differences(
 def _by_metric(runs: dict | Sequence[dict]) -> dict[str, list]:
     """What was drawn of one fit, or of several, as metric -> one a fit."""
     runs = [runs] if isinstance(runs, dict) else runs
-    return {metric: [run[metric] for run in runs] for metric in effects.COMPARED}
+    return {metric: [run[metric] for run in runs] for metric in COMPARED}
 
 
 def _over_draws(rows: Sequence[dict]) -> dict:

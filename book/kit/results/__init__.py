@@ -7,9 +7,9 @@ them.
 """
 
 from book.kit.results.claims import ledger
-from book.kit.results.effects import load_effects
+from book.kit.results.csv_rows import COLUMNS, KEY, append, load, measure
 from book.kit.results.kept import gone, rests_on_gone
-from book.kit.results.rows import COLUMNS, KEY, append, load, measure
+from book.kit.results.paired_differences import load_effects
 from book.kit.results.stand_ins import STAND_INS
 from book.kit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
 

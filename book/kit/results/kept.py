@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from book.kit.results.effects import load_effects
-from book.kit.results.rows import load
+from book.kit.results.csv_rows import load
+from book.kit.results.paired_differences import load_effects
 from calibkit.networks import Network, index
 
 _CELL = ["dataset", "model", "loss", "budget"]

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from book.kit.results import effects
 from book.kit.results.comparators import TS, comparator
-from book.kit.results.effects import append_effects, load_effects
-from book.kit.results.rows import PAPERS, append, load, over_seeds, resample, rows_of
+from book.kit.results.csv_rows import PAPERS, append, load, metric_rows, over_seeds, resample
+from book.kit.results.paired_differences import COMPARED, append_effects, difference_rows, load_effects
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Calibrator, Fitted
@@ -145,7 +144,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
     def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
         if key not in measured:
-            measured[key] = measure(key, networks, where)
+            measured[key] = fit_and_measure(key, networks, where)
         return measured[key]
 
     changed = 0
@@ -213,13 +212,15 @@ def resample_each(fits: Iterable[Fitted], networks: Sequence[Logits]) -> list[di
     ]
 
 
-def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[list[dict], list[dict[str, Resampled]]]:
+def fit_and_measure(
+    key: str, networks: list[Logits], where: dict[str, str]
+) -> tuple[list[dict], list[dict[str, Resampled]]]:
     """The rows of ``ours.csv`` of a method fitted to each seed's network, and its metrics with their resamples, one a
     seed.
     """
     fits = fit_each(key, networks)
     runs = resample_each(fits, networks)
-    rows = rows_of(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
+    rows = metric_rows(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
     if "test_pixels" in networks[0].meta:
         rows = _of_pixels(rows, networks)
     return rows, runs
@@ -227,10 +228,10 @@ def measure(key: str, networks: list[Logits], where: dict[str, str]) -> tuple[li
 
 def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
     """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` as in
-    :func:`book.kit.results.effects.rows_of`.
+    :func:`book.kit.results.paired_differences.difference_rows`.
     """
-    of_metric = [{metric: [run[metric] for run in side] for metric in effects.COMPARED} for side in (runs, base)]
-    return effects.rows_of(*of_metric, spreads, **pair)
+    of_metric = [{metric: [run[metric] for run in side] for metric in COMPARED} for side in (runs, base)]
+    return difference_rows(*of_metric, spreads, **pair)
 
 
 def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:

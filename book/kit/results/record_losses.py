@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from book.kit.results import effects
 from book.kit.results.comparators import CE, LS, MBLS, TS, TS_ECE
-from book.kit.results.effects import append_effects
+from book.kit.results.paired_differences import COMPARED, append_effects, pooled_spread
 from book.kit.results.record import cell, fit_each, paired, record, resample_each, trainings
 from calibkit._checks import expected
 from calibkit.logits import Logits, read_meta
@@ -62,11 +61,11 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
         for method in AFTER:
             runs[loss, method] = resample_each(fit_each(method, networks), networks)
     spread = {
-        (method, metric): effects.pooled_spread(
+        (method, metric): pooled_spread(
             [run[metric].value for run in own] for (_, key), own in runs.items() if key == method
         )
         for method in AFTER
-        for metric in effects.COMPARED
+        for metric in COMPARED
     }
     rows, where = [], dict(zip(("dataset", "model", "budget"), of[:3], strict=True)) | {"source": "ours"}
     for (loss, method), own in runs.items():
@@ -74,7 +73,7 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
         bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
         for base in bases:
             if base[0] != loss and base in runs:
-                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in effects.COMPARED}
+                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in COMPARED}
                 both = {metric: None if None in pair else pair for metric, pair in both.items()}
                 pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
                 rows += paired(own, runs[base], pair, both)

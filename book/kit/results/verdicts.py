@@ -1,4 +1,4 @@
-"""The verdict on a printed number: printed and measured side by side, and what follows by the rule of :mod:`.judging`.
+"""The verdict on a printed number: printed and measured side by side, and what follows by :mod:`.verdict_rule`.
 
 ====================  =================================================================================================
 reproduced            the number comes out on the paper's own logits; or, of a training of ours at the paper's budget,
@@ -21,20 +21,23 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.kit.results import judging
+from book.kit.results import verdict_rule
 from book.kit.results.comparators import replay_of
-from book.kit.results.effects import load_effects
-from book.kit.results.questions import Measured, Question, cell_of
-from book.kit.results.rows import CELL, PAPERS, load
+from book.kit.results.csv_rows import CELL, PAPERS, load
+from book.kit.results.evidence import Measured, Question, cell_of
+from book.kit.results.paired_differences import load_effects
 from book.kit.results.stand_ins import STAND_INS
 from calibkit._checks import check_choice
 
 VERDICTS = (
-    *("reproduced", judging.SAME, judging.OPEN, judging.OPPOSITE, "not reproduced"),
+    *("reproduced", verdict_rule.SAME, verdict_rule.OPEN, verdict_rule.OPPOSITE, "not reproduced"),
     "not run",
 )
 #: What others measured; what a stand-in says.
-ELSEWHERE, BY_STAND_IN = ("the same elsewhere", "another elsewhere"), (judging.SAME, judging.OPEN, judging.OPPOSITE)
+ELSEWHERE, BY_STAND_IN = (
+    ("the same elsewhere", "another elsewhere"),
+    (verdict_rule.SAME, verdict_rule.OPEN, verdict_rule.OPPOSITE),
+)
 #: What the authors' code gives and ours does not.
 BY_THEIR_CODE = "by the authors' code"
 OURS = ("ours", "low", "high", "n_seeds", "budget", "source")
@@ -173,7 +176,7 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
         return shown | own
     other = third.get(question.cell) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
     if other is not None:
-        same = judging.replays(row.printed, scale, other.value)
+        same = verdict_rule.replays(row.printed, scale, other.value)
         return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
     return shown | _stand_in(question, measured)
 
@@ -199,12 +202,12 @@ def _own(question: Question, measured: Measured) -> dict:
         shown["replay"] = _replay(question, measured, value)
     if effect is not None and question.effect is not None:
         estimate = effect.estimate
-        numbers = (*estimate, judging.visible(estimate))
+        numbers = (*estimate, verdict_rule.visible(estimate))
         shown |= dict(zip(EFFECT[2:], (scale * x for x in numbers), strict=True))
         if question.has_direction:
-            shown["direction"] = judging.direction(question.effect, effect)
+            shown["direction"] = verdict_rule.direction(question.effect, effect)
         if source.budget == "paper":
-            shown["size"] = judging.size(question.effect, estimate, same_images=on_logits)
+            shown["size"] = verdict_rule.size(question.effect, estimate, same_images=on_logits)
     shown["verdict"] = _verdict(shown, on_logits)
     leaves_room = shown["verdict"] == "not run" and source.budget != "paper"
     return {} if leaves_room and question.network else shown
@@ -213,7 +216,7 @@ def _own(question: Question, measured: Measured) -> dict:
 def _verdict(shown: Mapping, on_logits: bool) -> str:
     if shown.get("replay") in ("exact", BY_THEIR_CODE):
         return "reproduced"
-    if not on_logits and shown.get("direction") == judging.SAME and shown.get("size") == "equal":
+    if not on_logits and shown.get("direction") == verdict_rule.SAME and shown.get("size") == "equal":
         return "reproduced"
     return shown.get("direction") or ("not reproduced" if on_logits else "not run")
 
@@ -223,8 +226,8 @@ def _replay(question: Question, measured: Measured, value: float) -> str:
     row = question.row
     replayed = replay_of(row.paper, row.method)
     other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
-    exact = judging.replays(row.printed, question.scale, value)
-    if not (exact if other is None else judging.replays(row.printed, question.scale, other.value)):
+    exact = verdict_rule.replays(row.printed, question.scale, value)
+    if not (exact if other is None else verdict_rule.replays(row.printed, question.scale, other.value)):
         return "no"
     return "exact" if exact else BY_THEIR_CODE
 
@@ -246,7 +249,7 @@ def _stand_in(question: Question, measured: Measured) -> dict:
         if question.row.metric == "accuracy_drop":  # a difference itself
             shown["stand_in_value"] = shown["stand_in_effect"]
         if question.has_direction:
-            shown["stand_in_verdict"] = judging.direction(question.effect, effect)
+            shown["stand_in_verdict"] = verdict_rule.direction(question.effect, effect)
     return shown
 
 

@@ -32,7 +32,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
-from book.kit.results.rows import MEASURED, infinite, locked, merged, replace, text_of
+from book.kit.results.csv_rows import MEASURED, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.data import DATASETS
@@ -238,7 +238,7 @@ def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None
     return (math.sqrt(squares / df), df) if df else None
 
 
-def rows_of(
+def difference_rows(
     runs: Mapping[str, Sequence[Resampled]],
     base: Mapping[str, Sequence[Resampled]],
     spreads: Mapping[str, tuple[tuple[float, int], tuple[float, int]] | None] | None = None,

@@ -243,7 +243,9 @@ def measure(
     runs = list(runs)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
-    return rows_of([resample(*run, metrics, groups=groups, n_bins=n_bins, seed=seed) for run in runs], n_bins, **cell)
+    return metric_rows(
+        [resample(*run, metrics, groups=groups, n_bins=n_bins, seed=seed) for run in runs], n_bins, **cell
+    )
 
 
 def resample(
@@ -255,13 +257,13 @@ def resample(
     n_bins: int = 15,
     seed: int = 0,
 ) -> dict[str, Resampled]:
-    """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.effects` use them; names of
-    METRICS, or own functions as :func:`calibkit.metrics.bootstrap` takes them.
+    """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.paired_differences` use
+    them; names of METRICS, or own functions as :func:`calibkit.metrics.bootstrap` takes them.
     """
     return resampled(Sample.of(probs, labels), metrics, groups, 1000, seed, n_bins)
 
 
-def rows_of(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: str) -> list[dict]:
+def metric_rows(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: str) -> list[dict]:
     """What :func:`measure` gives, from what :func:`resample` gave for each training."""
     stamp = {"n_seeds": len(runs), "commit": _folders.commit(), **cell}
     rows = []

@@ -11,7 +11,7 @@ from constructed_rows import MEASURED, measured_row
 
 from book.kit.__main__ import main
 from book.kit.results import COLUMNS, append, load
-from book.kit.results.rows import KEY
+from book.kit.results.csv_rows import KEY
 
 CTS = "class_temperature_scaling"
 INFINITE = {"value": np.inf, "low": -np.inf, "high": np.nan}

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.kit.results import judging
 from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
-from book.kit.results.effects import chance_with_seeds, with_seeds
-from book.kit.results.judging import Effect
-from book.kit.results.rows import CELL
+from book.kit.results.csv_rows import CELL
+from book.kit.results.paired_differences import chance_with_seeds, with_seeds
+from book.kit.results.verdict_rule import LEVEL, TOLERANCE, Effect
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
@@ -42,7 +41,7 @@ class Question:
         self.kind = "fixed" if fixed else "network" if same_network else "result"
         unit = 10.0 ** -len(row.printed.partition(".")[2]) / self.scale
         self.has_direction = (
-            self.effect is not None and not fixed and abs(self.effect) > max(judging.TOLERANCE, 0.999 * unit) + 1e-9
+            self.effect is not None and not fixed and abs(self.effect) > max(TOLERANCE, 0.999 * unit) + 1e-9
         )
 
     def _keeps(self) -> bool:
@@ -133,9 +132,7 @@ class Measured:
         if row.value == 0:
             return 0, 0
         side = int(math.copysign(1, row.value))
-        after, before = (
-            side if chances.get(key, 1.0) <= judging.LEVEL else 0 for chances in (self.adjusted, self.chances)
-        )
+        after, before = (side if chances.get(key, 1.0) <= LEVEL else 0 for chances in (self.adjusted, self.chances))
         return after, before
 
     def _infinite(self, key: tuple) -> int:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from book.kit.results import load_effects, record
 from book.kit.results.comparators import comparator
-from book.kit.results.effects import COMPARED, append_effects, difference, pooled_spread
+from book.kit.results.paired_differences import COMPARED, append_effects, difference, pooled_spread
 from calibkit.metrics.intervals import Resampled
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
