@@ -3,7 +3,7 @@
 #   snakemake --cores 2 --resources gpu=1 --config budget=reduced "datasets=[cifar10]" "models=[resnet20]" "seeds=[0,1]"
 #   snakemake --cores 2 --resources gpu=1 --config budget=paper paper=mbls "datasets=[cifar10]"
 #
-# The second trains what a paper trained, see book/kit/plans.py. What exists is not made again. A training resumes from
+# The second trains what a paper trained, see book/papers. What exists is not made again. A training resumes from
 # its own checkpoint, so a killed job loses at most one epoch; the running page of the book says how to go on after a
 # kill, and how to run it on a cluster.
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from calibkit._checks import check_choice, expected
 from calibkit.keys import Key
 from calibkit.networks import BUDGETS, Network
-from book.kit.plans import CHAPTERS, PAPERS, Training, check, disk, epochs_of_resnet50, networks_of, size_of
+from book.kit.plans import Training, check, disk, epochs_of_resnet50, networks_of, size_of
+from book.papers import PAPERS
 
 PYTHON = sys.executable  # the interpreter of the environment that snakemake is installed in
 PAPERMILL = Path(PYTHON).with_name("papermill")
@@ -77,9 +78,9 @@ MISSING = {
 def parameters(notebook):
     """What papermill is told: of a paper's chapter the paper's own network; at "paper" the others train nothing."""
     of_paper = BUDGET == "paper"
-    told = {"budget": BUDGET if notebook in CHAPTERS or not of_paper else "smoke"}
-    if notebook in CHAPTERS:
-        told |= {"device": DEVICE} | (CHAPTERS[notebook][0] if of_paper else {})
+    told = {"budget": BUDGET if notebook in PAPERS or not of_paper else "smoke"}
+    if notebook in PAPERS:
+        told |= {"device": DEVICE} | (PAPERS[notebook].parameters if of_paper else {})
     return [word for name, value in told.items() for word in ("-p", name, value)]
 
 

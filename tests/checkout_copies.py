@@ -16,7 +16,7 @@ STORED = "book/results/logits/cifar10/resnet20-cross_entropy-s0.npz"
 
 def copy_checkout(root: Path) -> Path:
     """The package, one chapter with the network that it shows, and the printed numbers."""
-    for name in ("calibkit", "profiles", "book/kit"):
+    for name in ("calibkit", "profiles", "book/kit", "book/papers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     book = (f"notebooks/{CHAPTER}.ipynb", STORED, "book/results/paper.csv", "book/__init__.py")
     for path in ("Snakefile", "tools/onegpu.py", *book):

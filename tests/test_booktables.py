@@ -9,6 +9,7 @@ import pytest
 
 from book.kit import results
 from book.kit.results import append, load
+from book.papers import PAPERS
 from calibkit import _folders, losses
 from calibkit.objectives import OBJECTIVES
 
@@ -50,7 +51,7 @@ def test_a_number_is_exactly_one_row(few):
 
 def test_every_number_of_the_book_is_one_row():
     """Every ``{ours}`` of a page or a chapter."""
-    pages = sorted([*(ROOT / "book").glob("*.md"), *(ROOT / "notebooks").glob("*.py")])
+    pages = [of for part in ("book/*.md", "book/papers/*.py", "notebooks/*.py") for of in sorted(ROOT.glob(part))]
     roles = {role for page in pages for role in re.findall(r"\{ours\}`([^`]+)`", page.read_text())}
     ours = load("ours")
     for role in roles:
@@ -80,7 +81,7 @@ def test_the_table_of_verdicts_is_the_summary(by):
     for row, (key, numbers) in zip(rows, counts.iterrows(), strict=True):
         paper, *table = [key] if by == "paper" else key
         assert row[1:] == [*table, *map(str, numbers)]
-        name = booktables.SHORT[paper]
+        name = PAPERS[paper].short
         assert row[0] == (f"[{name}](/notebooks/{paper})" if paper == "mbls" else name)
 
 
@@ -107,7 +108,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     for name in set(heads) & set(total):
         assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
     of_chapters = dict.fromkeys(total, 0)
-    for paper in results.csv_rows.PAPERS:
+    for paper in PAPERS:
         for name, count in results.answers(results.compare(paper)).value_counts().items():
             of_chapters[name] += count
     assert of_chapters == total
@@ -128,7 +129,7 @@ def test_what_waits_for_data_adds_up_and_says_for_what():
 
 def test_the_ledger_has_every_claim_of_a_paper():
     every = results.ledger()
-    for paper in results.csv_rows.PAPERS:
+    for paper in PAPERS:
         lines = booktables.ledger({"notebooks/mbls"}, paper)
         claims = every.query("paper == @paper")
         body, note = lines[2 : 2 + len(claims)], lines[2 + len(claims) :]
@@ -147,7 +148,7 @@ def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
 
 
 def test_what_training_the_networks_of_a_paper_takes(monkeypatch):
-    monkeypatch.setattr(booktables, "PAPERS", {"class_loss_scaling": ""})
+    monkeypatch.setattr(booktables, "PAPERS", {"class_loss_scaling": None})
     monkeypatch.setattr(booktables, "epochs_of_resnet50", lambda plan: 900.0 * len(plan))
     monkeypatch.setattr(booktables, "disk", lambda plan: 1e9)
     assert booktables.plans()[2:] == ["| `class_loss_scaling` | 8 | 7,200 | 2.0 hours × s | 1.0 GB |"]
@@ -190,7 +191,7 @@ def test_tables_of_which_nobody_ran_anything_are_on_a_page_of_their_own():
     """With some of which all that was run is in a table of the chapter too; no answer stands there alone."""
     page = (ROOT / "book" / "printed.md").read_text()
     shown = set(re.findall(r"^```\{printed\} (\w+) (\w+) \w+$", page, re.MULTILINE))
-    compared = pd.concat([results.compare(paper) for paper in booktables.SHORT], ignore_index=True)
+    compared = pd.concat([results.compare(paper) for paper in PAPERS], ignore_index=True)
     ran = results.answers(compared) != "not run"
     tables = pd.MultiIndex.from_frame(compared[["paper", "table"]])
     untouched = set(tables) - set(tables[ran])

@@ -9,6 +9,7 @@ import pytest
 from data_parameters import with_logits
 
 from book.kit.results import load
+from book.papers import owner
 from calibkit import _folders
 from calibkit.keys import Key
 from calibkit.logits import Logits
@@ -225,10 +226,9 @@ def test_every_file_of_the_zoo_is_the_network_of_its_name():
 def test_published_networks_are_cells_of_the_papers():
     """Each maps to the data set, model and loss of printed numbers of its own paper."""
     printed = load("paper")
-    papers = {"cts": "class_temperature_scaling", "sctl": "class_loss_scaling"}
     assert len(PUBLISHED) == len(set(PUBLISHED.values())) == 19
     for name, (dataset, model, loss) in PUBLISHED.items():
-        rows = printed[(printed["paper"] == papers[name.partition("-")[0]]) & (printed["dataset"] == dataset)]
+        rows = printed[(printed["paper"] == owner(name)) & (printed["dataset"] == dataset)]
         assert ((rows["model"] == model) & (rows["loss"] == loss)).any(), name
         assert name.split("-")[1] == dataset.replace("_", "") and name.split("-")[2] == model
 
@@ -240,8 +240,7 @@ def test_published_networks_have_the_printed_error(name):
     printed = load("paper").query(
         "dataset == @dataset and model == @model and loss == @loss and method == 'identity' and source == 'printed'"
     )
-    paper = {"cts": "class_temperature_scaling", "sctl": "class_loss_scaling"}[name.partition("-")[0]]
-    printed = printed[(printed["paper"] == paper) & (printed["n_bins"].isin(["15", ""]))]
+    printed = printed[(printed["paper"] == owner(name)) & (printed["n_bins"].isin(["15", ""]))]
     z, y = load_logits(name).test
     p = np.exp(z - z.max(1, keepdims=True).astype(float))
     p /= p.sum(1, keepdims=True)

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from checkout_copies import CHAPTER, ROOT, copy_checkout, environment, run, seem_to_have_data
 
-from book.kit.plans import PAPERS, networks_of
+from book.kit.plans import networks_of
+from book.papers import PAPERS
 
 NETWORK = "digits/small_cnn-cross_entropy-s0"
 CALL = ["snakemake", "--cores", "1", "--resources", "gpu=1"]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from book.kit import plans
-from book.kit.plans import CHAPTERS, PAPERS, SIZES, Training, check, networks_of
+from book.kit.plans import SIZES, Training, check, networks_of
 from book.kit.results import load
+from book.papers import PAPERS
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES
 
@@ -24,9 +25,10 @@ def test_every_printed_network_with_a_recipe_is_there(paper):
     """Left out are data without a recipe of the paper, and two losses of other papers that have no code here."""
     printed = load("paper").query("paper == @paper and source == 'printed'")
     rows = {tuple(row) for row in printed[["dataset", "model", "loss"]].to_numpy()}
-    left = {cell for cell in rows - cells(paper) if (PAPERS[paper], cell[0]) in RECIPES}
+    recipe = PAPERS[paper].recipe or paper
+    left = {cell for cell in rows - cells(paper) if (recipe, cell[0]) in RECIPES}
     assert {loss for _, _, loss in left} <= {"cape_bin", "patra"}
-    assert all((PAPERS[paper], dataset) in RECIPES for dataset, _, _ in cells(paper))
+    assert all((recipe, dataset) in RECIPES for dataset, _, _ in cells(paper))
     check(networks_of(paper), "paper", data=False)
 
 
@@ -50,13 +52,13 @@ def parameters(chapter: str) -> dict:
     return found
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", PAPERS)
 def test_a_chapter_at_the_budget_of_the_papers_trains_nothing_itself(chapter):
     """All that it compares is in the plan, by the recipe that it asks for; its parameters are ones that it has."""
     given = parameters(chapter)
-    told = CHAPTERS[chapter][0]
+    told = PAPERS[chapter].parameters
     assert set(told) <= set(given) and {"budget", "device"} <= set(given)
-    given |= told
+    given |= {**told}
     planned = {(of.network, of.folder("paper")) for of in networks_of(chapter)}
     names = [given[name] for name in ("logits",) if name in told]
     if chapter in ("mbls", "acls"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from book.papers import PAPERS
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit.data import DATASETS, available
@@ -22,17 +23,6 @@ from calibkit.models import build, options_for, suited
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES, VARIANTS, recipe_of
 
-#: Paper -> whose recipe its networks are trained by.
-PAPERS = {
-    # Printed without a recipe: its networks of CIFAR-100 by that of the paper which has one for the same network.
-    "neural_clamping": "class_temperature_scaling",
-    "class_temperature_scaling": "class_temperature_scaling",
-    "class_loss_scaling": "class_loss_scaling",
-    "mbls": "mbls",
-    "acls": "acls",
-}
-#: Data sets on which a paper starts from ImageNet weights: MbLS, Appendix B; ACLS takes its settings for VOC 2012.
-PRETRAINED = {("mbls", "cub200"), ("mbls", "voc2012"), ("acls", "voc2012")}
 #: Data set -> train, val and test samples.
 SIZES = {
     "digits": (1000, 300, 497),
@@ -50,23 +40,6 @@ SIZES = {
     "20newsgroups": (10414, 900, 7532),
     "20newsgroups_random": (14177, 900, 3769),
 }
-
-_SWEPT = (0, 2, 4, 8, 10, 15)  # margins beside 6, the default on CIFAR-10: MbLS Figure 2, ACLS Figure A
-_COMPARED = (*LOSSES, "mbls margin=0 weight=0.05", *(f"{loss} margin={m}" for loss in ("mbls", "acls") for m in _SWEPT))
-#: Chapter -> its parameters at the budget "paper", and the losses that it then compares on a network of the paper.
-CHAPTERS: dict[str, tuple[dict[str, str], str, tuple[str, ...]]] = {
-    "neural_clamping": ({}, "cifar100/resnet110", ("cross_entropy",)),
-    "class_temperature_scaling": (
-        {"logits": "cifar100/resnet110-cross_entropy-s0"}, "cifar100/resnet110", ("cross_entropy",)
-    ),
-    "class_loss_scaling": (
-        {"logits": "cifar10_lt/resnet110-cross_entropy-s0"}, "cifar10_lt/resnet110", ("cross_entropy",)
-    ),
-    "mbls": ({"dataset": "cifar10", "model": "resnet50"}, "cifar10/resnet50", _COMPARED),
-    "acls": (
-        {"comparison": "cifar10/resnet50", "logits": "cifar10/resnet50-cross_entropy-s0"}, "cifar10/resnet50", _COMPARED
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,18 +88,18 @@ def networks_of(paper: str, seeds: Sequence[int] = (0,)) -> list[Training]:
         >>> [str(of.network) for of in networks_of("class_loss_scaling")][:2]
         ['cifar100_lt/densenet40-cross_entropy-s0', 'cifar100_lt/resnet110-cross_entropy-s0']
     """
-    recipe = PAPERS[check_choice("paper", paper, PAPERS)]
+    of = PAPERS[check_choice("paper", paper, PAPERS)]
+    recipe = of.recipe or paper
     with open(_folders.stored() / "paper.csv", newline="", encoding="utf-8") as stream:
         rows = [row for row in csv.DictReader(stream) if (row["paper"], row["source"]) == (paper, "printed")]
     cells = {(row["dataset"], row["model"], row["loss"]) for row in rows}
-    _, cell, losses = CHAPTERS[paper]
-    cells |= {(*cell.split("/"), loss) for loss in losses}
+    cells |= {(*of.network.split("/"), loss) for loss in of.losses}
     known = [
         cell
         for cell in sorted(cells)
         if (recipe, cell[0]) in RECIPES and Key.parse(cell[2]).name in (*LOSSES, *VARIANTS)
     ]
-    return [Training(Network(*cell, seed), recipe, (recipe, cell[0]) in PRETRAINED) for cell in known for seed in seeds]
+    return [Training(Network(*cell, seed), recipe, cell[0] in of.pretrained) for cell in known for seed in seeds]
 
 
 def check(trainings: Iterable[Training], budget: str, *, data: bool = True) -> None:

@@ -11,6 +11,7 @@ from book.kit import results
 from book.kit.notebook import display_names
 from book.kit.notebook.printed_vs_ours import beside, number_of_ours
 from book.kit.notebook.table_text import MARKS
+from book.papers import PAPERS
 
 NONE = {"printed": "2.0", "ours": math.nan, "elsewhere": math.nan, "stand_in_value": math.nan}
 
@@ -70,7 +71,7 @@ def badges(compared):
     return found.mask(compared["replay"] == "by the authors' code", "reproduced by the authors' code")
 
 
-@pytest.mark.parametrize("paper", results.csv_rows.PAPERS)
+@pytest.mark.parametrize("paper", PAPERS)
 def test_every_number_of_a_paper_is_shown_once_with_its_answer(paper):
     for _, compared in results.compare(paper).groupby("table"):
         shown = beside(compared)

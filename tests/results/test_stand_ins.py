@@ -5,8 +5,8 @@ import math
 import pytest
 from constructed_rows import differs, measured, measured_row, printed
 
-from book.kit.results import STAND_INS, compare, load, summary
-from book.kit.results.csv_rows import PAPERS
+from book.kit.results import compare, load, summary
+from book.papers import PAPERS
 
 TS = "temperature_scaling"
 IN = {"resnet50": "resnet20"}
@@ -69,9 +69,9 @@ def test_it_may_be_of_other_data_and_depend_on_the_data(falls):
     assert found(stand_in={"cifar100/resnet50": "cifar100/resnet20"}) == nothing
 
 
-def test_the_one_table_is_the_default(falls):
+def test_the_record_of_the_paper_is_the_default(falls):
     of_stand_in(falls)
-    assert STAND_INS["mbls"]["cifar10/resnet50"] == "resnet20"
+    assert PAPERS["mbls"].stand_ins["cifar10/resnet50"] == "resnet20"
     assert found() == found(stand_in=IN)
     assert summary().loc[("mbls", "1"), "same direction, by a stand-in"] == 1
 
@@ -79,10 +79,9 @@ def test_the_one_table_is_the_default(falls):
 def test_every_stand_in_was_measured_for_a_printed_network():
     paper, ours = load("paper"), load("ours")
     measured_networks = {*zip(ours["dataset"], ours["model"], strict=True)}
-    assert set(STAND_INS) == set(PAPERS)
-    for name, networks in STAND_INS.items():
+    for name, of in PAPERS.items():
         rows = paper[paper["paper"] == name]
-        for wanted, network in networks.items():
+        for wanted, network in of.stand_ins.items():
             data, _, model = wanted.rpartition("/")
             cells = rows[(rows["model"] == model) & rows["dataset"].isin([data] if data else rows["dataset"])]
             assert len(cells), wanted

@@ -1,7 +1,7 @@
 """Numbers as data: what the papers print, what this project measures, and whether the two agree.
 
 ``load`` and ``append`` read and write the rows, ``measure`` makes them from probabilities, ``compare`` puts printed
-and measured numbers side by side with a verdict (``STAND_INS`` says which network speaks for one that was not trained),
+and measured numbers side by side with a verdict,
 ``summary`` counts the verdicts, ``gone`` the trainings that are not stored; ``book.kit.notebook.paper_tables`` shows
 them.
 """
@@ -10,14 +10,12 @@ from book.kit.results.claims import ledger
 from book.kit.results.csv_rows import COLUMNS, KEY, append, load, measure
 from book.kit.results.kept import gone, rests_on_gone
 from book.kit.results.paired_differences import load_effects
-from book.kit.results.stand_ins import STAND_INS
 from book.kit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
 
 __all__ = [
     "ANSWERS",
     "COLUMNS",
     "KEY",
-    "STAND_INS",
     "VERDICTS",
     "answers",
     "append",

@@ -4,8 +4,8 @@ Two CSV files, one number a row, in ``book/results``: ``paper.csv`` is typed fro
 ``ours.csv`` is written by :func:`append`, through ``make results``. Columns:
 
 ===========  ==========================================================================================================
-paper        notebook name: neural_clamping, class_temperature_scaling, class_loss_scaling, mbls, acls. In ours.csv: the
-             paper whose training recipe was followed; empty where the number serves every paper.
+paper        name of a paper, a key of ``book.papers.PAPERS``. In ours.csv: the one whose training recipe was followed;
+             empty where the number serves every paper.
 table        as the paper counts, "I", "3", "B"; "log": the authors' public log. Empty in ours.csv.
 dataset      key of DATASETS, or of a data set this package does not have.
 model        resnet110, wide_resnet_26_10, ...
@@ -44,6 +44,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from book.papers import PAPERS
 from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
 from calibkit._files import write_atomic
@@ -62,7 +63,6 @@ NUMBERS = ("value", "low", "high", "std")
 CELL = ("dataset", "model", "loss", "method", "metric", "n_bins")
 KEY = ("paper", "table", *CELL, "budget", "source")
 
-PAPERS = ("neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls")
 BUDGETS = ("reduced", "paper")
 SOURCES = {
     "paper": ("printed", "author-log"),

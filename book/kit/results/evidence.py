@@ -11,6 +11,7 @@ from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
 from book.kit.results.csv_rows import CELL
 from book.kit.results.paired_differences import chance_with_seeds, with_seeds
 from book.kit.results.verdict_rule import LEVEL, TOLERANCE, Effect
+from book.papers import owner
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
@@ -19,8 +20,6 @@ from calibkit.networks import PUBLISHED
 from calibkit.training.recipes import named_for
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
-#: How the names of the published networks of a paper begin.
-NETWORKS_OF = {"class_temperature_scaling": "cts-", "class_loss_scaling": "sctl-"}
 _BEST_FIRST = {"published-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
 
 
@@ -147,9 +146,8 @@ class Measured:
 
 def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Without what was measured on the published logits of other papers: theirs are other networks of one name."""
-    prefix = NETWORKS_OF.get(paper, "-")
-    foreign = {network for name, network in PUBLISHED.items() if not name.startswith(prefix)}
-    foreign -= {network for name, network in PUBLISHED.items() if name.startswith(prefix)}
+    own = {network for name, network in PUBLISHED.items() if owner(name) == paper}
+    foreign = {*PUBLISHED.values()} - own
     networks = pd.Series([*zip(rows["dataset"], rows["model"], rows["loss"], strict=True)], rows.index, dtype=object)
     return rows[(rows["source"] != "published-logits") | ~networks.isin(foreign)]
 

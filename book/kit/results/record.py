@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from book.kit.results.comparators import TS, comparator
-from book.kit.results.csv_rows import PAPERS, append, load, metric_rows, over_seeds, resample
+from book.kit.results.comparators import comparator
+from book.kit.results.csv_rows import append, load, metric_rows, over_seeds, resample
 from book.kit.results.paired_differences import COMPARED, append_effects, difference_rows, load_effects
+from book.papers import PAPERS, owner
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.contract import Calibrator, Fitted
@@ -49,22 +50,12 @@ def methods(loss: str = "cross_entropy") -> list[str]:
 
 
 def replays(name: str) -> list[str]:
-    """What is told apart on published logits: of class temperatures the rule of the authors' code, of the
-    class-loss paper its optimiser, its focal loss and its equation (3).
+    """What is told apart on published logits: the methods that their paper prints as its authors ran them, and more
+    that its record names.
     """
-    if name.startswith("cts-"):
-        return ["class_temperature_scaling accuracy_constraint=running"]
-    exact = [f"{name}:focal detach=True" for name in ("temperature_scaling", "class_temperature_scaling", "ets")]
-    exact += [
-        f"{name}:class_loss_scaling variant=paper" for name in ("temperature_scaling", "class_temperature_scaling")
-    ]
-    printed = load("paper").query("paper == 'class_loss_scaling'")["method"].unique()
-    names = ("temperature_scaling", "class_temperature_scaling", "ets", "pts")
-    return exact + [
-        " ".join([name, "solver=sctl"]) + key[len(name) :]
-        for key in sorted(printed)
-        if (name := Key.parse(key).name) in names
-    ]
+    paper = owner(name)
+    printed = sorted(load("paper").query("paper == @paper")["method"].unique())
+    return [*PAPERS[paper].replays, *(key for of in printed if (key := PAPERS[paper].replay(of)) != of)]
 
 
 def cell(name: str, logits: Logits) -> dict[str, str]:
@@ -172,7 +163,7 @@ def bases(loss: str, method: str) -> list[str]:
     """
     if "solver" in Key.parse(method).options:
         return []
-    found, key = {"identity", TS}, Key.parse(method)
+    found, key = {"identity", "temperature_scaling"}, Key.parse(method)
     if key.objective is not None and key.objective.name == "class_loss_scaling":
         found.add(f"{key.name}:class_balanced")
         if "normalization" in key.objective.options:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from book.kit.results.comparators import CE, LS, MBLS, TS, TS_ECE
 from book.kit.results.paired_differences import COMPARED, append_effects, pooled_spread
 from book.kit.results.record import cell, fit_each, paired, record, resample_each, trainings
+from book.papers import PAPERS
 from calibkit._checks import expected
 from calibkit.logits import Logits, read_meta
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED, published, zoo
 
+CE, TS, TS_ECE = "cross_entropy", "temperature_scaling", "temperature_scaling:ece"
 #: The losses that a loss is held against, each as trained; and what one temperature makes of cross-entropy.
-LOSS_BASES = (CE, LS, MBLS, "mbls margin=0 weight=0.05", "acls", "crl")
+LOSS_BASES = (CE, *(loss for paper in PAPERS.values() for loss in paper.loss_bases))
 AFTER = ("identity", TS, TS_ECE)
 #: Data set, model, budget and whose recipe.
 Place = tuple[str, str, str, str]

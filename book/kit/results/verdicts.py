@@ -22,11 +22,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from book.kit.results import verdict_rule
-from book.kit.results.comparators import replay_of
-from book.kit.results.csv_rows import CELL, PAPERS, load
+from book.kit.results.csv_rows import CELL, load
 from book.kit.results.evidence import Measured, Question, cell_of
 from book.kit.results.paired_differences import load_effects
-from book.kit.results.stand_ins import STAND_INS
+from book.papers import PAPERS
 from calibkit._checks import check_choice
 
 VERDICTS = (
@@ -46,8 +45,6 @@ SHOWN = (
     *("paper", "table", *CELL, "unit", "printed", "kind", *OURS, *EFFECT, "replay", "direction", "size", "verdict"),
     *("elsewhere", "elsewhere_verdict", "stand_in", "stand_in_value", "stand_in_effect", "stand_in_verdict"),
 )
-#: Printed numbers of which paper and table are of networks that third parties have.
-_PUBLIC_NETWORKS = {("class_loss_scaling", "1"), ("class_loss_scaling", "3"), ("class_temperature_scaling", "III")}
 
 
 def compare(
@@ -61,13 +58,13 @@ def compare(
     """Printed numbers and ours, side by side, each with its verdict (see the module's text for the rule).
 
     Args:
-        paper: notebook name, one of ``PAPERS``.
+        paper: one of ``book.papers.PAPERS``.
         table: one table of it; None: all.
         ours: rows to compare with. Default: ``load("ours")``.
         effects: differences to compare with. Default: ``load_effects()``.
         stand_in: printed model, or ``"dataset/model"`` where that depends on the data -> the model of ours to hold
             against it, ``"resnet20"``, or, where it was trained on other data too, ``"camvid/deeplabv3_resnet34"``.
-            Default: ``STAND_INS[paper]``; ``{}`` for none.
+            Default: those of the paper's record, ``PAPERS[paper].stand_ins``; ``{}`` for none.
 
     Returns:
         DataFrame: one row a printed number, columns ``SHOWN``. ``printed`` is text; numbers are in its unit, NaN where
@@ -104,7 +101,7 @@ def _asked(
     """Every printed number of a paper as a question, with all that may answer it."""
     rows = load("paper")
     rows = rows[(rows["paper"] == check_choice("paper", paper, PAPERS)) & (rows["source"] == "printed")]
-    stand_in = STAND_INS[paper] if stand_in is None else stand_in
+    stand_in = PAPERS[paper].stand_ins if stand_in is None else stand_in
     measured = Measured(paper, load("ours") if ours is None else ours, load_effects() if effects is None else effects)
     third = {cell_of(row): row for row in load("third_party").itertuples()}
     printed = {(row.table, *cell_of(row)): row.value for row in rows.itertuples()}
@@ -174,7 +171,7 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     own = _own(question, measured)
     if own:
         return shown | own
-    other = third.get(question.cell) if (row.paper, row.table) in _PUBLIC_NETWORKS else None
+    other = third.get(question.cell) if row.table in PAPERS[row.paper].public_tables else None
     if other is not None:
         same = verdict_rule.replays(row.printed, scale, other.value)
         return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
@@ -224,7 +221,7 @@ def _verdict(shown: Mapping, on_logits: bool) -> str:
 def _replay(question: Question, measured: Measured, value: float) -> str:
     """Whether the number comes out, of the authors' code where that is known: "exact" if ours does, too."""
     row = question.row
-    replayed = replay_of(row.paper, row.method)
+    replayed = PAPERS[row.paper].replay(row.method)
     other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
     exact = verdict_rule.replays(row.printed, question.scale, value)
     if not (exact if other is None else verdict_rule.replays(row.printed, question.scale, other.value)):

@@ -26,17 +26,11 @@ from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.grid import part
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus
-from book.kit.plans import PAPERS, disk, epochs_of_resnet50, networks_of
+from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.sphinx.cached_results import answers, claims, differences, measured, of_the_network
+from book.papers import PAPERS
 from calibkit.keys import Key
 
-SHORT = {
-    "neural_clamping": "NC",
-    "class_temperature_scaling": "CTS",
-    "class_loss_scaling": "CLS",
-    "mbls": "MbLS",
-    "acls": "ACLS",
-}
 #: Answers that share a column where papers are counted.
 GROUPS = {
     "elsewhere": results.verdicts.ELSEWHERE,
@@ -126,7 +120,7 @@ def plans() -> list[str]:
 
 
 def _link(pages: Container[str], paper: str) -> str:
-    name = SHORT.get(paper, paper)
+    name = PAPERS[paper].short if paper in PAPERS else paper
     return f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
 
 
@@ -233,7 +227,7 @@ class Printed(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The table, all its rows in sight."""
         paper, table, wide = self.arguments
-        name = f"tbl-printed-{SHORT[paper]}-{table}".lower()
+        name = f"tbl-printed-{PAPERS[paper].short}-{table}".lower()
         shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, fold=False)
         shown = part(shown, shown.rows)  # nothing is beside the printed numbers, so no head has to say "printed"
         return [nodes.raw("", shown._repr_html_(), format="html")]

@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.frontpage import bar
-from book.kit.sphinx.thumbnails import PICTURES, thumbnail
+from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[2] / "references.bib"
@@ -69,9 +69,9 @@ class Brief(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The box."""
-        paper = str(check_choice("paper", self.arguments[0], PICTURES))
+        paper = str(check_choice("paper", self.arguments[0], PAPERS))
         box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
-        box += nodes.raw("", thumbnail(paper), format="html")
+        box += nodes.raw("", framed(*PAPERS[paper].picture), format="html")
         computed = links("\n".join(self.content)), *outcome(paper), *lost(paper)
         lines = [*self.content, *(part for line in computed for part in ("", line))]
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)

@@ -1,18 +1,20 @@
 """Sphinx extension of the front page: what it shows is drawn from the results when the book is built.
 
-``{opening}`` is the figure that opens the book, ``{thumbnail} PAPER`` a small picture of a paper's idea, and
-``{verdictbar} PAPER`` how many of its printed numbers have which answer, which ``{verdictlegend}`` explains.
+``{opening}`` is the figure that opens the book. ``{cards}`` has a card for each paper, by its record: in it
+``{thumbnail} PAPER`` is a small picture of a paper's idea, and ``{verdictbar} PAPER`` how many of its printed numbers
+have which answer, which ``{verdictlegend}`` explains.
 As a program it draws the opening figure into two files for the README.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 from docutils import nodes
+from docutils.statemachine import StringList
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -20,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 from book.kit.notebook.over_networks import select
 from book.kit.results.claims import pooled
 from book.kit.sphinx.cached_results import answers, differences
-from book.kit.sphinx.thumbnails import PICTURES, thumbnail
+from book.papers import PAPERS, framed
 from calibkit import Estimate, TemperatureScaling, calibrator, plots
 from calibkit._checks import check_choice
 from calibkit._files import write_atomic
@@ -30,14 +32,8 @@ BASE, CE = "temperature_scaling", "cross_entropy"
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
 SIZE = (8.0, 6.6)  # inches, of the opening figure
 README = {False: "opening-light.svg", True: "opening-dark.svg"}
-#: What the five papers propose: name -> (training loss, or None for any; calibrator).
-PROPOSED = {
-    "NC": (None, "neural_clamping"),
-    "CTS": (None, "class_temperature_scaling"),
-    "CLS": (None, "temperature_scaling:class_loss_scaling"),
-    "MbLS": ("mbls", "identity"),
-    "ACLS": ("acls", "identity"),
-}
+#: How the opening figure says how many papers there are.
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 class Share(NamedTuple):
@@ -70,15 +66,16 @@ def beside_one_temperature(metric: str) -> dict[str, Estimate]:
     Its interval is over test images and, where a network was trained several times, seeds.
     """
     effects, found = differences(), {}
-    for name, (loss, method) in PROPOSED.items():
+    for paper in PAPERS.values():
+        loss, method = paper.proposes
         of_loss = {} if loss is None else {"loss": loss}
         rows = select(effects, BASE, loss and CE, metric=metric, method=method, **of_loss)
-        found[f"{name}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = pooled(rows).estimate
+        found[f"{paper.short}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = pooled(rows).estimate
     return found
 
 
 def opening(figure: Figure) -> None:
-    """A network before and after one temperature; the five proposals against one temperature."""
+    """A network before and after one temperature; what the papers propose against one temperature."""
     data = load_logits(NETWORK)
     shown = {"as trained": calibrator("identity"), "with one temperature": TemperatureScaling()}
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.35, 1))
@@ -98,7 +95,7 @@ def seen() -> str:
     below = "; ".join(f"{name}: {100 * ece.value:+.2f} and {nll.value:+.3f}" for (name, ece), nll in rows)
     return (
         "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
-        "Below, the five proposals minus one temperature, in points of ECE and in nats of NLL, "
+        f"Below, the {NUMBERS[len(PAPERS)]} proposals minus one temperature, in points of ECE and in nats of NLL, "
         f"none of them lower in both. {below}."
     )
 
@@ -165,7 +162,31 @@ class Thumbnail(Raw):
 
     def html(self) -> str:
         """The picture."""
-        return thumbnail(str(check_choice("paper", self.arguments[0], PICTURES)))
+        return framed(*PAPERS[str(check_choice("paper", self.arguments[0], PAPERS))].picture)
+
+
+def cards(pages: Container[str]) -> list[str]:
+    """A card for each paper that has a chapter among ``pages``, as Markdown: its claim, and what became of it."""
+    lines = []
+    for name, paper in PAPERS.items():
+        if f"notebooks/{name}" in pages:
+            lines += [f":::::{{grid-item-card}} {paper.method} ({paper.short})", f":link: /notebooks/{name}"]
+            lines += [":link-type: doc", "", f"```{{thumbnail}} {name}", "```", "", f"*{paper.claim}*", ""]
+            lines += [*paper.found.strip().splitlines(), "", f"```{{verdictbar}} {name}", "```", ":::::", ""]
+    return lines
+
+
+class Cards(SphinxDirective):
+    """``{cards}``: a grid of a card for each paper, and of those that stand in it."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The grid."""
+        grid = ["::::::{grid} 1 1 2 2", ":gutter: 3", "", *cards(self.env.found_docs), *self.content, "::::::"]
+        node = nodes.container()
+        self.state.nested_parse(StringList(grid, self.name), self.content_offset, node)
+        return node.children
 
 
 class VerdictBar(Raw):
@@ -187,6 +208,7 @@ class VerdictLegend(Raw):
 def setup(app: Sphinx) -> dict:
     """Register the directives."""
     app.add_directive("opening", Opening)
+    app.add_directive("cards", Cards)
     app.add_directive("thumbnail", Thumbnail)
     app.add_directive("verdictbar", VerdictBar)
     app.add_directive("verdictlegend", VerdictLegend)

@@ -1,0 +1,44 @@
+"""Adaptive and conditional label smoothing, Park et al. 2023."""
+
+from book.papers._drawing import curve
+from book.papers._paper import CE, Paper
+from book.papers.mbls import COMPARED, MARGIN
+from calibkit.keys import Key
+
+_BASES = {"acls": "mbls", "acls part=conditional": "mbls", "acls part=adaptive": "label_smoothing"}
+
+
+def _base(loss: str) -> str:
+    """Of ACLS and its parts those that its claims name; of another indicator (Table 6) the same loss."""
+    key = Key.parse(loss)
+    return key.name if "indicator" in key.options else _BASES.get(loss, CE)
+
+
+PAPER = Paper(
+    place=5,
+    short="ACLS",
+    method="Adaptive and conditional label smoothing",
+    citation="park2023acls",
+    claim="Smoothing that adapts to each sample, and only beyond a margin, is better still.",
+    found="""
+The printed gradient is not the gradient of any loss.
+The authors' code has another loss, which trains: on CIFAR-10 its ECE is
+{ours}`ece cifar10 resnet20 acls | identity`, and its difference from that of MbLS is within chance.
+""",
+    proposes=("acls", "identity"),
+    picture=(
+        "The penalty on a logit's distance: none up to the margin, then by its square",
+        curve(lambda d: max(0.0, d - MARGIN) ** 2, 0, 2 * MARGIN, MARGIN**2),
+    ),
+    network="cifar10/resnet50",
+    parameters={"comparison": "cifar10/resnet50", "logits": "cifar10/resnet50-cross_entropy-s0"},
+    losses=COMPARED,
+    pretrained=("voc2012",),  # it takes the settings of MbLS for VOC 2012
+    loss_base=_base,
+    loss_bases=("acls", "crl"),
+    stand_ins={
+        "cifar10/resnet50": "resnet20",
+        "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
+        "deeplabv3_resnet50": "camvid/deeplabv3_resnet34",
+    },
+)

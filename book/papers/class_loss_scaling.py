@@ -1,0 +1,55 @@
+"""Class-wise loss scaling, Jung et al. 2023; its authors also write SCTL."""
+
+from book.papers._drawing import bars, line
+from book.papers._paper import TS, Paper
+from calibkit.keys import Key
+
+CTS = "class_temperature_scaling"
+
+
+def _base(table: str, key: Key) -> str:
+    """Of a calibrator by another objective the same calibrator by likelihood."""
+    if key.objective is None or key.objective.name == "nll":
+        return "identity"
+    return f"{key.name}:nll" if key.name == CTS else key.name
+
+
+def _replay(method: str) -> str:
+    """By the authors' optimiser."""
+    key = Key.parse(method)
+    if key.name not in (TS, CTS, "ets", "pts"):
+        return method
+    return str(Key(key.name, {"solver": "sctl", **key.options}, key.objective))
+
+
+PAPER = Paper(
+    place=2,
+    short="CLS",
+    method="Class-wise loss scaling",
+    citation="jung2023scaling",
+    claim="Weights that equalise the classes' losses make any calibrator better.",
+    found="""
+On long-tailed CIFAR-10 they do.
+Most of the gain comes from weighting all classes equally, which is part of the method.
+A DenseNet-40 with one temperature has an ECE of {ours}`ece cifar10_lt densenet40 temperature_scaling`; fitted with
+equal weight for each class, {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced`; with the method's
+own weights, {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling`.
+""",
+    proposes=(None, "temperature_scaling:class_loss_scaling"),
+    picture=(
+        "Shares of the classes in long-tailed data, and the equal weight that each gets, dashed",
+        bars([0.01 ** (k / 9) for k in range(10)]) + line(0.5),
+    ),
+    network="cifar10_lt/resnet110",
+    parameters={"logits": "cifar10_lt/resnet110-cross_entropy-s0"},
+    method_base=_base,
+    replay=_replay,
+    # Its focal loss and its equation (3), as its code has them.
+    replays=(
+        *(f"{name}:focal detach=True" for name in (TS, CTS, "ets")),
+        *(f"{name}:class_loss_scaling variant=paper" for name in (TS, CTS)),
+    ),
+    published="sctl-",
+    public_tables=("1", "3"),
+    stand_ins={"resnet110": "resnet20"},
+)

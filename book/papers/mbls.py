@@ -1,0 +1,44 @@
+"""Margin-based label smoothing, Liu et al. 2022."""
+
+from book.papers._drawing import curve
+from book.papers._paper import CE, Paper
+from calibkit.losses import LOSSES
+
+MARGIN = LOSSES["mbls"]().margin
+WITHOUT_MARGIN = "mbls margin=0 weight=0.05"
+_SWEPT = (0, 2, 4, 8, 10, 15)  # margins beside 6, the default on CIFAR-10: Figure 2, and Figure A of ACLS
+#: What the two chapters on losses compare.
+COMPARED = (*LOSSES, WITHOUT_MARGIN, *(f"{loss} margin={m}" for loss in ("mbls", "acls") for m in _SWEPT))
+
+PAPER = Paper(
+    place=4,
+    short="MbLS",
+    method="Margin-based label smoothing",
+    citation="liu2022devil",
+    claim="A network trained with a margin on its logits is calibrated as it is.",
+    found="""
+On CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 mbls | identity`, that of cross-entropy
+{ours}`ece cifar10 resnet20 identity` (means over seeds).
+But one temperature takes cross-entropy to {ours}`ece cifar10 resnet20 temperature_scaling`, and on average over all
+data sets the two are not told apart.
+Without the margin, at half the weight, MbLS has {ours}`ece cifar10 resnet20 mbls margin=0 weight=0.05 | identity`:
+no difference beyond chance.
+The margin has to fit: at 2 in place of 6 the ECE is {ours}`ece cifar10 resnet20 mbls margin=2 | identity`.
+""",
+    proposes=("mbls", "identity"),
+    picture=(
+        "The penalty on the distance of a logit from the largest: none up to the margin, then in proportion",
+        curve(lambda d: max(0.0, d - MARGIN), 0, 2 * MARGIN, MARGIN),
+    ),
+    network="cifar10/resnet50",
+    parameters={"dataset": "cifar10", "model": "resnet50"},
+    losses=COMPARED,
+    pretrained=("cub200", "voc2012"),  # Appendix B
+    loss_base=lambda loss: "label_smoothing" if loss == "mbls" else CE,
+    loss_bases=("label_smoothing", "mbls", WITHOUT_MARGIN),
+    stand_ins={
+        "cifar10/resnet50": "resnet20",
+        "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
+        "deeplabv3_resnet34": "camvid/deeplabv3_resnet34",
+    },
+)
