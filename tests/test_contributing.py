@@ -15,7 +15,9 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 #: File -> (language, text) of each block whose first line names one.
 EDITS = {
     path: (language, text)
-    for language, path, text in re.findall(r"^```(python|diff)\n(?:#|\+\+\+) (\S+\.py)\n(.*?)^```", PAGE, re.S | re.M)
+    for language, path, text in re.findall(
+        r"^```(python|diff)\n(?:#|\+\+\+) ((?:calibkit|tests)/\S+\.py)\n(.*?)^```", PAGE, re.S | re.M
+    )
 }
 NEW = {"mixture", "poly1", "spherical_loss"}
 #: Files whose other tests, of the registries as a whole, are run too.

@@ -3,7 +3,8 @@
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{unanswered}`` says what the numbers without an answer wait for;
 ``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
-``{ledger} PAPER`` has the claims of a paper; ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
+``{ledger}`` has a section for each paper, with its claims;
+``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
 ``{printed} PAPER TABLE COLUMN`` is a table of a paper with a column for each value of COLUMN, captioned by its content.
 ``{ours}`METRIC DATASET MODEL METHOD` `` is one number of ``ours.csv``, in percent, for a network trained with
@@ -166,8 +167,8 @@ class Computed(SphinxDirective):
 
     def parse(self, lines: list[str], style: tuple[str, ...] = ()) -> list[nodes.Node]:
         """The nodes of ``lines``; ``style`` are classes of the tables in them."""
-        node = nodes.container()
-        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node)
+        node = nodes.section()
+        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node, match_titles=True)
         for table in node.findall(nodes.table):
             table["classes"] += style
         return node.children
@@ -209,13 +210,14 @@ class Plans(Computed):
 
 
 class Ledger(Computed):
-    """``{ledger} PAPER``."""
-
-    required_arguments = 1
+    """``{ledger}``."""
 
     def run(self) -> list[nodes.Node]:
-        """The claims of a paper."""
-        return self.parse(ledger(self.env.found_docs, *self.arguments), ("sortable", "claims"))
+        """A section for each paper, with its claims."""
+        lines = []
+        for paper in PAPERS:
+            lines += ["", f"## {PAPERS[paper].method}", "", *ledger(self.env.found_docs, paper)]
+        return self.parse(lines, ("sortable", "claims"))
 
 
 class Printed(SphinxDirective):

@@ -70,7 +70,8 @@ def beside_one_temperature(metric: str) -> dict[str, Estimate]:
         loss, method = paper.proposes
         of_loss = {} if loss is None else {"loss": loss}
         rows = select(effects, BASE, loss and CE, metric=metric, method=method, **of_loss)
-        found[f"{paper.short}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = pooled(rows).estimate
+        if len(rows):
+            found[f"{paper.short}, {len(rows)} {'network' if len(rows) == 1 else 'networks'}"] = pooled(rows).estimate
     return found
 
 
