@@ -62,3 +62,10 @@ class Paper:
     published: str = ""
     public_tables: tuple[str, ...] = ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> str:
+        """The name of what it proposes: a loss, a calibrator, or the objective of one."""
+        loss, method = self.proposes
+        key = Key.parse(loss or method)
+        return (key.objective or key).name

@@ -12,7 +12,7 @@ from scipy import stats
 from book.kit.results import compare, load
 from book.kit.results.paired_differences import chance_with_seeds, with_seeds
 from book.kit.results.record import _done, bases, methods, replays
-from book.kit.results.verdict_rule import OPEN, Effect, direction
+from book.kit.results.verdict_rule import Answer, Effect, direction
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED
@@ -49,8 +49,8 @@ def test_a_stricter_correction_never_decides_more():
             direction(-0.02, Effect(Estimate(-0.01, -0.02, 0.0), *after, objections=before))
             for after in product(*((sign, 0) for sign in before))
         ]
-        assert set(words) <= {words[0], OPEN}
-        assert words[0] == OPEN or set(before) <= {0, max(before, key=abs)}
+        assert set(words) <= {words[0], Answer.OPEN}
+        assert words[0] == Answer.OPEN or set(before) <= {0, max(before, key=abs)}
 
 
 def test_an_infinite_nll_is_worse(claim, book):

@@ -10,7 +10,9 @@ import pandas as pd
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.grid import Cell, Column
 from book.kit.notebook.table import Table, check_name, made, minus
-from book.kit.results.verdicts import BY_THEIR_CODE, answers
+from book.kit.results.verdict_rule import BY_THEIR_CODE, Answer
+from book.kit.results.verdicts import answers
+from book.papers import PAPERS
 from calibkit._checks import expected
 from calibkit.keys import Key
 
@@ -68,7 +70,7 @@ def beside(
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
     name_of = _naming(names or {})
-    said = answers(compared).mask(compared["replay"] == BY_THEIR_CODE, f"reproduced {BY_THEIR_CODE}")
+    said = answers(compared).mask(compared["replay"] == BY_THEIR_CODE, Answer.REPRODUCED_BY_THEIR_CODE)
     compared = _in_percent(compared)
     text = compared.astype(str)
     if compared.loc[compared["n_bins"] != "", "n_bins"].nunique() < 2:
@@ -87,7 +89,7 @@ def beside(
         if column in rows.setdefault(key, {}):
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
         ours = number_of_ours(compared.loc[i])
-        answer = "" if answer == "not run" else answer
+        answer = "" if answer == Answer.NOT_RUN else answer
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
@@ -148,23 +150,23 @@ def _table(
 
 def _order(text: pd.DataFrame, levels: list[str], wide: str | None) -> list[int]:
     """Positions of the rows: by each level as the paper has it, but its own method before the others."""
-    ranks = []
+    ranks, of_paper = [], PAPERS[text["paper"].iloc[0]].own
     for level in [*levels, *([wide] if wide else [])]:
         first = {value: i for i, value in enumerate(dict.fromkeys(text[level]))}
-        own = {value: _distance(value, text["paper"].iloc[0]) if level in ("loss", "method") else 0 for value in first}
+        own = {value: _distance(value, of_paper) if level in ("loss", "method") else 0 for value in first}
         place = {value: i for i, value in enumerate(sorted(first, key=lambda v: (own[v], first[v])))}
         ranks.append(text[level].map(place))
     return sorted(range(len(text)), key=lambda i: tuple(rank.iloc[i] for rank in ranks))
 
 
-def _distance(value: str, paper: str) -> int:
+def _distance(value: str, own: str) -> int:
     """0: the paper's method; 1: with options; 2: another."""
     try:
         key = Key.parse(value)
     except ValueError:
         return 2
     for part in (key, key.objective):
-        if part is not None and part.name == paper:  # which goes by the name of its method
+        if part is not None and part.name == own:
             return int(bool(part.options))
     return 2
 

@@ -6,17 +6,11 @@ from html import escape
 from itertools import groupby
 
 from book.kit.notebook.grid import Cell, Column, Grid, part
-from book.kit.notebook.table_text import answers_of, badge, folding, is_numeric, notes, pads, plain
-from book.kit.results.verdicts import BY_THEIR_CODE
+from book.kit.notebook.table_text import answers_of, badge, folding, is_numeric, notes, pads
+from book.kit.results.verdict_rule import Answer
 
 #: Pixels of a column of text, and of a digit and the space between columns, by which a table takes the whole page.
 _TEXT, _DIGIT, _SPACE, _BADGE = 700, 8, 13, 18
-#: Answers that look like another one.
-_LIKE = {
-    f"reproduced {BY_THEIR_CODE}": "reproduced",
-    "the same elsewhere": "reproduced",
-    "another elsewhere": "not reproduced",
-}
 
 
 def html(table: Grid) -> str:
@@ -129,9 +123,8 @@ def style_of(answer: str) -> str:
         >>> style_of("same direction, by a stand-in"), style_of("the same elsewhere")
         ('same-direction other', 'reproduced other')
     """
-    same = _LIKE.get(answer, plain(answer))
-    own = same == answer
-    return same.replace(" ", "-") + ("" if own else " other")
+    like = Answer(answer).like
+    return like.replace(" ", "-") + ("" if like == answer else " other")
 
 
 def _key(table: Grid) -> str:

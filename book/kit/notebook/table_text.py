@@ -7,20 +7,19 @@ import unicodedata
 from itertools import groupby
 
 from book.kit.notebook.grid import Cell, Column, Grid, Row, part
-from book.kit.results.verdicts import BY_STAND_IN, BY_THEIR_CODE
+from book.kit.results.verdict_rule import Answer
 
-#: The symbols of answers, in the order in which a table explains them.
-MARKS = {
-    "reproduced": "=",
-    f"reproduced {BY_THEIR_CODE}": "\N{APPROACHES THE LIMIT}",
-    "same direction": "~",
-    "not decided": "?",
-    "opposite direction": "\N{MULTIPLICATION SIGN}",
-    "not reproduced": "\N{NOT EQUAL TO}",
-    "not run": "",
+_SYMBOLS = {
+    Answer.REPRODUCED: "=",
+    Answer.REPRODUCED_BY_THEIR_CODE: "\N{APPROACHES THE LIMIT}",
+    Answer.SAME: "~",
+    Answer.OPEN: "?",
+    Answer.OPPOSITE: "\N{MULTIPLICATION SIGN}",
+    Answer.NOT_REPRODUCED: "\N{NOT EQUAL TO}",
+    Answer.NOT_RUN: "",
 }
-MARKS |= {"the same elsewhere": "=", "another elsewhere": "\N{NOT EQUAL TO}"}
-MARKS |= {f"{word}, by a stand-in": MARKS[word] for word in BY_STAND_IN}
+#: The symbols of answers, in the order in which a table explains them; where ours have none, that of the like of ours.
+MARKS = {answer: _SYMBOLS.get(answer, _SYMBOLS[answer.like]) for answer in Answer}
 _NUMBER = re.compile(r"([(\[]?[+\N{MINUS SIGN}]?\d[\d,]*)(\.\d+)?( ?%)?([)\]]?)")
 _FIRST = re.compile(r"[(\[]?[+\N{MINUS SIGN}]?\d")
 
@@ -118,7 +117,7 @@ def folding(rows: tuple[Row, ...]) -> str:
     return f"{len(rows)} rows that nobody ran here" if len(rows) > 1 else "1 row that nobody ran here"
 
 
-def answers_of(table: Grid) -> list[str]:
+def answers_of(table: Grid) -> list[Answer]:
     """The answers that the table shows, by falling weight."""
     found = {cell.answer for row in table.rows for cell in row.cells if cell.answer}
     return [answer for answer in MARKS if answer in found]
@@ -136,10 +135,5 @@ def notes(table: Grid) -> list[str]:
 
 def key(table: Grid) -> str:
     """One line that says what the badges and brackets mean."""
-    found = list(dict.fromkeys((badge(answer), plain(answer)) for answer in answers_of(table)))
+    found = list(dict.fromkeys((badge(answer), answer.word) for answer in answers_of(table)))
     return "; ".join([*(f"{mark} {words}" for mark, words in found), *notes(table)])
-
-
-def plain(answer: str) -> str:
-    """The answer without whose it is, which the brackets say."""
-    return answer.removesuffix(", by a stand-in")

@@ -10,13 +10,14 @@ from book.kit.results.claims import ledger
 from book.kit.results.csv_rows import COLUMNS, KEY, append, load, measure
 from book.kit.results.kept import gone, rests_on_gone
 from book.kit.results.paired_differences import load_effects
-from book.kit.results.verdicts import ANSWERS, VERDICTS, answers, compare, everything, of_the_network, summary
+from book.kit.results.verdict_rule import Answer
+from book.kit.results.verdicts import ANSWERS, answers, compare, everything, of_the_network, summary
 
 __all__ = [
     "ANSWERS",
+    "Answer",
     "COLUMNS",
     "KEY",
-    "VERDICTS",
     "answers",
     "append",
     "compare",

@@ -23,11 +23,55 @@ counts.
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from typing import NamedTuple
 
 from calibkit.metrics.comparison import Estimate
 
-SAME, OPPOSITE, OPEN = "same direction", "opposite direction", "not decided"
+#: Who answers: we, others on the paper's networks, a smaller network of ours.
+OURS, OTHERS, STAND_IN = "ours", "others", "a stand-in"
+#: What the authors' code gives and ours does not.
+BY_THEIR_CODE = "by the authors' code"
+
+
+class Answer(StrEnum):
+    """What became of a printed number, by falling weight: the text, as tables and pages have it.
+
+    Attributes:
+        word: the text without whose it is.
+        by: ``OURS``, ``OTHERS`` or ``STAND_IN``.
+        like: the answer of ours that says the same.
+
+    Example:
+        >>> Answer.SAME_BY_STAND_IN, Answer("another elsewhere").like
+        (<Answer.SAME_BY_STAND_IN: 'same direction, by a stand-in'>, 'not reproduced')
+    """
+
+    REPRODUCED = "reproduced"
+    REPRODUCED_BY_THEIR_CODE = f"reproduced {BY_THEIR_CODE}", OURS, "reproduced"
+    SAME = "same direction"
+    OPEN = "not decided"
+    OPPOSITE = "opposite direction"
+    NOT_REPRODUCED = "not reproduced"
+    SAME_ELSEWHERE = "the same elsewhere", OTHERS, "reproduced"
+    ANOTHER_ELSEWHERE = "another elsewhere", OTHERS, "not reproduced"
+    SAME_BY_STAND_IN = "same direction", STAND_IN
+    OPEN_BY_STAND_IN = "not decided", STAND_IN
+    OPPOSITE_BY_STAND_IN = "opposite direction", STAND_IN
+    NOT_RUN = "not run"
+
+    word: str
+    by: str
+    like: str
+
+    def __new__(cls, word: str, by: str = OURS, like: str = "") -> Answer:
+        """The member; a stand-in's has its name in the text."""
+        text = f"{word}, by {by}" if by == STAND_IN else word
+        self = str.__new__(cls, text)
+        self._value_, self.word, self.by, self.like = text, word, by, like or word
+        return self
+
+
 LEVEL = 0.05
 #: As fractions, or in nats.
 TOLERANCE, MARGIN, SHARE = 0.0005, 0.002, 0.25
@@ -60,20 +104,22 @@ def replays(printed: str, unit_scale: float, value: float) -> bool:
     return abs(value - float(printed) / unit_scale) <= max(TOLERANCE, half_unit) + 1e-12
 
 
-def direction(printed: float, effect: Effect) -> str:
-    """The word for a printed difference that is not 0: see the module's text.
+def direction(printed: float, effect: Effect) -> Answer:
+    """The answer for a printed difference that is not 0: see the module's text.
 
     Example:
         >>> better = Effect(Estimate(-0.01, -0.02, -0.005), -1, 0)
-        >>> direction(-0.02, better), direction(+0.02, better), direction(-0.02, better._replace(nll=1))
-        ('same direction', 'opposite direction', 'not decided')
-        >>> direction(-0.02, Effect(Estimate(-0.01, -0.02, -0.005), 0, 1, objections=(-1, 1)))
-        'not decided'
+        >>> direction(-0.02, better).name, direction(+0.02, better).name
+        ('SAME', 'OPPOSITE')
+        >>> direction(-0.02, better._replace(nll=1)).name
+        'OPEN'
+        >>> direction(-0.02, Effect(Estimate(-0.01, -0.02, -0.005), 0, 1, objections=(-1, 1))).name
+        'OPEN'
     """
     signs = {effect.sign, effect.nll} - {0}
     if len(signs) != 1 or len(signs | {*effect.objections} - {0}) != 1:
-        return OPEN
-    return SAME if signs.pop() == math.copysign(1, printed) else OPPOSITE
+        return Answer.OPEN
+    return Answer.SAME if signs.pop() == math.copysign(1, printed) else Answer.OPPOSITE
 
 
 def size(printed: float, estimate: Estimate, *, same_images: bool) -> str:
@@ -92,7 +138,7 @@ def size(printed: float, estimate: Estimate, *, same_images: bool) -> str:
     low, high = low - printed, high - printed
     if -margin <= low and high <= margin:
         return "equal"
-    return "different" if low > margin or high < -margin else OPEN
+    return "different" if low > margin or high < -margin else "not decided"
 
 
 def visible(estimate: Estimate) -> float:

@@ -21,24 +21,16 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.kit.results import verdict_rule
 from book.kit.results.csv_rows import CELL, load
 from book.kit.results.evidence import Measured, Question, cell_of
 from book.kit.results.paired_differences import load_effects
+from book.kit.results.verdict_rule import BY_THEIR_CODE, STAND_IN, Answer, direction, replays, size, visible
 from book.papers import PAPERS
 from calibkit._checks import check_choice
 
-VERDICTS = (
-    *("reproduced", verdict_rule.SAME, verdict_rule.OPEN, verdict_rule.OPPOSITE, "not reproduced"),
-    "not run",
-)
-#: What others measured; what a stand-in says.
-ELSEWHERE, BY_STAND_IN = (
-    ("the same elsewhere", "another elsewhere"),
-    (verdict_rule.SAME, verdict_rule.OPEN, verdict_rule.OPPOSITE),
-)
-#: What the authors' code gives and ours does not.
-BY_THEIR_CODE = "by the authors' code"
+#: Every answer that a printed number is counted by; one by the authors' code is counted as reproduced.
+ANSWERS = tuple(answer for answer in Answer if answer != Answer.REPRODUCED_BY_THEIR_CODE)
+_BY_STAND_IN = {answer.word: answer for answer in Answer if answer.by == STAND_IN}
 OURS = ("ours", "low", "high", "n_seeds", "budget", "source")
 EFFECT = ("against", "printed_effect", "effect", "effect_low", "effect_high", "visible")
 SHOWN = (
@@ -119,8 +111,7 @@ def summary(compared: pd.DataFrame | None = None, by: tuple[str, ...] = ("paper"
         by: columns of ``compare`` to count by.
 
     Returns:
-        DataFrame: index ``by``; columns printed, ``VERDICTS`` but "not run", ``ELSEWHERE``, the directions by stand-in,
-        and "not run".
+        DataFrame: index ``by``; columns printed, and ``ANSWERS``.
     """
     compared = everything() if compared is None else compared
     found = answers(compared)
@@ -128,17 +119,11 @@ def summary(compared: pd.DataFrame | None = None, by: tuple[str, ...] = ("paper"
     return compared[list(by)].assign(**counts).groupby(list(by), sort=False).sum()
 
 
-#: Every answer that a printed number can get, by falling weight.
-ANSWERS = (*VERDICTS[:-1], *ELSEWHERE, *(f"{word}, by a stand-in" for word in BY_STAND_IN), "not run")
-
-
 def answers(compared: pd.DataFrame) -> pd.Series:
     """The answer to each printed number, one of ``ANSWERS``: the verdict, else what others say, else the stand-in."""
-    found = compared["verdict"].mask(compared["verdict"] == "not run", compared["elsewhere_verdict"])
-    by_stand_in = compared["stand_in_verdict"].where(
-        compared["stand_in_verdict"] == "", compared["stand_in_verdict"] + ", by a stand-in"
-    )
-    return found.mask(found == "", by_stand_in).replace("", "not run")
+    verdict, small = compared["verdict"], compared["stand_in_verdict"]
+    found = verdict.mask(verdict == Answer.NOT_RUN, compared["elsewhere_verdict"])
+    return found.mask(found == "", small.map({**_BY_STAND_IN, "": Answer.NOT_RUN}))
 
 
 def everything() -> pd.DataFrame:
@@ -154,7 +139,7 @@ def of_the_network(compared: pd.DataFrame | None = None) -> str:
         compared: rows of ``compare``. Default: all of every paper.
     """
     compared = everything() if compared is None else compared
-    kinds = compared.loc[answers(compared) == "reproduced", "kind"].value_counts()
+    kinds = compared.loc[answers(compared) == Answer.REPRODUCED, "kind"].value_counts()
     return (
         f"Of {kinds.sum()} numbers reproduced, {kinds.get('fixed', 0)} are accuracies that the calibrator cannot "
         f"change and {kinds.get('network', 0)} are of the network as it is: they check the logits, not a method."
@@ -165,7 +150,7 @@ def of_the_network(compared: pd.DataFrame | None = None) -> str:
 def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     row, scale = question.row, question.scale
     shown = {name: getattr(row, name) for name in ("paper", "table", *CELL, "unit", "printed")}
-    shown |= {"kind": question.kind, "verdict": "not run"}
+    shown |= {"kind": question.kind, "verdict": Answer.NOT_RUN}
     if question.base is not None and question.effect is not None:
         shown |= {"against": _words(row, question.base), "printed_effect": scale * question.effect}
     own = _own(question, measured)
@@ -173,8 +158,9 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
         return shown | own
     other = third.get(question.cell) if row.table in PAPERS[row.paper].public_tables else None
     if other is not None:
-        same = verdict_rule.replays(row.printed, scale, other.value)
-        return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": ELSEWHERE[not same]}
+        same = replays(row.printed, scale, other.value)
+        answer = Answer.SAME_ELSEWHERE if same else Answer.ANOTHER_ELSEWHERE
+        return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": answer}
     return shown | _stand_in(question, measured)
 
 
@@ -199,23 +185,23 @@ def _own(question: Question, measured: Measured) -> dict:
         shown["replay"] = _replay(question, measured, value)
     if effect is not None and question.effect is not None:
         estimate = effect.estimate
-        numbers = (*estimate, verdict_rule.visible(estimate))
+        numbers = (*estimate, visible(estimate))
         shown |= dict(zip(EFFECT[2:], (scale * x for x in numbers), strict=True))
         if question.has_direction:
-            shown["direction"] = verdict_rule.direction(question.effect, effect)
+            shown["direction"] = direction(question.effect, effect)
         if source.budget == "paper":
-            shown["size"] = verdict_rule.size(question.effect, estimate, same_images=on_logits)
+            shown["size"] = size(question.effect, estimate, same_images=on_logits)
     shown["verdict"] = _verdict(shown, on_logits)
-    leaves_room = shown["verdict"] == "not run" and source.budget != "paper"
+    leaves_room = shown["verdict"] == Answer.NOT_RUN and source.budget != "paper"
     return {} if leaves_room and question.network else shown
 
 
-def _verdict(shown: Mapping, on_logits: bool) -> str:
+def _verdict(shown: Mapping, on_logits: bool) -> Answer:
     if shown.get("replay") in ("exact", BY_THEIR_CODE):
-        return "reproduced"
-    if not on_logits and shown.get("direction") == verdict_rule.SAME and shown.get("size") == "equal":
-        return "reproduced"
-    return shown.get("direction") or ("not reproduced" if on_logits else "not run")
+        return Answer.REPRODUCED
+    if not on_logits and shown.get("direction") == Answer.SAME and shown.get("size") == "equal":
+        return Answer.REPRODUCED
+    return shown.get("direction") or (Answer.NOT_REPRODUCED if on_logits else Answer.NOT_RUN)
 
 
 def _replay(question: Question, measured: Measured, value: float) -> str:
@@ -223,8 +209,8 @@ def _replay(question: Question, measured: Measured, value: float) -> str:
     row = question.row
     replayed = PAPERS[row.paper].replay(row.method)
     other = measured.rows.get((*question.cell[:3], replayed, *question.cell[4:]))
-    exact = verdict_rule.replays(row.printed, question.scale, value)
-    if not (exact if other is None else verdict_rule.replays(row.printed, question.scale, other.value)):
+    exact = replays(row.printed, question.scale, value)
+    if not (exact if other is None else replays(row.printed, question.scale, other.value)):
         return "no"
     return "exact" if exact else BY_THEIR_CODE
 
@@ -246,7 +232,7 @@ def _stand_in(question: Question, measured: Measured) -> dict:
         if question.row.metric == "accuracy_drop":  # a difference itself
             shown["stand_in_value"] = shown["stand_in_effect"]
         if question.has_direction:
-            shown["stand_in_verdict"] = verdict_rule.direction(question.effect, effect)
+            shown["stand_in_verdict"] = direction(question.effect, effect)
     return shown
 
 

@@ -28,14 +28,15 @@ from book.kit.notebook.grid import part
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
+from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answers, claims, differences, measured, of_the_network
 from book.papers import PAPERS
 from calibkit.keys import Key
 
 #: Answers that share a column where papers are counted.
 GROUPS = {
-    "elsewhere": results.verdicts.ELSEWHERE,
-    "by a stand-in": tuple(name for name in results.ANSWERS if name.endswith(", by a stand-in")),
+    "elsewhere": tuple(answer for answer in results.ANSWERS if answer.by == OTHERS),
+    "by a stand-in": tuple(answer for answer in results.ANSWERS if answer.by == STAND_IN),
 }
 #: What the numbers without an answer wait for, by their data.
 NEEDS = {

@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from book.kit.notebook.over_networks import select
 from book.kit.results.claims import pooled
+from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences
 from book.papers import PAPERS, framed
 from calibkit import Estimate, TemperatureScaling, calibrator, plots
@@ -41,21 +42,21 @@ class Share(NamedTuple):
 
     style: str
     name: str
-    answers: Callable[[str], bool]
+    answers: tuple[Answer, ...]
 
     def number(self, counts: pd.Series) -> int:
         """How many of the numbers counted by answer are in it."""
-        return int(sum(value for answer, value in counts.items() if self.answers(str(answer))))
+        return int(sum(counts[answer] for answer in self.answers))
 
 
 SHARES = (
-    Share("replayed", "reproduced", lambda answer: answer == "reproduced"),
-    Share("same", "same direction", lambda answer: answer == "same direction"),
-    Share("open", "not decided, or not reproduced", lambda answer: answer in ("not decided", "not reproduced")),
-    Share("against", "opposite direction", lambda answer: answer == "opposite direction"),
-    Share("elsewhere", "measured by others", lambda answer: answer.endswith("elsewhere")),
-    Share("stand-in", "by a smaller network", lambda answer: answer.endswith("by a stand-in")),
-    Share("absent", "not run", lambda answer: answer == "not run"),
+    Share("replayed", "reproduced", (Answer.REPRODUCED,)),
+    Share("same", "same direction", (Answer.SAME,)),
+    Share("open", "not decided, or not reproduced", (Answer.OPEN, Answer.NOT_REPRODUCED)),
+    Share("against", "opposite direction", (Answer.OPPOSITE,)),
+    Share("elsewhere", "measured by others", tuple(answer for answer in Answer if answer.by == OTHERS)),
+    Share("stand-in", "by a smaller network", tuple(answer for answer in Answer if answer.by == STAND_IN)),
+    Share("absent", "not run", (Answer.NOT_RUN,)),
 )
 
 
@@ -119,9 +120,9 @@ def bar(counts: pd.Series) -> str:
         if number := share.number(numbers):
             text = f"{number} {share.name}"
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
-    answered = total - int(numbers["not run"])
-    replayed = int(numbers["reproduced"])
-    undecided, stand_in = (int(numbers[f"not decided{by}"]) for by in ("", ", by a stand-in"))
+    answered = total - int(numbers[Answer.NOT_RUN])
+    replayed = int(numbers[Answer.REPRODUCED])
+    undecided, stand_in = (int(numbers[of]) for of in (Answer.OPEN, Answer.OPEN_BY_STAND_IN))
     words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
     words += f", {undecided} not decided" * bool(undecided)
     words += f", {stand_in} not decided by a stand-in" * bool(stand_in)
