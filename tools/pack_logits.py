@@ -3,7 +3,8 @@
 Each file of logits goes to ``book/results/logits`` under the name that its network has, rounded to ``BITS`` significant
 bits. A float32 has 24, and the last of them are noise that no compression shortens: the file becomes a fifth smaller,
 the ECE of the networks tried moves by 0.01 points at most, the NLL by a millionth. It is packed with LZMA, which takes
-another fifth off and which ``np.load`` reads like any npz.
+another fifth off and which ``np.load`` reads like any npz. Then the networks are recorded as they are stored, by
+``python -m book.kit record``.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from calibkit import Logits, Network
+from book.kit.__main__ import main
+from calibkit import Logits, Network, _folders
 from calibkit._checks import expected
 from calibkit._files import write_atomic
 
-STORED = Path(__file__).resolve().parents[1] / "book" / "results" / "logits"
 #: Significant bits that are kept, the leading one among them: a relative error of at most 2 ** -15, four digits.
 BITS = 15
 
@@ -52,7 +54,7 @@ def packed(path: str | Path) -> Path:
     return write_atomic(path, write)
 
 
-def keep(path: str | Path, folder: Path = STORED) -> Path:
+def keep(path: str | Path, folder: Path) -> Path:
     """Store a network's logits in ``folder``; returns the file.
 
     Raises:
@@ -67,6 +69,12 @@ def keep(path: str | Path, folder: Path = STORED) -> Path:
     return packed(dataclasses.replace(logits, **shorter).save(folder / f"{network}.npz"))
 
 
+def keep_and_record(paths: Iterable[str | Path]) -> None:
+    """Store networks, then record what is stored: rounding moves a number of some method, so one order is right."""
+    kept = [str(keep(path, _folders.stored() / "logits")) for path in paths]
+    if main(["record", *kept]):
+        raise expected("paths", "networks that can be recorded", kept)
+
+
 if __name__ == "__main__":
-    for source in sys.argv[1:]:
-        print(keep(source))
+    keep_and_record(sys.argv[1:])
