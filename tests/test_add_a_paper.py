@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from checkout_copies import environment
 
-from book.kit.results import COLUMNS
+from book.kit.results import COLUMNS, load
 from book.kit.results.claims import COLUMNS as OF_CLAIMS
+from book.kit.results.claims import load_claims
+from book.papers import PAPERS, owner
+from calibkit.networks import PUBLISHED
 
 pytest.importorskip("jupyter_book")
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,6 +73,18 @@ def site(tmp_path_factory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return root / "_site"
+
+
+def test_each_paper_has_what_the_steps_ask_for():
+    """And their order is that of the contents."""
+    contents = re.findall(r"file: notebooks/(\w+)", (ROOT / "_toc.yml").read_text())
+    assert list(PAPERS) == [name for name in contents if name in PAPERS]
+    entries, claims, printed = (ROOT / "book/references.bib").read_text(), load_claims(), load("paper")
+    for name, paper in PAPERS.items():
+        assert re.search(rf"^@\w+{{{paper.citation},$", entries, re.M), name
+        assert claims[claims["paper"] == name]["id"].str.startswith(paper.short).all()
+        assert {name} <= {*claims["paper"]} & {*printed["paper"]} and (ROOT / f"notebooks/{name}.py").exists()
+    assert {owner(name) for name in PUBLISHED} == {name for name, paper in PAPERS.items() if paper.published}
 
 
 def words(page: str) -> str:
