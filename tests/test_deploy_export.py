@@ -88,7 +88,7 @@ def test_onnx_refusals_leave_no_file(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("m", [1, 2, 7, 8, 9])
+@pytest.mark.parametrize("m", [1, 7, 8])
 def test_searchsorted_is_that_of_torch(m):
     rng = np.random.default_rng(m)
     nodes = torch.from_numpy(np.sort(rng.integers(0, 6, (3, m)).astype(float), 1))

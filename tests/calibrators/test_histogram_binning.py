@@ -61,11 +61,6 @@ def test_blocks_do_not_matter(overconfident, monkeypatch):
     assert np.array_equal(HistogramBinning().fit(z, y).frequencies, whole.frequencies)
 
 
-def test_bad_options():
-    with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1"):
-        HistogramBinning(n_bins=0)
-
-
 def test_equals_netcal(overconfident):
     netcal = pytest.importorskip("netcal.binning", reason="netcal is the peer")
     z, y = (x[:500] for x in overconfident)

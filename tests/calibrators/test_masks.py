@@ -11,7 +11,6 @@ from calibkit.objectives import losses
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
 KEEPING = [name for name in NAMES if CALIBRATORS[name].keeps_predictions]
 LOWEST = float(np.finfo(np.float32).min)
-MASKS = [-50.0, -1e4, -1e9, LOWEST]
 
 
 def masked(mask, dtype, *, everywhere=False, n=200, k=6, seed=0):
@@ -36,9 +35,16 @@ def assert_predictions_are_kept(fitted, z):
 
 @pytest.mark.filterwarnings("ignore")  # of an optimum that is nowhere near
 @pytest.mark.parametrize("name", KEEPING)
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("everywhere", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("mask", "everywhere", "dtype"),
+    [
+        (-50.0, True, np.float32),
+        (-1e4, False, np.float64),
+        (-1e9, True, np.float64),
+        (LOWEST, False, np.float32),
+        (LOWEST, True, np.float64),
+    ],
+)
 def test_predictions_are_kept_with_a_label_on_a_masked_class(name, mask, everywhere, dtype):
     """One label in 200 makes the best temperature as high as the mask is low."""
     z, y = masked(mask, dtype, everywhere=everywhere)
@@ -49,8 +55,7 @@ def test_predictions_are_kept_with_a_label_on_a_masked_class(name, mask, everywh
 
 @pytest.mark.filterwarnings("ignore")  # there is no optimum where labels are noise
 @pytest.mark.parametrize("name", ["temperature_scaling", "ets", "pts"])
-@pytest.mark.parametrize("objective", ["nll", "class_loss_scaling"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("objective", "dtype"), [("nll", np.float32), ("class_loss_scaling", np.float64)])
 def test_predictions_are_kept_where_labels_are_noise(name, objective, dtype):
     rng = np.random.default_rng(8)
     z, y = rng.normal(size=(300, 3)).astype(dtype), rng.integers(0, 3, 300)
@@ -82,9 +87,8 @@ def test_a_label_on_a_class_masked_by_the_lowest_number():
 
 
 @pytest.mark.filterwarnings("ignore:the temperatures of classes")  # that of the masked class has no optimum
-@pytest.mark.parametrize("mask", [-200.0, -1e4, -1e9, LOWEST, -1e300, -1.7e308])
+@pytest.mark.parametrize(("mask", "fixed"), [(-200.0, True), (LOWEST, True), (-1e9, False), (-1.7e308, False)])
 @pytest.mark.parametrize("name", ["class_temperature_scaling:nll", "temperature_scaling:focal", "ets:nll", "pts:nll"])
-@pytest.mark.parametrize("fixed", [True, False])
 def test_how_low_a_mask_is_does_not_matter(name, mask, fixed):
     """As if it were -60: the other classes' temperatures are those without it."""
     rng = np.random.default_rng(0)
@@ -99,8 +103,9 @@ def test_how_low_a_mask_is_does_not_matter(name, mask, fixed):
     np.testing.assert_allclose(probs[mask], probs[-60.0], atol=1e-3 if name.startswith("pts") else 1e-6)
 
 
-@pytest.mark.parametrize("objective", ["nll", "focal", "class_balanced", "class_loss_scaling"])
-@pytest.mark.parametrize("n_masked", [1, 3])
+@pytest.mark.parametrize(
+    ("objective", "n_masked"), [("nll", 1), ("focal", 3), ("class_balanced", 1), ("class_loss_scaling", 3)]
+)
 def test_the_lowest_number_is_a_mask_to_every_objective(objective, n_masked):
     z, y = masked(-60.0, np.float64)
     z[:, 6 - n_masked :] = -60.0

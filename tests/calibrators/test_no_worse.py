@@ -1,4 +1,7 @@
-"""No fit ends worse than the network as it is, by its own objective: every calibrator, every objective, odd data."""
+"""No fit ends worse than the network as it is, by its own objective: calibrators, objectives and odd data in pairs.
+
+Every two of the three meet; and the lowest ECE, which two calibrators search, on all data.
+"""
 
 import warnings
 
@@ -11,6 +14,7 @@ from calibkit.metrics import ece
 from calibkit.objectives import OBJECTIVES, get
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator) and hasattr(cls(), "objective")]
+SEARCHES = ["temperature_scaling", "class_temperature_scaling"]  # for the lowest ECE on a grid
 
 
 def plain(n=50, k=6, seed=0):
@@ -80,16 +84,29 @@ def value(objective, probs, labels, weights=None):
     return float(weights @ objective.transform(ce)[0]), weights
 
 
-@pytest.mark.parametrize("data", SETS)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("name", NAMES)
+def taken(name):
+    """The objectives that a calibrator takes."""
+    return [key for key, cls in OBJECTIVES.items() if cls.smooth or name in SEARCHES]
+
+
+PAIRS = {
+    (name, taken(name)[(i + j) % len(taken(name))], data) for i, name in enumerate(NAMES) for j, data in enumerate(SETS)
+}
+PAIRS |= {(name, "ece", data) for name in SEARCHES for data in SETS}
+
+
+def test_pairs():
+    """Each calibrator meets each data set and each of its objectives, each smooth objective each data set."""
+    assert {(name, data) for name, _, data in PAIRS} == {(name, data) for name in NAMES for data in SETS}
+    assert {pair[:2] for pair in PAIRS} == {(name, key) for name in NAMES for key in taken(name)}
+    assert {pair[1:] for pair in PAIRS} == {(key, data) for key in OBJECTIVES for data in SETS}
+
+
+@pytest.mark.parametrize(("name", "objective", "data"), sorted(PAIRS))
 def test_no_worse_than_the_network_as_it_is(name, objective, data):
     z, y = SETS[data]
     options = dict.fromkeys({"lam", "mu"} & set(CALIBRATORS[name]().options()), 1e-3)  # no folds of a handful of rows
-    try:
-        calibrator = CALIBRATORS[name](objective=objective, **options)
-    except ValueError:
-        pytest.skip(f"{name} does not take {objective}")
+    calibrator = CALIBRATORS[name](objective=objective, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of bounds, separated labels and fixed points that are none
         probs = calibrator.fit(z, y)(z)

@@ -1,16 +1,20 @@
-"""States that no fit gives are not taken."""
+"""States and files: what no fit gives is not taken, and a file is read by the class that wrote it."""
+
+import json
+import runpy
 
 import numpy as np
 import pytest
 
-from calibkit import load_calibrator
 from calibkit._files import write_npz
-from calibkit.calibrators import CALIBRATORS, Calibrator
+from calibkit.calibrators import CALIBRATORS, ETS, Calibrator, NeuralClamping, TemperatureScaling, load_calibrator
+from calibkit.objectives import Focal
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
 
 #: Those that say which shapes a state has.
 SHAPED = [name for name in NAMES if CALIBRATORS[name]._shapes is not Calibrator._shapes]
+assert len(SHAPED) >= 13
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,7 @@ def test_bad_values(name, sample, tmp_path):
         if entry.startswith("temperature"):
             bad += [(entry, np.full_like(value, x), "positive") for x in (0.0, -1.0)]
             bad += [(entry, np.full_like(value, x), "finite") for x in (np.nan, np.inf)]
+            bad += [(entry, np.full_like(value, 1e-320), "at least 2.2e-308")]
         if value.ndim and value.size:
             spoilt = value.astype(float).copy()
             spoilt.flat[-1] = np.nan
@@ -45,13 +50,6 @@ def test_bad_values(name, sample, tmp_path):
             load_calibrator(tmp_path / "bad.npz")
 
 
-def test_every_fitted_array_of_ours_has_a_shape():
-    assert len(SHAPED) >= 13 and "identity" not in SHAPED
-    for name in SHAPED:
-        cls = CALIBRATORS[name]
-        assert set(cls.state) - set(cls.reported) <= set(cls()._shapes(3)), name
-
-
 @pytest.mark.parametrize("name", SHAPED)
 def test_shapes(name, sample, tmp_path):
     """An axis more, an axis less, a row more, no row; two that belong together; one class more in all."""
@@ -59,6 +57,7 @@ def test_shapes(name, sample, tmp_path):
     calibrator = CALIBRATORS[name]().fit(z, y)
     state, want = calibrator.state_dict(), calibrator(z)
     entries = {entry: state[entry] for entry in calibrator.state if entry not in calibrator.reported}
+    assert set(entries) <= set(calibrator._shapes(3))
     bad = [(entry, value[None]) for entry, value in entries.items()]
     for entry, value in entries.items():
         bad += [(entry, value[0]), (entry, value[:0])] if value.ndim else []
@@ -76,22 +75,127 @@ def test_shapes(name, sample, tmp_path):
             calibrator.load_state_dict({**state, "n_classes": np.asarray(4)})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_are_wanted_and_logits_are_no_probabilities(name, sample):
+@pytest.mark.parametrize(
+    ("name", "entry", "value", "message"),
+    [
+        ("ets", "weights", [0.0, 0.0, 0.0], "of sum 1, but got 0"),
+        ("ets", "weights", [1.5, -0.5, 0.0], r"in \[0, 1\], but got -0.5 to 1.5"),
+        ("ets", "weights", [1e308, 1e308, 1e308], r"in \[0, 1\], but got 1e\+308 to 1e\+308"),
+        ("histogram_binning", "frequencies", np.full((3, 15), -1.0), r"in \[0, 1\], but got -1 to -1"),
+        ("isotonic", "values", None, r"in \[0, 1\], but got -?[0-9.]+ to [0-9.]+"),
+        ("temperature_scaling", "temperature", np.longdouble("1e4000"), "finite, but got NaN or infinity"),
+    ],
+)
+def test_numbers_that_no_fit_gives(name, entry, value, message, sample):
+    fitted = CALIBRATORS[name]().fit(*sample)
+    state, probs = fitted.state_dict(), fitted(sample[0])
+    value = 1.5 - 3 * state[entry] if value is None else np.array(value)
+    with pytest.raises(ValueError, match=f"^Expected `{entry}` to be {message}"):
+        fitted.load_state_dict({**state, entry: value})
+    np.testing.assert_array_equal(fitted(sample[0]), probs)
+
+
+@pytest.mark.parametrize("name", ["class_temperature_scaling", "ets", "vector_scaling", "spline"])
+def test_floats_of_other_types_are_taken(name, sample):
+    fitted = CALIBRATORS[name]().fit(*sample)
+    for dtype in (np.longdouble, ">f8"):
+        state = {k: v.astype(dtype) if v.dtype.kind == "f" else v for k, v in fitted.state_dict().items()}
+        again = CALIBRATORS[name]().load_state_dict(state)
+        np.testing.assert_array_equal(again(sample[0]), fitted(sample[0]))
+        for entry, value in again.state_dict().items():
+            assert value.dtype == fitted.state_dict()[entry].dtype and value.dtype.isnative
+
+
+def test_what_a_replay_came_to_has_any_sign(sample, tmp_path):
+    """Temperatures and weights of public code are loaded as they were."""
+    scaling = CALIBRATORS["class_temperature_scaling"](solver="sctl", objective="nll").fit(*sample)
+    scaling.temperatures = np.array([102.5, -6111.0, 3.0])
+    np.testing.assert_array_equal(load_calibrator(scaling.save(tmp_path / "t.npz")).temperatures, scaling.temperatures)
+    ets = ETS(solver="sctl").fit(*sample)
+    state = ets.state_dict() | {"weights": np.array([1.5, -0.75, 3.0])}
+    np.testing.assert_allclose(ets.load_state_dict(state)(sample[0]).sum(1), 1.0)
+
+
+def test_names_of_classes_do_not_outlive_their_fit(sample, tmp_path):
     z, y = sample
-    with pytest.raises(ValueError, match="Expected `labels` to be a numpy array, .*, but got NoneType"):
-        CALIBRATORS[name]().fit(z, None)
-    with pytest.raises(ValueError, match="Expected `logits` to be logits, from before the softmax"):
-        CALIBRATORS[name]().fit(CALIBRATORS["identity"]().fit(z, y)(z), y)
+    named = TemperatureScaling().fit(z, y)
+    named.classes = ("a", "b", "c")
+    assert load_calibrator(named.save(tmp_path / "ts.npz")).classes == ("a", "b", "c")
+    assert named.load_state_dict(TemperatureScaling().fit(z[:, :2], y % 2).state_dict()).classes == ()
 
 
-def test_a_damaged_file_is_named(sample, tmp_path):
-    path = CALIBRATORS["temperature_scaling"]().fit(*sample).save(tmp_path / "ts.npz")
-    whole = path.read_bytes()
-    for damaged in (whole[:40], whole[:-40], b"", whole[:60] + b"x" + whole[61:]):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote.*ts.npz"):
+# ------------------------------------------------------------------------------------------------------------ files
+class Sharpened(TemperatureScaling):
+    """A class of one's own: temperature scaling, and then a power of the probabilities."""
+
+    def __init__(self, objective="nll", *, power=2.0):
+        super().__init__(objective)
+        self.power = power
+
+    def _probs(self, logits):
+        return (self.power * logits / self.temperature).softmax(1)
+
+
+class Other(TemperatureScaling):
+    """Another class, whose state has the same entries."""
+
+
+def test_a_file_is_read_by_its_class_and_by_no_other(sample, tmp_path):
+    fitted = Sharpened(Focal(gamma=1.0), power=1.5).fit(*sample)
+    fitted.classes, fitted.floor = ("a", "b", "c"), 1e-9
+    path = fitted.save(tmp_path / "own.npz")
+    again = Sharpened.load(path)
+    assert type(again) is Sharpened and again.options() == fitted.options()
+    assert (again.classes, again.floor, again.n_classes) == (("a", "b", "c"), 1e-9, 3)
+    np.testing.assert_array_equal(again(sample[0]), fitted(sample[0]))
+    for cls in (Other, TemperatureScaling, ETS, NeuralClamping, Calibrator):
+        want = f"Expected `path` to be a file that {cls.__name__}.save wrote, but got '.*own.npz': that of Sharpened"
+        with pytest.raises(ValueError, match=want):
+            cls.load(path)
+    want = "Expected `path` to be a file that Calibrator.save wrote, but got .*: that of Sharpened.*; Sharpened.load"
+    with pytest.raises(ValueError, match=want):
+        load_calibrator(path)
+    with pytest.raises(ValueError, match="Expected `path` to be a file that Other.save wrote.*: that of .*"):
+        Other.load(TemperatureScaling().fit(*sample).save(path))
+
+
+def test_a_class_of_a_script_and_one_in_a_file_named_as_a_method(sample, tmp_path):
+    """What names the file is neither ``__main__`` nor the module alone."""
+    text = "from calibkit import TemperatureScaling\nclass Mine(TemperatureScaling):\n    pass\n"
+    for name, run_name in (("script.py", "__main__"), ("ets.py", "mine.ets")):
+        (tmp_path / name).write_text(text)
+        cls = runpy.run_path(str(tmp_path / name), run_name=run_name)["Mine"]
+        fitted = cls().fit(*sample)
+        path = fitted.save(tmp_path / "mine.npz")
+        assert cls.load(path).temperature == fitted.temperature
+        with pytest.raises(ValueError, match=r"that of Mine.*; Mine.load"):
             load_calibrator(path)
+
+
+@pytest.mark.parametrize("known", ["cts", "class_temperature_scaling"])
+def test_files_without_the_name_of_a_class_are_read_by_their_key(known, sample, tmp_path):
+    fitted = CALIBRATORS["class_temperature_scaling"]("nll").fit(*sample)
+    header = {"calibrator": known, "options": fitted.options()}
+    path = write_npz(tmp_path / "old.npz", {"header": np.asarray(json.dumps(header)), **fitted.state_dict()})
+    for again in (load_calibrator(path), CALIBRATORS["class_temperature_scaling"].load(path)):
+        np.testing.assert_array_equal(again(sample[0]), fitted(sample[0]))
+    with pytest.raises(ValueError, match="ETS.save wrote, but got .*: that of class_temperature_scaling"):
+        ETS.load(path)
+
+
+def test_what_is_no_file_of_a_calibrator_or_damaged_is_named(sample, tmp_path):
+    whole = TemperatureScaling().fit(*sample).save(tmp_path / "ts.npz").read_bytes()
+    for n, damaged in enumerate((whole[:40], whole[:-40], b"", whole[:60] + b"x" + whole[61:], b"no archive")):
+        (tmp_path / f"damaged{n}.npz").write_bytes(damaged)
+    np.savez(tmp_path / "damaged_other.npz", values=np.zeros(3))
+    for path in tmp_path.glob("damaged*"):
+        with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote.*damaged.*npz"):
+            load_calibrator(path)
+        with pytest.raises(ValueError, match="Expected `path` to be a file that Sharpened.save wrote, but got"):
+            Sharpened.load(path)
+    for read in (load_calibrator, Sharpened.load):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "absent.npz")
 
 
 def test_frames_and_series(sample):
@@ -99,31 +203,14 @@ def test_frames_and_series(sample):
     pd = pytest.importorskip("pandas")
     z, y = sample
     frame = pd.DataFrame(z, columns=list("abc"))
-    ts = CALIBRATORS["temperature_scaling"]().fit(frame, pd.Series(y, index=frame.index[::-1]))
-    assert ts.temperature == CALIBRATORS["temperature_scaling"]().fit(z, y).temperature
-    for labels in (pd.Series(np.array(list("abc"))[y]), pd.Series(np.array(list("abc"))[y], dtype="category")):
-        with pytest.raises(ValueError, match="Expected `labels` to be integers, but got strings"):
-            ts.fit(frame, labels)
-    with pytest.raises(ValueError, match=r"but got shape \(90, 1\); flatten the column"):
-        ts.fit(frame, pd.DataFrame({"y": y}))
-    with pytest.raises(ValueError, match="they are whole numbers: cast them to int"):
-        ts.fit(frame, pd.Series(y, dtype=float))
-    with pytest.raises(
-        ValueError, match="Expected `logits` to be .*, but got an array of dtype object; cast it to numbers"
+    ts = TemperatureScaling().fit(frame, pd.Series(y, index=frame.index[::-1]))
+    assert ts.temperature == TemperatureScaling().fit(z, y).temperature
+    for logits, labels, message in (
+        (frame, pd.Series(np.array(list("abc"))[y]), "Expected `labels` to be integers, but got strings"),
+        (frame, pd.Series(np.array(list("abc"))[y], dtype="category"), "to be integers, but got strings"),
+        (frame, pd.DataFrame({"y": y}), r"but got shape \(90, 1\); flatten the column"),
+        (frame, pd.Series(y, dtype=float), "they are whole numbers: cast them to int"),
+        (frame.astype(object), y, "Expected `logits` to be .*, but got an array of dtype object; cast it to numbers"),
     ):
-        ts.fit(frame.astype(object), y)
-
-
-def test_temperatures_of_a_replay_have_any_sign(sample, tmp_path):
-    """What public code came to is loaded as it was."""
-    scaling = CALIBRATORS["class_temperature_scaling"](solver="sctl", objective="nll").fit(*sample)
-    scaling.temperatures = np.array([102.5, -6111.0, 3.0])
-    np.testing.assert_array_equal(load_calibrator(scaling.save(tmp_path / "t.npz")).temperatures, scaling.temperatures)
-
-
-def test_names_of_classes_do_not_outlive_their_fit(sample, tmp_path):
-    z, y = sample
-    named = CALIBRATORS["temperature_scaling"]().fit(z, y)
-    named.classes = ("a", "b", "c")
-    assert load_calibrator(named.save(tmp_path / "ts.npz")).classes == ("a", "b", "c")
-    assert named.load_state_dict(CALIBRATORS["temperature_scaling"]().fit(z[:, :2], y % 2).state_dict()).classes == ()
+        with pytest.raises(ValueError, match=message):
+            ts.fit(logits, labels)

@@ -94,9 +94,12 @@ def test_equals_what_calarena_measured_on_published_logits(name, cifar10):
 
 
 # ------------------------------------------------------------------------------------------------- the optimum
-@pytest.mark.parametrize("objective", [NLL(), ClassBalanced(), Focal()], ids=str)
 @pytest.mark.parametrize("key", METHODS)
-@pytest.mark.parametrize(("n", "k", "lam"), [(300, 4, 1.0), (60, 12, 1.0), (2000, 3, 0.1)])
+@pytest.mark.parametrize(
+    ("objective", "n", "k", "lam"),
+    [(NLL(), 300, 4, 1.0), (ClassBalanced(), 60, 12, 1.0), (Focal(), 2000, 3, 0.1)],
+    ids=str,
+)
 def test_the_gradient_vanishes_at_the_fit(objective, key, n, k, lam):
     z, y = random_sample(0, n, k)
     fit = METHODS[key](objective, lam=lam).fit(z, y)
@@ -225,15 +228,7 @@ def test_where_smoothing_costs_more_than_scaling_gains_it_is_temperature_scaling
     np.testing.assert_array_equal(fit(z), ts(z))
 
 
-@pytest.mark.parametrize("method", METHODS.values())
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"objective": "ece"}, "Expected `objective` to be one of nll, .*, but got 'ece'"),
-        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
-        ({"lam": None}, r"Expected `lam` to be a number in \[0.0, inf\], but got None"),
-    ],
-)
-def test_bad_options(method, options, match):
-    with pytest.raises(ValueError, match=match):
-        method(**options)
+def test_bad_options():
+    for lam in (-1.0, None):
+        with pytest.raises(ValueError, match=rf"Expected `lam` to be a number in \[0.0, inf\], but got {lam}"):
+            StructuredVectorScaling(lam=lam)

@@ -25,7 +25,7 @@ def focal_by_scipy(logits, labels, gamma):
 
 
 # ------------------------------------------------------------------------------------------------------ the fit
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 3.0])
 def test_without_perturbation_it_is_focal_temperature_scaling(network, images, labels, logits, gamma):
     clamping = NeuralClamping(objective=Focal(gamma=gamma), init="zero", epochs=0).fit(network, images, labels)
     assert clamping.delta.shape == (1, 4, 4) and not clamping.delta.any()
@@ -33,8 +33,7 @@ def test_without_perturbation_it_is_focal_temperature_scaling(network, images, l
     np.testing.assert_allclose(clamping(network, images), softmax(logits / clamping.temperature, axis=1), atol=1e-14)
 
 
-@pytest.mark.parametrize("variant", ["paper", "code"])
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize(("variant", "gamma"), [("paper", 0.0), ("code", 0.5), ("paper", 2.0)])
 def test_equals_a_loop_written_by_hand(network, images, labels, variant, gamma):
     lr, momentum, weight, epochs, batch_size = 0.02, 0.9, 0.05, 3, 25
     clamping = NeuralClamping(
@@ -122,8 +121,10 @@ def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images,
 FAST = {"epochs": 2, "batch_size": 16}
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("init", [{"init": "random"}, {"init": "theorem", "input_range": (-2, 2)}])
+@pytest.mark.parametrize(
+    ("mode", "init"),
+    [(torch.no_grad, {"init": "random"}), (torch.inference_mode, {"init": "theorem", "input_range": (-2, 2)})],
+)
 def test_fit_works_without_gradients_and_is_repeated_by_its_seed(network, images, labels, mode, init):
     first = NeuralClamping(**FAST, **init, seed=5).fit(network, images, labels)
     torch.manual_seed(123)
@@ -183,22 +184,14 @@ def test_save_and_load_without_pickle(network, images, labels, tmp_path):
     np.testing.assert_array_equal(copy.loss_curve, clamping.loss_curve)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        np.array([[-2.0], [2.0]]),
-        (np.float32(-2), np.int64(2)),
-        torch.tensor([-2.0, 2.0]),
-        [torch.tensor([-2.0]), 2],
-    ],
-    ids=["array", "numpy numbers", "tensor", "mixed"],
-)
-def test_a_range_of_arrays_is_kept_as_floats_and_saved(network, images, labels, tmp_path, given):
+def test_a_range_of_arrays_is_kept_as_floats_and_saved(network, images, labels, tmp_path):
     options = {"init": "theorem", "epochs": 0}
-    clamping = NeuralClamping(**options, input_range=given).fit(network, images, labels)
     known = NeuralClamping(**options, input_range=(-2.0, 2.0)).fit(network, images, labels)
-    np.testing.assert_array_equal(clamping.delta, known.delta)
-    assert load_calibrator(clamping.save(tmp_path / "clamping.npz")).options() == clamping.options()
+    arrays = (np.array([[-2.0], [2.0]]), (np.float32(-2), np.int64(2)), torch.tensor([-2.0, 2.0]))
+    for given in (*arrays, [torch.tensor([-2.0]), 2]):
+        clamping = NeuralClamping(**options, input_range=given).fit(network, images, labels)
+        np.testing.assert_array_equal(clamping.delta, known.delta)
+        assert load_calibrator(clamping.save(tmp_path / "clamping.npz")).options() == clamping.options()
 
 
 @pytest.mark.gpu
@@ -213,38 +206,24 @@ def test_cuda_equals_cpu(make_network, network, images, labels):
     assert probs.device.type == "cuda" and clamping(there, images).device.type == "cpu"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": "ece"}, "Expected `objective` to be one of nll"),
-        ({"weight": -1.0}, r"Expected `weight` to be a number in \[0.0, inf\], but got -1.0"),
-        ({"variant": "book"}, "Expected `variant` to be one of paper, code, but got 'book'"),
-        ({"init": "ones"}, "Expected `init` to be one of random, theorem, zero"),
-        ({"init": "theorem"}, "Expected `input_range` to be a pair"),
-        ({"input_range": (1.0, -1.0)}, r"Expected `input_range` to be a pair alpha < beta .*, but got \(1.0, -1.0\)"),
-        ({"input_range": (1.0, 1.0)}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": ((0.0, 0.0), (1.0, -1.0))}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": ((0.0, 0.0), (1.0, 1.0, 1.0))}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": (0.0, float("inf"))}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": (0.0, 1.0, 2.0)}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": "ab"}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"input_range": 1.0}, "Expected `input_range` to be a pair alpha < beta"),
-        ({"std": -0.1}, "Expected `std`"),
-        ({"lr": 0.0}, r"Expected `lr` to be a number in \(0.0, inf\]"),
-        ({"momentum": 2.0}, "Expected `momentum`"),
-        ({"batch_size": 0}, "Expected `batch_size` to be an integer >= 1, but got 0"),
-        ({"epochs": -1}, "Expected `epochs`"),
-        ({"exact_temperature": "yes"}, "Expected `exact_temperature`"),
-        ({"seed": 0.5}, "Expected `seed`"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        NeuralClamping(**options)
+def test_bad_options():
+    """Each is named."""
+    bad = {
+        "objective": "ece", "weight": -1.0, "variant": "book", "init": "ones", "std": -0.1, "lr": 0.0, "momentum": 2.0,
+        "batch_size": 0, "epochs": -1, "exact_temperature": "yes", "seed": 0.5,
+    }  # fmt: skip
+    for option, value in bad.items():
+        with pytest.raises(ValueError, match=f"Expected `{option}` to be "):
+            NeuralClamping(**{option: value})
 
 
-def test_the_objective_may_come_first_as_in_every_calibrator():
-    assert NeuralClamping("nll").options() == NeuralClamping(objective="nll").options()
+def test_bad_ranges():
+    rows = (((0.0, 0.0), (1.0, -1.0)), ((0.0, 0.0), (1.0, 1.0, 1.0)))
+    for given in ((1.0, -1.0), (1.0, 1.0), *rows, (0.0, float("inf")), (0.0, 1.0, 2.0), "ab", 1.0):
+        with pytest.raises(ValueError, match="Expected `input_range` to be a pair alpha < beta"):
+            NeuralClamping(input_range=given)
+    with pytest.raises(ValueError, match="Expected `input_range` to be a pair"):
+        NeuralClamping(init="theorem")
 
 
 def test_bad_input(network, images, labels):
