@@ -30,7 +30,7 @@ from calibkit._checks import (
     to_tensor,
 )
 from calibkit._files import read_json, read_npz, write_npz
-from calibkit.fitting.stored import reading
+from calibkit.fitting.file_header import reading
 
 Score = Literal["lac", "aps", "randomized_aps"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit.calibrators import calibrator
-from calibkit.fitting.contract import Calibrator
+from calibkit.fitting.base import Calibrator
 
 with needs("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone

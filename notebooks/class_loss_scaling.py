@@ -15,7 +15,7 @@
 # # Class-wise loss scaling
 #
 # ```{brief} class_loss_scaling
-# **Paper** {cite:t}`jung2023scaling` (CLS; its authors also write SCTL). **Code** `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/fitting/replay.py`.
+# **Paper** {cite:t}`jung2023scaling` (CLS; its authors also write SCTL). **Code** `calibkit/objectives/class_loss_scaling.py`; the fits as the authors ran them, `calibkit/fitting/sctl_replay.py`.
 #
 # **Claim** Weights that bring the class losses together, in the fit of any calibrator, lower its calibration error.
 #

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from calibkit import NeuralClamping
 from calibkit.calibrators import CALIBRATORS
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.base import Fitted
 
 K = 5
 

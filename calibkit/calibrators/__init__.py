@@ -26,8 +26,8 @@ from calibkit.calibrators.structured_matrix_scaling import StructuredMatrixScali
 from calibkit.calibrators.structured_vector_scaling import StructuredVectorScaling
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
-from calibkit.fitting import stored
-from calibkit.fitting.contract import Calibrator, Fitted
+from calibkit.fitting import file_header
+from calibkit.fitting.base import Calibrator, Fitted
 from calibkit.keys import Key
 from calibkit.objectives import OBJECTIVES
 
@@ -77,10 +77,10 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
         ValueError: another file, also that of a class of one's own.
         FileNotFoundError: no such file.
     """
-    with stored.reading(path, "Calibrator"):
-        header = stored.read_header(path)
+    with file_header.reading(path, "Calibrator"):
+        header = file_header.read_header(path)
         cls = CALIBRATORS.get(header["calibrator"])
-        if cls is None or not stored.is_of(header, cls):
+        if cls is None or not file_header.is_of(header, cls):
             name = header.get("class", header["calibrator"])
             raise ValueError(f"that of {name}, which is none of CALIBRATORS; {name}.load reads it")
         return cls.of_file(path, header)

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
-from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
+from calibkit.fitting import sctl_replay
+from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
-from calibkit.fitting.replay import Solver
-from calibkit.fitting.safeguard import no_worse
+from calibkit.fitting.never_worse import no_worse
+from calibkit.fitting.sctl_replay import Solver
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature, temperature_bounds, typical_spread
 from calibkit.objectives import Objective, ObjectiveName, get
@@ -96,14 +96,14 @@ class ClassTemperatureScaling(Calibrator):
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
-        self.solver = replay.check_solver(solver, get(objective))
+        self.solver = sctl_replay.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool) and accuracy_constraint != "running":
             raise expected("accuracy_constraint", "True, False or 'running'", repr(accuracy_constraint))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)
         if self.solver == "sctl":
-            temperatures, history = replay.scale(objective, logits, labels, logits.shape[1]), []
+            temperatures, history = sctl_replay.scale(objective, logits, labels, logits.shape[1]), []
         elif objective.smooth:
             temperatures, history = fit_class_temperatures(objective, logits, labels), []
         else:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import expected
-from calibkit.fitting import replay
-from calibkit.fitting.contract import ROUNDING, Calibrator, Shape, as_vector
-from calibkit.fitting.replay import Solver
-from calibkit.fitting.safeguard import lower, no_worse
+from calibkit.fitting import sctl_replay
+from calibkit.fitting.base import ROUNDING, Calibrator, Shape, as_vector
+from calibkit.fitting.never_worse import lower, no_worse
+from calibkit.fitting.sctl_replay import Solver
 from calibkit.fitting.smooth import fit_losses, fit_smooth
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get, losses
@@ -73,7 +73,7 @@ class ETS(Calibrator):
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
         super().__init__()
-        self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
+        self.objective, self.solver = objective, sctl_replay.check_solver(solver, get(objective, smooth=True))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)
@@ -175,5 +175,5 @@ def _replay(objective: Objective, logits: Tensor, labels: Tensor) -> tuple[Tenso
     def forward(z: Tensor) -> Tensor:
         return z / t * w[0] + z * w[1] + 1 / n_classes * w[2]
 
-    replay.replay(objective, logits, labels, forward, [t], [w])
+    sctl_replay.replay(objective, logits, labels, forward, [t], [w])
     return t.detach().double(), w.detach().double()

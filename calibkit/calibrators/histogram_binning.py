@@ -7,8 +7,8 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_bins
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
-from calibkit.fitting.scores import normalize
+from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.interpolate import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
 
 

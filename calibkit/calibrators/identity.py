@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibkit.fitting.contract import Calibrator
+from calibkit.fitting.base import Calibrator
 
 
 class Identity(Calibrator):

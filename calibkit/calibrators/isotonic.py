@@ -8,8 +8,8 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._extras import needs
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
-from calibkit.fitting.scores import interpolate, normalize
+from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.interpolate import interpolate, normalize
 
 
 class Isotonic(Calibrator):

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
-from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
-from calibkit.fitting.replay import Solver
+from calibkit.fitting import sctl_replay
+from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.never_worse import no_worse
 from calibkit.fitting.row_losses import RowLosses
-from calibkit.fitting.safeguard import no_worse
+from calibkit.fitting.sctl_replay import Solver
 from calibkit.fitting.smooth import fit_losses
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
@@ -93,7 +93,7 @@ class PTS(Calibrator):
         super().__init__()
         if not isinstance(hidden, list | tuple) or not hidden:
             raise expected("hidden", "a sequence of at least one layer", repr(hidden))
-        self.objective, self.solver = objective, replay.check_solver(solver, get(objective, smooth=True))
+        self.objective, self.solver = objective, sctl_replay.check_solver(solver, get(objective, smooth=True))
         self.top_k, self.hidden = check_int("top_k", top_k, 1), tuple(check_int("hidden", n, 1) for n in hidden)
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0)
 
@@ -233,5 +233,5 @@ def _replay(objective: Objective, logits: Tensor, labels: Tensor, sizes: Sequenc
             t = torch.relu(torch.nn.functional.linear(t, weight, bias))
         return z / torch.nn.functional.linear(t, *parameters[-2:])
 
-    replay.replay(objective, logits, labels, forward, parameters, adam=True)
+    sctl_replay.replay(objective, logits, labels, forward, parameters, adam=True)
     return torch.cat([p.detach().flatten() for p in parameters]).double()

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_count
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
-from calibkit.fitting.scores import interpolate
+from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.interpolate import interpolate
 
 MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
 SLACK = 1e-6  # by how much the predicted class stays ahead, relative; half of it where others are levelled

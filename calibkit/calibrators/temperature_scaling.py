@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from calibkit.fitting import replay
-from calibkit.fitting.contract import Calibrator, Shape
+from calibkit.fitting import sctl_replay
+from calibkit.fitting.base import Calibrator, Shape
 from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
-from calibkit.fitting.replay import Solver
+from calibkit.fitting.sctl_replay import Solver
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, ObjectiveName, get
 
@@ -72,12 +72,12 @@ class TemperatureScaling(Calibrator):
     ) -> None:
         super().__init__()
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
-        self.solver = replay.check_solver(solver, get(objective))
+        self.solver = sctl_replay.check_solver(solver, get(objective))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)
         if self.solver == "sctl":
-            self.temperature = float(replay.scale(objective, logits, labels, 1))
+            self.temperature = float(sctl_replay.scale(objective, logits, labels, 1))
         elif objective.smooth:
             self.temperature = fit_temperature(objective, logits, labels)
         else:

@@ -1,14 +1,14 @@
 r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
 
-- ``contract``: what every calibrator has; ``stored``: the header of its file; ``safeguard``: none ends worse than the
-  network as it is,
+- ``base``: what every calibrator has; ``file_header``: which class wrote a file; ``never_worse``: no fit ends worse
+  than the network as it is,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
 - ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``row_losses``:
   the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
 - ``structured``: affine maps of log-probabilities under a penalty set by N and K,
-- ``replay``: the authors' optimisers, step by step; ``scores``: pieces of binning, isotonic regression and splines.
+- ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
 gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the
@@ -28,7 +28,7 @@ rest on float32 or float64 logits, a cache-sized block of rows at a time:
 True
 """
 
-from calibkit.fitting.contract import Calibrator, Fitted
+from calibkit.fitting.base import Calibrator, Fitted
 from calibkit.fitting.lbfgs import Minimum, minimize
 from calibkit.fitting.smooth import fit_smooth, fixed_point, value_and_grad
 from calibkit.fitting.temperature import fit_temperature

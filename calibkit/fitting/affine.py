@@ -15,11 +15,11 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit.objectives import Objective
-from calibkit.objectives.passes import cross_entropy, cross_entropy_grad
+from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad
 
 
 @dataclass(frozen=True)
-class Sample:
+class Rows:
     """The rows of (N, K) logits that a fit sees: all, or those of ``index`` (n,); ``labels`` are theirs (n,)."""
 
     logits: Tensor
@@ -88,7 +88,7 @@ def scaled_identity(scale: float, logits: Tensor, *, diagonal: bool) -> Tensor:
     return x
 
 
-def losses(objective: Objective, sample: Sample, x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+def losses(objective: Objective, sample: Rows, x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """(n,) float64 cross-entropies of the calibrated logits, with passes in ``dtype``."""
     ce, x = torch.empty(len(sample.labels), dtype=torch.float64, device=x.device), x.to(dtype)
     for rows, z, labels in sample.passes(dtype):
@@ -97,7 +97,7 @@ def losses(objective: Objective, sample: Sample, x: Tensor, dtype: torch.dtype =
 
 
 def value_and_grad(
-    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, ridge: Ridge | None, dtype: torch.dtype
+    objective: Objective, sample: Rows, weights: Tensor, x: Tensor, ridge: Ridge | None, dtype: torch.dtype
 ) -> tuple[float, Tensor, Tensor]:
     """Value, gradient by x, and the (n,) cross-entropies of ``sum weights * phi(ce) + ridge`` in one blocked pass."""
     value, grad, ce = (_diagonal if is_diagonal(x) else _full)(objective, sample, weights, x, dtype)
@@ -109,7 +109,7 @@ def value_and_grad(
 
 
 def _full(
-    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, dtype: torch.dtype
+    objective: Objective, sample: Rows, weights: Tensor, x: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``value_and_grad`` without a penalty for a full W."""
     value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
@@ -125,7 +125,7 @@ def _full(
 
 
 def _diagonal(
-    objective: Objective, sample: Sample, weights: Tensor, x: Tensor, dtype: torch.dtype
+    objective: Objective, sample: Rows, weights: Tensor, x: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``value_and_grad`` without a penalty for a diagonal W.
 
@@ -155,7 +155,7 @@ def _diagonal(
     return weights @ objective.transform(ce)[0], grad.index_add_(0, sample.labels, targets, alpha=-1), ce
 
 
-def own_weights(objective: Objective, sample: Sample, x: Tensor) -> Tensor:
+def own_weights(objective: Objective, sample: Rows, x: Tensor) -> Tensor:
     """(n,) weights of the objective at x, that sum to 1."""
     ce = losses(objective, sample, x) if objective.adaptive else sample.labels.double()
     weights = objective.weights(ce, sample.labels, sample.logits.shape[1])

@@ -12,9 +12,9 @@ from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
-from calibkit.fitting.safeguard import no_worse
+from calibkit.fitting.never_worse import no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 

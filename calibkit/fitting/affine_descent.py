@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from calibkit.fitting.affine import Ridge, Sample, own_weights, value_and_grad
+from calibkit.fitting.affine import Ridge, Rows, own_weights, value_and_grad
 from calibkit.fitting.affine_metric import Metric, coordinates, curvature_at, ray
 from calibkit.fitting.lbfgs import Minimum, minimize
 from calibkit.fitting.smooth import fixed_point
@@ -30,7 +30,7 @@ ROUGH, FINE, FINE_WITHOUT = 1e-5, 1e-20, 1e-16
 
 def descend(
     objective: Objective,
-    sample: Sample,
+    sample: Rows,
     weights: Tensor,
     x: Tensor,
     ridge: Ridge | None,
@@ -71,7 +71,7 @@ def descend(
     return Minimum(x, value, n_evaluations, converged)
 
 
-def rescale(objective: Objective, sample: Sample, weights: Tensor, x: Tensor, tolerance: float) -> Minimum:
+def rescale(objective: Objective, sample: Rows, weights: Tensor, x: Tensor, tolerance: float) -> Minimum:
     """The minimum among the multiples of x: temperature scaling when x is a scaled identity."""
     return _within(ray(x), objective, sample, weights, x, None, sample.logits.dtype, tolerance)[0]
 
@@ -79,7 +79,7 @@ def rescale(objective: Objective, sample: Sample, weights: Tensor, x: Tensor, to
 def _within(
     metric: Metric,
     objective: Objective,
-    sample: Sample,
+    sample: Rows,
     weights: Tensor,
     x: Tensor,
     ridge: Ridge | None,
@@ -107,7 +107,7 @@ def fit_affine(objective: Objective, logits: Tensor, labels: Tensor, x: Tensor, 
 
     Roughly in float32 if the logits are, then in float64. A RuntimeWarning tells where it was not reached.
     """
-    sample = Sample(logits, labels)
+    sample = Rows(logits, labels)
     fine = (FINE_WITHOUT if ridge is None else FINE) * max(1.0, len(x) / 10) ** 3
 
     def solve(x: Tensor, weights: Tensor, tolerance: float = fine) -> Minimum:

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES
 from calibkit._checks import expected
-from calibkit.fitting.affine import Ridge, Sample, apply, is_diagonal
+from calibkit.fitting.affine import Ridge, Rows, apply, is_diagonal
 from calibkit.objectives import Objective
-from calibkit.objectives.passes import cross_entropy, cross_entropy_grad
+from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad
 
 JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.
@@ -61,7 +61,7 @@ class Curvature:
     strong: Tensor | None = None
 
 
-def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tensor) -> Curvature:
+def curvature_at(objective: Objective, sample: Rows, weights: Tensor, x: Tensor) -> Curvature:
     """The parts of the Hessian at x, in one blocked pass, in float64 where few parameters allow it.
 
     That of a diagonal W is taken on a part of the rows, ``ROWS_EACH`` a parameter: coordinates need no more.
@@ -99,13 +99,13 @@ def curvature_at(objective: Objective, sample: Sample, weights: Tensor, x: Tenso
     return Curvature(joint, pair, own, directions, strong)
 
 
-def _thinned(sample: Sample, weights: Tensor, n_rows: int) -> tuple[Sample, Tensor]:
+def _thinned(sample: Rows, weights: Tensor, n_rows: int) -> tuple[Rows, Tensor]:
     """Every n-th row, ``n_rows`` of them or more, and weights of the same sum."""
     step = max(1, len(weights) // n_rows)
     index = torch.arange(len(weights), device=weights.device) if sample.index is None else sample.index
     some = weights[::step]
     some = some * (weights.sum() / some.sum().clamp(min=1e-300))
-    return (Sample(sample.logits, sample.labels[::step], index[::step]), some) if step > 1 else (sample, weights)
+    return (Rows(sample.logits, sample.labels[::step], index[::step]), some) if step > 1 else (sample, weights)
 
 
 def _add_joint(h: Tensor, p: Tensor, root: Tensor, f: Tensor) -> None:
@@ -143,7 +143,7 @@ def _add_own(h: Tensor, q: Tensor, f: Tensor) -> None:
         h.addmm_(q.T, f.square())
 
 
-def _strongest(sample: Sample, m: int) -> Tensor:
+def _strongest(sample: Rows, m: int) -> Tensor:
     """(m, R) orthonormal directions with the largest mean square of the features."""
     moments = sample.logits.new_zeros(m, m, dtype=torch.float32)
     for _, z, _ in sample.passes(torch.float32):

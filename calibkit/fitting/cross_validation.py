@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibkit.fitting import affine
-from calibkit.fitting.affine import Ridge, Sample
+from calibkit.fitting.affine import Ridge, Rows
 from calibkit.fitting.affine_descent import descend, rescale
 from calibkit.fitting.affine_metric import coordinates, curvature_at
 from calibkit.fitting.lbfgs import MEMORY
@@ -37,10 +37,10 @@ def folds(n_rows: int, n_folds: int) -> Tensor:
     return torch.randperm(n_rows, generator=torch.Generator().manual_seed(0)) % n_folds
 
 
-def rows_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Sample:
+def rows_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Rows:
     """The rows of a mask, without a copy of their logits."""
     rows = torch.nonzero(mask)[:, 0]
-    return Sample(logits, labels[rows], rows)
+    return Rows(logits, labels[rows], rows)
 
 
 class OutOfFold:
@@ -87,7 +87,7 @@ class OutOfFold:
         What L-BFGS learned of the curvature from one fold it has for the next, whose rows are mostly the same.
         """
         if self.curvature is None:
-            everything, middle = Sample(self.logits, self.labels), torch.stack(self.latest).mean(0)
+            everything, middle = Rows(self.logits, self.labels), torch.stack(self.latest).mean(0)
             weights = affine.own_weights(self.objective, everything, middle)
             self.curvature = curvature_at(self.objective, everything, weights, middle)
         start, stages = torch.stack(self.starts).mean(0), [(self.logits.dtype, TOLERANCE)]

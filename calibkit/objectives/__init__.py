@@ -22,14 +22,14 @@ from __future__ import annotations
 from typing import Literal
 
 from calibkit._checks import expected
+from calibkit.objectives.base import Objective
+from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad, losses
 from calibkit.objectives.class_balanced import ClassBalanced
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
-from calibkit.objectives.contract import Objective
 from calibkit.objectives.ece import ECE
 from calibkit.objectives.focal import Focal
 from calibkit.objectives.label_smoothing import LabelSmoothing
 from calibkit.objectives.nll import NLL
-from calibkit.objectives.passes import cross_entropy, cross_entropy_grad, losses
 
 OBJECTIVES = {
     "nll": NLL,

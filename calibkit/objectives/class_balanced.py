@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibkit._checks import check_choice, check_real, expected
 from calibkit._extras import needs
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 Normalization = Literal["nd", "mm", "cm"]
 Variant = Literal["code", "paper"]

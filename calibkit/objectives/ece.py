@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_held_out
 from calibkit.metrics.binning import width_bins
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 
 def bin_gaps(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_real
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 SMALLEST = 2.0**-52  # of 1 - p: a cross-entropy is rounded by as much, and its negative powers would be noise
 

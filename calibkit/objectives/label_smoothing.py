@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calibkit._checks import check_real
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 
 @dataclass(frozen=True)

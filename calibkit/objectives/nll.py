@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calibkit.objectives.contract import Objective
+from calibkit.objectives.base import Objective
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from calibkit._files import write_atomic, write_together
 from calibkit._progress import progress, show
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.base import Fitted
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate

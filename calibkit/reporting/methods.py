@@ -14,7 +14,7 @@ import numpy as np
 from calibkit._checks import check_int, expected, to_tensor
 from calibkit._progress import show
 from calibkit.calibrators import calibrator
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.base import Fitted
 from calibkit.logits import HeldOut
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reporting.needs import BASE, NEEDS, Need, need_of

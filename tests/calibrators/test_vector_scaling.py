@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from calibkit import metrics
 from calibkit.calibrators import TemperatureScaling, VectorScaling
 from calibkit.fitting import affine
-from calibkit.fitting.affine import Ridge, Sample
+from calibkit.fitting.affine import Ridge, Rows
 from calibkit.fitting.cross_validation import folds, search
 from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing
 
@@ -46,7 +46,7 @@ def test_gradient_equals_autograd_of_the_plain_formula(objective, diagonal):
     value = plain_objective(objective, u, y[index]) + (strength * (x - centre) ** 2).sum()
     (grad,) = torch.autograd.grad(value, x)
 
-    sample, ridge = Sample(z, y[index], index), Ridge(strength, centre)
+    sample, ridge = Rows(z, y[index], index), Ridge(strength, centre)
     ce = affine.losses(objective, sample, x.detach())
     weights = objective.weights(ce, y[index], 4)
     weights /= weights.sum()
@@ -61,9 +61,9 @@ def test_gradient_equals_finite_differences():
     weights, x = torch.full((30,), 1 / 30, dtype=torch.float64), torch.full((4, 2), 0.5, dtype=torch.float64)
 
     def value(x):
-        return affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[0]
+        return affine.value_and_grad(NLL(), Rows(z, y), weights, x, None, torch.float64)[0]
 
-    grad = affine.value_and_grad(NLL(), Sample(z, y), weights, x, None, torch.float64)[1]
+    grad = affine.value_and_grad(NLL(), Rows(z, y), weights, x, None, torch.float64)[1]
     for i, step in enumerate(torch.eye(8, dtype=torch.float64).view(8, 4, 2) * 1e-5):
         assert (value(x + step) - value(x - step)) / 2e-5 == pytest.approx(grad.view(-1)[i].item(), abs=1e-9)
 

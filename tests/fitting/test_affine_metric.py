@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from calibkit.calibrators import calibrator
 from calibkit.fitting import affine
-from calibkit.fitting.affine import Ridge, Sample
+from calibkit.fitting.affine import Ridge, Rows
 from calibkit.fitting.affine_metric import _own, coordinates, curvature_at
 from calibkit.objectives import NLL, LabelSmoothing
 
@@ -35,7 +35,7 @@ def test_curvature_equals_the_hessian_of_the_nll(k, diagonal, parts):
     z, y = random_sample(20, k)
     x, classes = affine.scaled_identity(0.5, z, diagonal=diagonal), torch.arange(k)
     weights = torch.full((20,), 1 / 20, dtype=torch.float64)
-    ours = curvature_at(NLL(), Sample(z, y), weights, x)
+    ours = curvature_at(NLL(), Rows(z, y), weights, x)
     assert [name for name in ("joint", "pair", "own") if getattr(ours, name) is not None] == parts.split()
 
     def nll(x):
@@ -69,7 +69,7 @@ def test_coordinates_are_adjoint_and_close_to_newton(k, diagonal):
     x = affine.scaled_identity(0.5, z, diagonal=diagonal)
     ridge = Ridge(torch.full_like(x, 0.1), torch.zeros_like(x))
     weights = torch.full((60,), 1 / 60, dtype=torch.float64)
-    curvature = curvature_at(NLL(), Sample(z, y), weights, x)
+    curvature = curvature_at(NLL(), Rows(z, y), weights, x)
     metric = coordinates(curvature, ridge, x)
     g = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     v = torch.randn(metric.size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -91,7 +91,7 @@ def test_own_coordinates_of_many_classes():
     z = z.log_softmax(1) - 5 * torch.rand(400, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     x, c = affine.scaled_identity(0.5, z, diagonal=False), 3
     weights = torch.full((400,), 1 / 400, dtype=torch.float64)
-    curvature = curvature_at(NLL(), Sample(z, y), weights, x)
+    curvature = curvature_at(NLL(), Rows(z, y), weights, x)
     more = torch.full_like(x, 1e-4)
     metric = _own(curvature, more, 0.0)
     g = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -114,16 +114,16 @@ def test_smoothing_and_weights():
     """Smoothed targets leave the Hessian of the cross-entropy as it is, and weights scale its rows."""
     z, y = random_sample(10, 3)
     x, weights = affine.scaled_identity(0.5, z, diagonal=False), torch.arange(10.0, dtype=torch.float64)
-    ours = curvature_at(LabelSmoothing(0.1), Sample(z, y), weights, x).joint
-    rows = [curvature_at(NLL(), Sample(z[i : i + 1], y[i : i + 1]), weights[i : i + 1], x).joint for i in range(10)]
+    ours = curvature_at(LabelSmoothing(0.1), Rows(z, y), weights, x).joint
+    rows = [curvature_at(NLL(), Rows(z[i : i + 1], y[i : i + 1]), weights[i : i + 1], x).joint for i in range(10)]
     torch.testing.assert_close(ours, sum(rows), rtol=1e-12, atol=1e-14)
 
 
 def test_a_part_of_the_rows():
     z, y = random_sample(30, 3)
     x, weights, index = affine.scaled_identity(1.0, z, diagonal=True), torch.ones(10).double(), torch.arange(0, 30, 3)
-    part = curvature_at(NLL(), Sample(z, y[index], index), weights, x).pair.triu()
-    torch.testing.assert_close(part, curvature_at(NLL(), Sample(z[index], y[index]), weights, x).pair.triu())
+    part = curvature_at(NLL(), Rows(z, y[index], index), weights, x).pair.triu()
+    torch.testing.assert_close(part, curvature_at(NLL(), Rows(z[index], y[index]), weights, x).pair.triu())
 
 
 @pytest.mark.parametrize(

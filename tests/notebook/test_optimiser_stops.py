@@ -6,7 +6,7 @@ import torch
 
 from book.kit.notebook import optimiser_stops
 from calibkit import Logits, TemperatureScaling, ece
-from calibkit.fitting.replay import scale
+from calibkit.fitting.sctl_replay import scale
 from calibkit.objectives import NLL, ClassLossScaling
 
 

@@ -12,7 +12,7 @@ import torch
 from scipy.special import softmax
 
 from calibkit import calibrator, load_calibrator
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.base import Fitted
 from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import REPORTED, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Estimate
@@ -261,7 +261,7 @@ def test_files_of_a_report_are_never_of_two(found, mine, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_had_to_be_made_is_gone_after_an_error(found, tmp_path, monkeypatch):
-    monkeypatch.setattr("calibkit.fitting.contract.Fitted.save", lambda *_: 1 / 0)
+    monkeypatch.setattr("calibkit.fitting.base.Fitted.save", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         found.save(tmp_path / "report")
     assert list(tmp_path.iterdir()) == []

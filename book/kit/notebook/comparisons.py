@@ -12,7 +12,7 @@ from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import MISSING, Table, table
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
-from calibkit.fitting.contract import Fitted
+from calibkit.fitting.base import Fitted
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics.comparison import Comparison, Estimate

@@ -15,7 +15,7 @@ from book.kit import results
 from book.kit.notebook.comparisons import method_key, number
 from calibkit._checks import check_int
 from calibkit.calibrators import TemperatureScaling, calibrator
-from calibkit.fitting.replay import one_thread, replay
+from calibkit.fitting.sctl_replay import one_thread, replay
 from calibkit.metrics import ece
 from calibkit.networks import PUBLISHED, load_logits
 from calibkit.objectives import Objective

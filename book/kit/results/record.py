@@ -19,7 +19,7 @@ from book.kit.results.paired_differences import COMPARED, append_effects, differ
 from book.papers import PAPERS, owner
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
-from calibkit.fitting.contract import Calibrator, Fitted
+from calibkit.fitting.base import Calibrator, Fitted
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED, ece, mean_iou

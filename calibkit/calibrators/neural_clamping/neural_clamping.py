@@ -16,7 +16,7 @@ from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_int, check_labels, check_real, expected, like
 from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
 from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
-from calibkit.fitting.contract import Fitted, Shape, without_autocast
+from calibkit.fitting.base import Fitted, Shape, without_autocast
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 
 #: What the authors' demonstration minimises.

@@ -16,9 +16,9 @@ from calibkit._blocks import row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
-from calibkit.fitting import stored
-from calibkit.fitting.scores import are_tied, first_by_logits
-from calibkit.objectives.contract import Objective
+from calibkit.fitting import file_header
+from calibkit.fitting.interpolate import are_tied, first_by_logits
+from calibkit.objectives.base import Objective
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
 Shape = tuple[int | str, ...]
@@ -130,7 +130,7 @@ class Fitted:
         """
         known = {name: value for name in ("classes", "floor") if (value := getattr(self, name))}
         header = {"calibrator": self.key(), "class": type(self).__name__, "options": self.options()} | known
-        return write_npz(path, {"header": np.asarray(stored.header_text(header)), **self.state_dict()})
+        return write_npz(path, {"header": np.asarray(file_header.header_text(header)), **self.state_dict()})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -150,9 +150,9 @@ class Fitted:
             ...     Mine.load(fitted.save(f"{folder}/mine.npz"))
             Mine(temperature=1.82)
         """
-        with stored.reading(path, cls.__name__):
-            header = stored.read_header(path)
-            if not stored.is_of(header, cls):
+        with file_header.reading(path, cls.__name__):
+            header = file_header.read_header(path)
+            if not file_header.is_of(header, cls):
                 raise ValueError(f"that of {header.get('class', header['calibrator'])}")
             return cls.of_file(path, header)
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, calibrator
-from calibkit.fitting import replay
+from calibkit.fitting import sctl_replay
 from calibkit.metrics import ece
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
 
@@ -29,7 +29,7 @@ def test_loss_remembers(case, normalization):
     """Four evaluations in a row, in float64: the second chooses alpha and beta for the rest."""
     pytest.importorskip("scipy", reason="SLSQP is scipy's")
     z, y = torch.from_numpy(CASES[f"{case}_logits"]), torch.from_numpy(CASES[f"{case}_labels"])
-    loss = replay.training_loss(ClassLossScaling(normalization=normalization), y, z.shape[1])
+    loss = sctl_replay.training_loss(ClassLossScaling(normalization=normalization), y, z.shape[1])
     for step in LOSS[f"{case}_{normalization}"]:
         u = (z / step["scale"]).requires_grad_()
         assert float(loss(u).detach()) == pytest.approx(step["value"], rel=1e-6)
@@ -40,7 +40,7 @@ def test_loss_remembers(case, normalization):
 def test_scales_are_held_fixed(sample):
     z, y = sample[0].clone().requires_grad_(), sample[1]
     objective = ClassLossScaling(alpha=1.0)
-    (gradient,) = torch.autograd.grad(replay.training_loss(objective, y, 5)(z), z)
+    (gradient,) = torch.autograd.grad(sctl_replay.training_loss(objective, y, 5)(z), z)
     ce = F.cross_entropy(z.detach(), y, reduction="none")
     weights = objective.weights(ce, y, 5)
     by_hand = weights[:, None] * (z.detach().softmax(1) - F.one_hot(y, 5))
@@ -48,7 +48,7 @@ def test_scales_are_held_fixed(sample):
 
 
 def test_set_alpha_stays(sample):
-    loss = replay.training_loss(ClassLossScaling(alpha=0.3, beta=1.8), sample[1], 5)
+    loss = sctl_replay.training_loss(ClassLossScaling(alpha=0.3, beta=1.8), sample[1], 5)
     for _ in range(3):
         loss(sample[0])
     assert (loss.objective.alpha, loss.objective.beta) == (0.3, 1.8)
@@ -59,7 +59,7 @@ def test_absent_class_is_left_out(sample, variant):
     z, y = sample
     wider = torch.cat([z, torch.full((len(z), 1), -30.0, dtype=z.dtype)], 1)
     alpha = ClassLossScaling(alpha=1.0, variant=variant)
-    one, other = replay.training_loss(alpha, y, 5)(z), replay.training_loss(alpha, y, 6)(wider)
+    one, other = sctl_replay.training_loss(alpha, y, 5)(z), sctl_replay.training_loss(alpha, y, 6)(wider)
     assert float(other) == pytest.approx(float(one), rel=1e-9)
 
 
@@ -67,7 +67,7 @@ def test_absent_class_is_left_out(sample, variant):
 def test_class_loss_is_the_formula(sample, variant, correction):
     """The weighted sum of equations 3 to 5, by numpy."""
     z, y = sample
-    loss = replay.training_loss(ClassLossScaling(alpha=1.0, variant=variant), y, 5)(z)
+    loss = sctl_replay.training_loss(ClassLossScaling(alpha=1.0, variant=variant), y, 5)(z)
     ce = F.cross_entropy(z, y, reduction="none").numpy()
     losses = np.array([ce[y == c].mean() if variant == "code" else ce[y == c].sum() for c in range(5)])
     scales = 1.5 / (1 + np.exp(-(losses - losses.mean()) / losses.std(ddof=correction))) - 0.75
@@ -76,7 +76,7 @@ def test_class_loss_is_the_formula(sample, variant, correction):
 
 def test_focal_factor_is_held_fixed(sample):
     z, y = sample[0].clone().requires_grad_(), sample[1]
-    (gradient,) = torch.autograd.grad(replay.training_loss(Focal(3.0), y, 5)(z), z)
+    (gradient,) = torch.autograd.grad(sctl_replay.training_loss(Focal(3.0), y, 5)(z), z)
     p = z.detach().softmax(1)
     factor = (1 - p.gather(1, y[:, None])) ** 3 / len(y)
     assert torch.allclose(gradient, factor * (p - F.one_hot(y, 5)), atol=1e-12)

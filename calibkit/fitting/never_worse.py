@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from calibkit.objectives import Objective, losses
-from calibkit.objectives.passes import Forward
+from calibkit.objectives.blocked_ce import Forward
 
 
 def no_worse(

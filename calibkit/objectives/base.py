@@ -1,4 +1,4 @@
-"""The contract of an objective; see the package docstring for how calibrators use it."""
+"""The base of all objectives; see the package docstring for how calibrators use it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_held_out
-from calibkit.objectives import passes
+from calibkit.objectives import blocked_ce
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,5 @@ class Objective:
     def value(self, logits: Array, labels: Array) -> float:
         """The objective of these logits as they are: ``sum_i weights_i * phi(ce_i)``."""
         z, y = check_held_out(logits, labels)
-        ce = passes.losses(z, y, smoothing=self.smoothing)
+        ce = blocked_ce.losses(z, y, smoothing=self.smoothing)
         return float(self.weights(ce, y, z.shape[1]) @ self.transform(ce)[0])
