@@ -19,20 +19,24 @@ from calibkit.objectives import Objective
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
 FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
+START = 0.25  # in the same units, where networks have their temperature
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
-LARGEST = 1e12  # logit beyond which float32 overflows in squares, as that of a masked class: float64 from the start
+#: Float32 rows are passed over in float32 where they are many, so that their rounding averages out (to some 1e-8 of T),
+#: and no logit is so large, as that of a masked class is, that its square overflows.
+MANY, LARGEST = 8192, 1e12
+NARROW = 32  # classes below which blocks of so many rows lie class by class: sums over few neighbours are slow
 #: How many times further below the largest logit than the class before it a masked class typically is, and the largest
 #: share of rows whose label is on one.
 MASKED, NAMED = 10.0, 0.05
 SCAN = 41  # points of the scan for a non-convex objective
-TOLERANCE = 1e-9  # error left in log T, in order of magnitude
+TOLERANCE, ROUGH = 1e-9, 1e-3  # error left in log T, in order of magnitude: at the end, and on a part of the rows
 
 
 def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
     """The temperature at the minimum of a smooth objective, or at its fixed point if its weights are adaptive.
 
     Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left
-    to do as a rule; the last one always in float64. A non-convex or adaptive objective is scanned on some rows, and of
+    to do as a rule. A non-convex or adaptive objective is scanned on some rows, and of
     several stationary points the one of lowest value is taken. The value is never above that at T = 1; of an adaptive
     objective, the value under the weights at the fixed point, held fixed.
 
@@ -42,18 +46,17 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
     """
     spread = typical_spread(logits, None if objective.smoothing else labels)
     coldest, hottest = temperature_bounds(spread)
-    x, bounds = -math.log(spread), (-math.log(hottest), -math.log(coldest))
+    x, bounds = -math.log(START * spread), (-math.log(hottest), -math.log(coldest))
     coarse = max(1, len(logits) // SUBSAMPLE)
     for stride in (coarse, FRACTION):
         some, some_labels = logits[::stride].double(), labels[::stride]
         if stride == coarse and (objective.adaptive or not objective.convex):
             x = _scan(objective, some, some_labels, x, bounds)
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
-            rough = _root(objective, some, some_labels, x, bounds, tolerance=1e-4)
+            rough = _root(objective, some, some_labels, x, bounds, ROUGH)
             x = x if rough in bounds else rough
-    largest = logits[:: max(1, len(logits) // SUBSAMPLE)].abs().amax()
-    dtype = torch.float64 if largest > LARGEST else None
-    x = _root(objective, logits, labels, x, bounds, TOLERANCE, dtype)
+    exact = len(logits) < MANY or logits[::coarse].abs().amax() > LARGEST
+    x = _root(objective, logits, labels, x, bounds, TOLERANCE, torch.float64 if exact else logits.dtype)
     if x in bounds:
         x = _beyond(objective, logits, labels, x, bounds)
     if not objective.convex and not objective.adaptive:
@@ -70,7 +73,11 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
 
 def softmax_at(logits: Tensor, temperature: float | Tensor) -> Tensor:
     """``softmax(logits / temperature)`` of each row (n, K); no logit is too large, nor a temperature too low."""
-    return ((logits - logits.amax(1, keepdim=True)) / temperature).softmax(1)
+    s = logits - logits.amax(1, keepdim=True)
+    if isinstance(temperature, Tensor) or temperature < 0:
+        return (s / temperature).softmax(1)
+    e = s.div_(temperature).exp_()  # twice as fast as torch's, and five times with ten classes
+    return e.mul_(e.sum(1, keepdim=True).reciprocal_())
 
 
 def moments(
@@ -80,27 +87,30 @@ def moments(
 
     The inverse temperature b is one number, or (N,) float64, one a sample. With s the logits less their row maximum and
     p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and ``Var_p[s]``. Two buffers of a block each,
-    reused, are all the memory it takes.
+    reused, are all the memory it takes beside a few numbers a row.
     """
-    ce, first, second = torch.empty(3, len(logits), dtype=torch.float64, device=logits.device)
-    slices = row_blocks(logits, dtype.itemsize)
-    n_rows = slices[0].stop
+    (n_rows, k), slices = logits.shape, row_blocks(logits, 2 * dtype.itemsize)
+    sums = torch.empty(3, n_rows, dtype=dtype, device=logits.device)  # of e^(b s) and its products with s and s^2
+    target = torch.empty(n_rows, dtype=torch.float64, device=logits.device)
     scale = b[:, None].to(dtype) if isinstance(b, Tensor) else None
-    s_buffer, e_buffer = torch.empty(2, n_rows, logits.shape[1], dtype=dtype, device=logits.device)
+    by_class = k < NARROW and n_rows >= MANY
+    shape = (2, k, slices[0].stop) if by_class else (2, slices[0].stop, k)
+    buffers = torch.empty(shape, dtype=dtype, device=logits.device)
+    buffers = buffers.mT if by_class else buffers
     for rows in slices:
-        n = rows.stop - rows.start
-        s = torch.sub(s_buffer[:n].copy_(logits[rows]), s_buffer[:n].amax(1, keepdim=True), out=s_buffer[:n])
-        target = s.gather(1, labels[rows, None])[:, 0].double()
+        s, e = buffers[:, : rows.stop - rows.start]
+        z = logits[rows] if logits.dtype == dtype and not by_class else s.copy_(logits[rows])
+        torch.sub(z, z.amax(1, keepdim=True), out=s)
+        target[rows] = s.gather(1, labels[rows, None])[:, 0]
         if smoothing:
-            target = torch.lerp(target, s.mean(1).double(), smoothing)
-        e = torch.mul(s, b if scale is None else scale[rows], out=e_buffer[:n]).exp_()
-        total = e.sum(1).double()
-        mean = e.mul_(s).sum(1).double() / total
-        square = e.mul_(s).sum(1).double() / total
-        ce[rows] = total.log_() - (b if scale is None else b[rows]) * target
-        first[rows] = mean - target
-        second[rows] = square - mean * mean
-    return ce, first, second
+            target[rows].lerp_(s.mean(1).double(), smoothing)
+        torch.mul(s, b if scale is None else scale[rows], out=e).exp_()
+        torch.sum(e, 1, out=sums[0, rows])
+        torch.sum(e.mul_(s), 1, out=sums[1, rows])
+        torch.sum(e.mul_(s), 1, out=sums[2, rows])
+    total, mean, square = sums.double()
+    mean, square = mean / total, square / total
+    return total.log_() - b * target, mean - target, square - mean * mean
 
 
 def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
@@ -120,7 +130,8 @@ def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
             mean = some.masked_fill_(is_masked, 0.0).sum(1, keepdim=True) / (~is_masked).sum(1, keepdim=True)
             some = torch.where(is_masked, mean, some)
     unit = some.abs().amax().clamp(min=1e-300)  # nothing overflows when squared
-    spreads = (some / unit).std(1, correction=0)
+    scaled = some / unit
+    spreads = torch.linalg.vector_norm(scaled - scaled.mean(1, keepdim=True), dim=1) / scaled.shape[1] ** 0.5
     spreads = spreads[spreads > 0]
     return float(spreads.median() * unit) if len(spreads) else 1.0
 
@@ -176,7 +187,7 @@ def _beyond(objective: Objective, logits: Tensor, labels: Tensor, x: float, boun
     _, slope, _ = _evaluate(objective, logits, labels, limit)
     if (slope <= 0) if colder else (slope >= 0):
         return x
-    return _root(objective, logits, labels, x, (min(x, limit), max(x, limit)), TOLERANCE, torch.float64)
+    return _root(objective, logits, labels, x, (min(x, limit), max(x, limit)), TOLERANCE)
 
 
 def _no_worse_than_at_one(
@@ -189,7 +200,7 @@ def _no_worse_than_at_one(
 
     if value(x) <= value(0.0):
         return x
-    return min(_root(objective, logits, labels, 0.0, bounds, TOLERANCE, torch.float64), 0.0, key=value)
+    return min(_root(objective, logits, labels, 0.0, bounds, TOLERANCE), 0.0, key=value)
 
 
 def _root(
@@ -199,14 +210,13 @@ def _root(
     x: float,
     bounds: tuple[float, float],
     tolerance: float,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype = torch.float64,
 ) -> float:
     """The x at which the slope vanishes, near its start: steps to the root of its cubic, inside a bracket.
 
     The cubic has the slopes and curvatures of the last two points. For an adaptive objective, whose weights move with
     x, the curvature says little, and a secant takes its place. A step that leaves the bracket or hardly shrinks gives
-    way to a look at the bound on its side, or to bisection. Float32 logits are passed over in float32 while steps are
-    long, and in float64 at the end.
+    way to a look at the bound on its side, or to bisection.
 
     Args:
         objective: as in ``fit_temperature``, with ``logits`` and ``labels``.
@@ -215,17 +225,17 @@ def _root(
         x: where to start.
         bounds: where to search; a bound is returned if the slope does not turn before it.
         tolerance: error left in x, in order of magnitude.
-        dtype: of the passes while steps are long; that of ``logits`` if None.
+        dtype: of the passes; sums over rows are float64.
     """
     low, high = bounds
-    x, step, unseen, dtype = min(max(x, low), high), math.inf, set(bounds), dtype or logits.dtype
+    x, step, unseen = min(max(x, low), high), math.inf, set(bounds)
     old_slope = old_curvature = 0.0
     for _ in range(100):
         _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
         if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
             return x
         if slope == curvature == 0.0 and step == math.inf:
-            return x  # flat: rows of equal logits
+            return 0.0  # flat, rows of equal logits: T = 1 is as good as any
         low, high = (x, high) if slope < 0 else (low, x)
         unseen.discard(x)
 
@@ -244,7 +254,7 @@ def _root(
         old_slope, old_curvature = slope, curvature
 
         is_bracketed = low <= x + jump <= high
-        if dtype == torch.float64 and is_bracketed and (error <= tolerance or jump == 0):
+        if is_bracketed and (error <= tolerance or jump == 0):
             return x + jump
         if is_bracketed and abs(jump) <= 0.75 * abs(step):
             new = x + jump
@@ -252,8 +262,6 @@ def _root(
             end = high if slope < 0 else low
             new = end if end in unseen else (low + high) / 2
         x, step = new, new - x
-        if abs(step) < 0.1:
-            dtype = torch.float64
     return x
 
 
