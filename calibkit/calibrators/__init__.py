@@ -80,8 +80,8 @@ def load_calibrator(path: str | os.PathLike) -> Fitted:
     with file_header.reading(path, "Calibrator"):
         header = file_header.read_header(path)
         cls = CALIBRATORS.get(header["calibrator"])
-        if cls is None or not file_header.is_of(header, cls):
-            name = header.get("class", header["calibrator"])
+        if cls is None or header["class"] != cls.__name__:
+            name = header["class"]
             raise ValueError(f"that of {name}, which is none of CALIBRATORS; {name}.load reads it")
         return cls.of_file(path, header)
 

@@ -13,17 +13,17 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
-from calibkit.fitting.never_worse import no_worse
-from calibkit.fitting.sctl_replay import Solver
+from calibkit.fitting.never_worse import is_no_worse
+from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature, temperature_bounds, typical_spread
 from calibkit.objectives import Objective, ObjectiveName, get
 
 
-class ClassTemperatureScaling(Calibrator):
+class ClassTemperatureScaling(Replayable):
     r"""Class-based temperature scaling, :math:`p_k \propto \exp(z_k / T_k)`.
 
     With ``objective="ece"`` (default) the method of Frenkel & Goldberger: start from the single temperature of lowest
@@ -142,8 +142,8 @@ def fit_class_temperatures(objective: Objective, logits: Tensor, labels: Tensor)
         grad -= (g.mul_(z).sum(0) * torch.exp(-x)).where(free, 0.0)
 
     x = fit_smooth(objective, logits, labels, start, forward, backward, curvature=_curvature(logits, start))
-    if objective.adaptive:  # else every step went down from the start
-        x = no_worse(objective, logits, labels, x, start, forward)
+    if objective.adaptive and not is_no_worse(objective, logits, labels, x, start, forward):
+        x = start  # of other objectives every step went down from it
     at_bound = ((x <= low) | (x >= high)).nonzero()[:, 0].tolist()
     if at_bound:
         warnings.warn(f"the temperatures of classes {at_bound} are at a bound", RuntimeWarning, stacklevel=4)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import ROUNDING, Calibrator, Shape, as_vector
-from calibkit.fitting.never_worse import lower, no_worse
-from calibkit.fitting.sctl_replay import Solver
+from calibkit.fitting.base import ROUNDING, Shape, as_vector
+from calibkit.fitting.never_worse import is_lowest, is_no_worse
+from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses, fit_smooth
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get, losses
@@ -20,7 +20,7 @@ from calibkit.objectives import Objective, SmoothName, get, losses
 LEAST = 1e-3  # weight of the two softmaxes together: beside 1 / K, the order of less would be rounded away
 
 
-class ETS(Calibrator):
+class ETS(Replayable):
     r"""Ensemble temperature scaling, a temperature and three weights.
 
     .. math::
@@ -121,7 +121,7 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
         return float(weights @ phi), _by_root(x, -((terms + loss).exp_() @ (weights * slope)))
 
     x = fit_losses(objective, labels, logits.shape[1], start, ce, gradient)
-    return _simplex(lower(objective, labels, logits.shape[1], x, scaled, ce))
+    return _simplex(x if is_lowest(objective, labels, logits.shape[1], x, scaled, ce) else scaled)
 
 
 def _keeping_order(weights: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ def _fit_all_classes(
         grad += _by_root(x, ((components - mixture).exp_() * g).sum((1, 2)))
 
     x = fit_smooth(objective, logits, labels, start, forward, backward)
-    return no_worse(objective, logits, labels, x, scaled, forward)
+    return x if is_no_worse(objective, logits, labels, x, scaled, forward) else scaled
 
 
 def _by_root(x: Tensor, by_weight: Tensor) -> Tensor:

@@ -11,10 +11,10 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Calibrator, Shape, as_vector
-from calibkit.fitting.never_worse import no_worse
+from calibkit.fitting.base import Shape, as_vector
+from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.row_losses import RowLosses
-from calibkit.fitting.sctl_replay import Solver
+from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
@@ -24,7 +24,7 @@ LARGEST = 2.0**100  # input of g: a class masked by the lowest number of its dty
 SCTL_TOP, SCTL_HIDDEN = 10, (2, 2, 2, 2)  # the network of the public code of class-wise loss scaling
 
 
-class PTS(Calibrator):
+class PTS(Replayable):
     r"""Parameterized temperature scaling: the temperature is a function of the largest logits.
 
     .. math:: p = \softmax(z / T(z)), \qquad T(z) = T_0 \, |g(z_{(1)}, \dots, z_{(s)})|
@@ -175,7 +175,7 @@ class PTS(Calibrator):
 
         options = {"penalty": penalty, "tolerance": 1e-10, "max_iter": 3000}
         best = fit_losses(objective, labels, logits.shape[1], x, losses, gradient, **options)
-        best = no_worse(objective, logits, labels, best, x, forward)
+        best = best if is_no_worse(objective, logits, labels, best, x, forward) else x
         weight, bias = layers(best, sizes)[0]  # views: the inputs' scale goes into the first layer
         weight /= std
         bias -= weight @ mean

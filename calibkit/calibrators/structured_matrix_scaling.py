@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibkit.fitting.structured import StructuredCalibrator
+from calibkit.fitting.affine_calibrator import StructuredCalibrator
 from calibkit.objectives import Objective, SmoothName
 
 

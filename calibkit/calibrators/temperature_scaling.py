@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Calibrator, Shape
+from calibkit.fitting.base import Shape
 from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
-from calibkit.fitting.sctl_replay import Solver
+from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, ObjectiveName, get
 
 
-class TemperatureScaling(Calibrator):
+class TemperatureScaling(Replayable):
     r"""Temperature scaling, :math:`p = \operatorname{softmax}(z / T)`, fitted to the optimum of any objective.
 
     The argmax is kept for every T > 0, so accuracy does not change; also where T is so high that rounding would make

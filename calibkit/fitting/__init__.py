@@ -7,7 +7,6 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
   the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
-- ``structured``: affine maps of log-probabilities under a penalty set by N and K,
 - ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a

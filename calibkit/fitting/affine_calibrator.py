@@ -1,4 +1,8 @@
-"""What vector scaling, matrix scaling and the ODIR methods share: options, fit, and the choice of their penalties."""
+"""What the calibrators with an affine map share: options, fit, and the choice of their penalties.
+
+Vector scaling, matrix scaling and the ODIR methods map logits, and look for the strength of their penalty; structured
+vector and matrix scaling map smoothed log-probabilities, under a penalty that needs no tuning.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,45 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
-from calibkit.fitting.never_worse import no_worse
+from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
 LARGEST = 2.0**50  # logit: those of masked classes can be too large to square, in float32 too; they come no nearer
 
 
-class AffineCalibrator(Calibrator):
-    """``softmax(W f(z) + b)`` with a ridge penalty; see the subclasses.
+class AffineMap(Calibrator):
+    """``softmax(W f(z) + b)`` under an objective that has a gradient; W is diagonal or full."""
+
+    diagonal: ClassVar[bool] = False
+
+    def __init__(self, objective: SmoothName | Objective) -> None:
+        super().__init__()
+        self.objective = objective
+        get(objective, smooth=True)
+
+    def _features(self, logits: Tensor) -> Tensor:
+        """What W is applied to, in the dtype of ``logits``."""
+        raise NotImplementedError
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        arrays = affine.shapes(n_classes, diagonal=self.diagonal)
+        return {name: arrays.get(name, ()) for name in self.state if name not in self.reported}
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        weights, bias = as_vector(self.weights, logits), as_vector(self.bias, logits)
+        return affine.transform(self._features(logits), weights, bias).softmax(1)
+
+
+class AffineCalibrator(AffineMap):
+    """An affine map of the logits with a ridge penalty; see the subclasses.
 
     A subclass has one constructor argument for each name in ``penalties``, None where cross-validation is to choose,
     and one fitted attribute ``chosen_<name>`` for each.
@@ -31,17 +59,15 @@ class AffineCalibrator(Calibrator):
     state = ("weights", "bias", "chosen_lam", "fell_back", "cv_loss", "cv_loss_temperature")
     reported = state[2:]
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
-    diagonal: ClassVar[bool] = False
 
     def __init__(self, objective: SmoothName | Objective, n_folds: int, **penalties: float | None) -> None:
-        super().__init__()
-        self.objective, self.n_folds = objective, check_int("n_folds", n_folds, 2)
+        super().__init__(objective)
+        self.n_folds = check_int("n_folds", n_folds, 2)
         for name, value in penalties.items():
             setattr(self, name, None if value is None else check_real(name, value, 0.0))
-        get(objective, smooth=True)
 
     def _features(self, logits: Tensor) -> Tensor:
-        """What W is applied to, in the dtype of ``logits``: they themselves, within bounds that only masks exceed."""
+        """They themselves, within bounds that only masks exceed."""
         return logits.clamp(-LARGEST, LARGEST)
 
     def _strongest(self, n_classes: int) -> Strengths:
@@ -51,9 +77,6 @@ class AffineCalibrator(Calibrator):
     def _ridge(self, strengths: Strengths, start: Tensor) -> Ridge | None:
         """The penalty of these strengths; ``start`` are the parameters of temperature scaling."""
         raise NotImplementedError
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return affine.shapes(n_classes, diagonal=self.diagonal)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         given = tuple(getattr(self, name) for name in self.penalties)
@@ -74,16 +97,55 @@ class AffineCalibrator(Calibrator):
             x = torch.stack(folds.latest).mean(0)
         if not self.fell_back:
             x = fit_affine(objective, z, labels, x, self._ridge(strengths, start))
-            self.fell_back = no_worse(objective, z, labels, x, start, affine.apply) is start
+            self.fell_back = not is_no_worse(objective, z, labels, x, start, affine.apply)
         if self.fell_back:
             x, strengths = start, (math.inf,) * len(given)
         for name, value in zip(self.penalties, strengths, strict=True):
             setattr(self, f"chosen_{name}", value)
         self.weights, self.bias = affine.arrays(x)
 
-    def _probs(self, logits: Tensor) -> Tensor:
-        weights, bias = as_vector(self.weights, logits), as_vector(self.bias, logits)
-        return affine.transform(self._features(logits), weights, bias).softmax(1)
+
+class StructuredCalibrator(AffineMap):
+    """An affine map of smoothed log-probabilities, shrunk to temperature scaling; see the subclasses."""
+
+    state, reported = ("temperature", "smoothing", "weights", "bias", "fell_back"), ("fell_back",)
+
+    def __init__(self, objective: SmoothName | Objective, lam: float) -> None:
+        super().__init__(objective)
+        self.lam = check_real("lam", lam, 0.0)
+
+    def _fit(self, logits: Tensor, labels: Tensor) -> None:
+        objective = get(self.objective, smooth=True)
+        self.temperature, self.smoothing = fit_temperature(objective, logits, labels), 1 / (len(labels) + 1)
+        f = torch.empty_like(logits)
+        for rows in row_blocks(logits):
+            f[rows] = self._features(logits[rows].double())
+        start = affine.scaled_identity(1.0, f, diagonal=self.diagonal)
+        x = fit_affine(objective, f, labels, start, self._ridge(start, len(labels)))
+
+        def calibrated(x: Tensor, z: Tensor) -> Tensor:
+            """By the parameters of the map, or by a temperature alone."""
+            return z / x if x.ndim == 0 else affine.apply(x, self._features(z))
+
+        single = torch.tensor(self.temperature, dtype=torch.float64, device=logits.device)
+        self.fell_back = not is_no_worse(objective, logits, labels, x, single, calibrated)
+        self.smoothing = 0.0 if self.fell_back else self.smoothing
+        self.weights, self.bias = affine.arrays(start if self.fell_back else x)
+
+    def _features(self, logits: Tensor) -> Tensor:
+        """Log-probabilities of temperature scaling, a share ``smoothing`` of them spread over all classes; finite."""
+        s, least = self.smoothing, torch.finfo(logits.dtype).tiny
+        return ((1 - s) * (logits / self.temperature).softmax(1) + s / logits.shape[1]).clamp(min=least).log()
+
+    def _ridge(self, start: Tensor, n_rows: int) -> Ridge | None:
+        """``lam K / N`` on diagonal and bias, K - 1 times that off the diagonal."""
+        if self.lam == 0.0:
+            return None
+        k = len(start)
+        strength = torch.full_like(start, self.lam * k / n_rows)
+        if not self.diagonal:
+            strength[:, :k] *= torch.full_like(start[:, :k], k - 1.0).fill_diagonal_(1.0)
+        return Ridge(strength, start)
 
 
 def ridge_to_temperature(lam: float, start: Tensor) -> Ridge | None:

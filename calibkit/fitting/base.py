@@ -18,7 +18,6 @@ from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress
 from calibkit.fitting import file_header
 from calibkit.fitting.interpolate import are_tied, first_by_logits
-from calibkit.objectives.base import Objective
 
 #: Of an entry of a fitted state: lengths, and names for a length >= 1 that entries of one name share.
 Shape = tuple[int | str, ...]
@@ -37,6 +36,7 @@ class Fitted:
     is what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
     Entries in ``fractions`` are between 0 and 1. ``keeps_predictions`` says whether the class with the largest
     probability stays the one with the largest logit, whatever is fitted, also where rounding makes several equal.
+    ``signed`` says that a fit, which replays what public code does, may come to temperatures and shares of any sign.
 
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
@@ -48,6 +48,7 @@ class Fitted:
     reported: ClassVar[tuple[str, ...]] = ()
     fractions: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
+    signed: bool = False
     #: Whether probabilities are looked up among fitted ones, which float32 may not tell apart next to 1.
     looks_up: ClassVar[bool] = False
 
@@ -152,17 +153,14 @@ class Fitted:
         """
         with file_header.reading(path, cls.__name__):
             header = file_header.read_header(path)
-            if not file_header.is_of(header, cls):
-                raise ValueError(f"that of {header.get('class', header['calibrator'])}")
+            if header["class"] != cls.__name__:
+                raise ValueError(f"that of {header['class']}")
             return cls.of_file(path, header)
 
     @classmethod
     def of_file(cls, path: str | os.PathLike, header: dict[str, object]) -> Self:
         """The calibrator of a file whose header says that this class wrote it."""
-        options = dict(header["options"])
-        if isinstance(options.get("objective"), Objective):
-            options.pop("n_bins", None)  # which such a file may hold, and which has no effect
-        result = cls(**options)
+        result = cls(**header["options"])
         result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
         result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
         return result
@@ -176,14 +174,11 @@ class Fitted:
         return {}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
-        """Raise unless an entry holds what a fit gives; single numbers but temperatures only report.
-
-        Those that replay what public code does may come to any temperature.
-        """
+        """Raise unless an entry holds what a fit gives; single numbers but temperatures only report."""
         temperature = name in ("temperature", "temperatures")
         if (temperature or value.ndim > 0) and not np.isfinite(value).all():
             raise expected(name, "finite", "NaN or infinity")
-        if getattr(self, "solver", "exact") == "sctl":
+        if self.signed:
             return
         if temperature and not (value >= LEAST_TEMPERATURE).all():
             want = f"at least {LEAST_TEMPERATURE:.1e}" if (value > 0).all() else "positive"

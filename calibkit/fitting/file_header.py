@@ -28,11 +28,6 @@ def read_header(path: str | os.PathLike) -> dict[str, object]:
     return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
 
 
-def is_of(header: dict[str, object], cls: type) -> bool:
-    """Whether a class wrote it: by the name of the class, or, where a file has none, by its key."""
-    return header["class"] == cls.__name__ if "class" in header else header["calibrator"] == cls.key()
-
-
 @contextmanager
 def reading(path: str | os.PathLike, writer: str) -> Iterator[None]:
     """What a file is not, told in the one wording: as a file that ``writer`` did not save."""

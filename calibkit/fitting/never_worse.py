@@ -10,10 +10,10 @@ from calibkit.objectives import Objective, losses
 from calibkit.objectives.blocked_ce import Forward
 
 
-def no_worse(
+def is_no_worse(
     objective: Objective, logits: Tensor, labels: Tensor, x: Tensor, start: Tensor, forward: Forward
-) -> Tensor:
-    r"""Fitted parameters x, or those of the start where it, or the network as it is, has a lower objective.
+) -> bool:
+    r"""Whether neither the start nor the network as it is has a lower objective than fitted parameters x.
 
     .. math:: \sum_i w_i\,\varphi(\mathrm{ce}_i) \le \sum_i w_i\,\varphi(\mathrm{ce}^0_i), \qquad w = w(\mathrm{ce})
 
@@ -33,20 +33,20 @@ def no_worse(
     def ce(x: Tensor | None) -> Tensor:
         return losses(logits, labels, x, None if x is None else forward, objective.smoothing)
 
-    return lower(objective, labels, logits.shape[1], x, start, ce)
+    return is_lowest(objective, labels, logits.shape[1], x, start, ce)
 
 
-def lower(
+def is_lowest(
     objective: Objective,
     labels: Tensor,
     n_classes: int,
     x: Tensor,
     start: Tensor,
     ce: Callable[[Tensor | None], Tensor],
-) -> Tensor:
-    """``no_worse`` from the (N,) losses ``ce(x)`` under parameters x, or of the logits as they are for None."""
+) -> bool:
+    """``is_no_worse`` from the (N,) losses ``ce(x)`` under parameters x, or of the logits as they are for None."""
     fitted = ce(x)
     weights = objective.weights(fitted, labels, n_classes)
     value = weights @ objective.transform(fitted)[0]
     others = (start, None) if objective.adaptive else (start,)
-    return x if all(value <= weights @ objective.transform(ce(other))[0] for other in others) else start
+    return all(bool(value <= weights @ objective.transform(ce(other))[0]) for other in others)

@@ -18,12 +18,24 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibkit._checks import check_choice, expected
+from calibkit.fitting.base import Calibrator
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, Objective
 
 Solver = Literal["exact", "sctl"]
 #: (learning rate, steps) of each optimiser in turn; the schedule of three is for label smoothing and focal loss.
 CONSTANT = ((0.02, 1000),)
 SCHEDULE = ((0.005, 200), (0.003, 400), (0.001, 400))
+
+
+class Replayable(Calibrator):
+    """A calibrator with an option ``solver``."""
+
+    solver: Solver
+
+    @property
+    def signed(self) -> bool:
+        """Nothing keeps the temperatures of the public code positive."""
+        return self.solver == "sctl"
 
 
 def check_solver(solver: Solver, objective: Objective) -> Solver:

@@ -33,10 +33,3 @@ def test_a_key_gives_bins_once():
     assert calibrator("temperature_scaling n_bins=7:ece").n_bins == 7
     with pytest.raises(ValueError, match="Expected `n_bins` to be left out"):
         calibrator("temperature_scaling n_bins=25:ece n_bins=10")
-
-
-def test_a_file_that_holds_both_is_still_read(tmp_path, monkeypatch):
-    z = np.random.default_rng(0).normal(size=(50, 3))
-    fitted = TemperatureScaling(ECE(20)).fit(z, z.argmax(1))
-    monkeypatch.setattr(fitted, "options", lambda: {"objective": ECE(20), "n_bins": 20})
-    np.testing.assert_array_equal(TemperatureScaling.load(fitted.save(tmp_path / "old.npz"))(z), fitted(z))

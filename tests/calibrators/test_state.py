@@ -1,6 +1,5 @@
 """States and files: what no fit gives is not taken, and a file is read by the class that wrote it."""
 
-import json
 import runpy
 
 import numpy as np
@@ -170,17 +169,6 @@ def test_a_class_of_a_script_and_one_in_a_file_named_as_a_method(sample, tmp_pat
         assert cls.load(path).temperature == fitted.temperature
         with pytest.raises(ValueError, match=r"that of Mine.*; Mine.load"):
             load_calibrator(path)
-
-
-@pytest.mark.parametrize("known", ["cts", "class_temperature_scaling"])
-def test_files_without_the_name_of_a_class_are_read_by_their_key(known, sample, tmp_path):
-    fitted = CALIBRATORS["class_temperature_scaling"]("nll").fit(*sample)
-    header = {"calibrator": known, "options": fitted.options()}
-    path = write_npz(tmp_path / "old.npz", {"header": np.asarray(json.dumps(header)), **fitted.state_dict()})
-    for again in (load_calibrator(path), CALIBRATORS["class_temperature_scaling"].load(path)):
-        np.testing.assert_array_equal(again(sample[0]), fitted(sample[0]))
-    with pytest.raises(ValueError, match="ETS.save wrote, but got .*: that of class_temperature_scaling"):
-        ETS.load(path)
 
 
 def test_what_is_no_file_of_a_calibrator_or_damaged_is_named(sample, tmp_path):
