@@ -41,7 +41,7 @@ def fitted(sample):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_probabilities_in_float64_of_no_higher_nll_than_the_network(name, sample, fitted):
+def test_probabilities_in_float64_row_by_row_of_no_higher_nll_than_the_network(name, sample, fitted, monkeypatch):
     z, y = sample
     probs = fitted(name)(z)
     assert isinstance(probs, np.ndarray)
@@ -51,11 +51,14 @@ def test_probabilities_in_float64_of_no_higher_nll_than_the_network(name, sample
     identity, rows = CALIBRATORS["identity"]().fit(z, y), np.arange(len(y))
     ours, theirs = (-np.log(c(z)[rows, y]).mean() for c in (fitted(name), identity))
     assert ours <= theirs + 1e-12
+    np.testing.assert_allclose(fitted(name)(z[::-1])[::-1], probs, atol=1e-14)
+    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 5 * 8)
+    np.testing.assert_allclose(fitted(name)(z), probs, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fit_is_the_same_of_tensors_in_inference_mode_and_of_more_threads(name, sample, fitted):
-    """To the bit, but for threads, which sum in another order; and the input is left as it is."""
+def test_a_fit_is_the_same_of_tensors_in_inference_mode_of_more_threads_and_of_float32(name, sample, fitted):
+    """To the bit, but for threads, which sum in another order, and rounding; and the input is left as it is."""
     z, y = (torch.from_numpy(a.copy()) for a in sample)
     torch.set_num_threads(2)
     try:
@@ -72,6 +75,8 @@ def test_a_fit_is_the_same_of_tensors_in_inference_mode_and_of_more_threads(name
     assert set(again.state_dict()) == set(state)
     for key, value in again.state_dict().items():
         np.testing.assert_array_equal(value, state[key])
+    single, double = (CALIBRATORS[name]().fit(given, y)(given) for given in (z.float(), z.float().double()))
+    np.testing.assert_allclose(single, double, atol=1e-6)
 
 
 @pytest.mark.gpu
@@ -82,23 +87,6 @@ def test_a_fit_on_a_gpu_is_the_same(sample, fitted):
         probs = CALIBRATORS[name]().fit(z, y)(z)
         assert probs.device == z.device and probs.dtype == torch.float64
         np.testing.assert_allclose(probs.cpu().numpy(), fitted(name)(sample[0]), atol=1e-6, err_msg=name)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_float32_and_float64_agree(name, sample):
-    z, y = sample
-    z32 = z.astype(np.float32)
-    single, double = (CALIBRATORS[name]().fit(given, y)(given) for given in (z32, z32.astype(np.float64)))
-    np.testing.assert_allclose(single, double, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_are_calibrated_one_by_one(name, sample, fitted, monkeypatch):
-    z = sample[0]
-    whole = fitted(name)(z)
-    np.testing.assert_allclose(fitted(name)(z[::-1])[::-1], whole, atol=1e-14)
-    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 5 * 8)
-    np.testing.assert_allclose(fitted(name)(z), whole, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,6 +29,7 @@ def random_sample(n, k):
         (90, True, "pair"),
         (40, False, "pair own"),
         (170, False, "pair own"),
+        (1100, True, "own"),
     ],
 )
 def test_curvature_equals_the_hessian_of_the_nll(k, diagonal, parts):
