@@ -18,10 +18,10 @@ from calibkit.objectives import Objective
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
-FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 START = 0.25  # in the same units, where networks have their temperature
+FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
-#: Float32 rows are passed over in float32 where they are many, so that their rounding averages out (to some 1e-8 of T),
+#: Float32 rows are passed over in float32 where they are many, so that their rounding averages out (to 5e-8 of T),
 #: and no logit is so large, as that of a masked class is, that its square overflows.
 MANY, LARGEST = 8192, 1e12
 NARROW = 32  # classes below which blocks of so many rows lie class by class: sums over few neighbours are slow
