@@ -42,6 +42,7 @@ def test_empty_bins_keep_their_midpoint_and_zero_rows_their_softmax():
     z = np.log(np.array([[0.9, 0.1]] * 2))
     hb = HistogramBinning(n_bins=2).fit(z, np.array([0, 0]))
     assert hb.frequencies.tolist() == [[0.25, 1.0], [0.0, 0.75]]
+    assert HistogramBinning(n_bins=2).fit(z[:1], np.array([1])).frequencies.tolist() == [[0.25, 0.0], [1.0, 0.75]]
     hb.frequencies = np.zeros((2, 2))
     np.testing.assert_allclose(hb(z), np.exp(z), atol=1e-15)
 
