@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from calibkit.fitting import fit_smooth, minimize
+from calibkit.fitting.lbfgs import _between
 from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, losses
 
 
@@ -58,6 +59,11 @@ def test_a_value_that_overflows_shortens_the_step(far):
     found = minimize(function, start, curvature=torch.full_like(start, 1e-3))
     assert found.converged
     assert float(found.x) == pytest.approx(0.9)
+
+
+def test_a_line_search_tries_the_minimum_of_the_cubic_through_both_ends():
+    """x^3 - 3 x on [0, 2] is lowest at 1."""
+    assert _between((0.0, 0.0, -3.0), (2.0, 2.0, 9.0)) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_minimize_says_when_it_is_not_done():
