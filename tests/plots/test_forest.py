@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from calibkit import Comparison, plots
-from calibkit.metrics import METRICS
+from calibkit import plots
 from calibkit.metrics.comparison import Estimate
 
 ROWS = {"up": Estimate(2, 1, 3), "down": Estimate(-12, -13, -1), "open": Estimate(0.5, -1, 2)}
@@ -30,25 +29,11 @@ def test_numbers_stand_in_columns():
     texts = [text.get_text() for text in ax.texts]
     assert texts == ["−12.0 [−13.0, −1.0]", " +0.5 [ −1.0, +2.0]", " +2.0 [ +1.0, +3.0]"]
     assert not plots.forest_plot(ROWS, numbers=None).texts
-
-
-def test_rows_may_be_tuples_in_their_own_order():
     ax = plots.forest_plot([(name, *estimate) for name, estimate in ROWS.items()], sort=False)
     assert [t.get_text() for t in ax.get_yticklabels()] == list(ROWS)
 
 
-def test_no_row_and_no_such_metric_are_refused():
-    with pytest.raises(ValueError, match="Expected `rows` to be at least one estimate"):
-        plots.forest_plot({})
-    methods = Comparison([0, 1], ["ece"], n_resamples=10)
-    methods.add("a", [[0.9, 0.1], [0.4, 0.6]])
-    with pytest.raises(ValueError, match="Expected `metric` to be one of ece"):
-        plots.forest_plot(methods, metric="nll")
-    with pytest.raises(ValueError, match="Expected `rows` to be at least one"):
-        plots.forest_plot(methods, base="a")
-
-
-@pytest.mark.parametrize("reach", [0.004, 0.006, 0.012, 0.3, 5.0, 400.0])
+@pytest.mark.parametrize("reach", [0.004, 0.012, 5.0, 400.0])
 def test_labels_of_the_ticks_do_not_overlap(reach):
     """As a report draws them."""
     figure = Figure(figsize=(8.0, 1.5), layout="constrained")

@@ -16,6 +16,8 @@ def test_reliability_diagram_draws_the_bins(ax, sample):
     np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.edges[:-1][full])
     assert ax.texts[0].get_text() == f"ECE {100 * ece(*sample, n_bins=10):.2f} %"
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["if calibrated", "gap", "accuracy"]
+    plain = plots.reliability_diagram(*(x.numpy() for x in sample), interval=False)
+    assert [t.get_text() for t in plain.get_legend().get_texts()] == ["gap", "accuracy"]
 
 
 def test_equal_mass_has_even_bins_and_its_own_error(ax, sample):
@@ -54,14 +56,6 @@ def test_seven_methods_stand_in_three_rows(sample):
     figure = plots.before_after({f"m{i}": probs for i in range(7)}, labels, counts=False, interval=False)
     assert len({ax.get_position().y0 for ax in figure.axes}) == 3 and len(figure.axes) == 7
     assert [bool(ax.get_xlabel()) for ax in figure.axes] == [False] * 4 + [True] * 3
-    with pytest.raises(ValueError, match="Expected `methods` to be at least one name"):
-        plots.before_after({}, labels)
-
-
-def test_reliability_diagram_without_interval_and_with_numpy(ax, sample):
-    probs, labels = (x.numpy() for x in sample)
-    plots.reliability_diagram(probs, labels, ax=ax, interval=False)
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["gap", "accuracy"]
 
 
 def test_consistency_interval_is_binomial_where_confidences_are_equal():
@@ -85,12 +79,6 @@ def test_consistency_interval_holds_a_calibrated_network_and_not_an_overconfiden
         full = bins.counts > 30
         inside.append(((bins.accuracy >= low) & (bins.accuracy <= high))[full].mean())
     assert inside[0] > 0.8 and inside[1] < 0.2
-
-
-def test_same_seed_same_interval(sample):
-    bins = reliability_bins(*sample)
-    one, two = (plots.consistency_interval(sample[0], bins, n_resamples=20) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
 
 
 def test_confidence_histogram_shows_shares_and_means(ax, sample):

@@ -41,8 +41,3 @@ def test_a_method_has_its_colour_and_ends_at_its_error(sample):
     coverage, risk = ax.lines[0].get_data()
     n = round(coverage[200] * len(labels) / 100)
     assert risk[200] == pytest.approx(100 * (probs.argmax(1) != labels).numpy()[surest[:n]].mean())
-
-
-def test_no_method_is_refused():
-    with pytest.raises(ValueError, match="Expected `methods` to be at least one name"):
-        plots.risk_coverage({}, [0, 1])
