@@ -29,11 +29,16 @@ def test_the_one_wording():
     assert str(expected("x", "a number", 3)) == "Expected `x` to be a number, but got 3"
 
 
-@pytest.mark.parametrize("n, k, size, limit", [(10, 4, 8, 100), (1, 10**6, 8, 100), (100, 3, 4, 10**9), (7, 1, 1, 7)])
-def test_blocks_cover_all_rows_once(n, k, size, limit):
-    slices = blocks(n, k, size, limit)
-    assert [i for s in slices for i in range(n)[s]] == list(range(n))
-    assert all((s.stop - s.start) * k * size <= limit or s.stop - s.start == 1 for s in slices)
+def test_like_gives_back_the_container():
+    assert isinstance(like(torch.zeros(2), np.zeros(2)), np.ndarray)
+    assert isinstance(like(torch.zeros(2), torch.zeros(2)), torch.Tensor)
+
+
+def test_blocks_cover_all_rows_once():
+    for n, k, size, limit in ((10, 4, 8, 100), (1, 10**6, 8, 100), (100, 3, 4, 10**9), (7, 1, 1, 7)):
+        slices = blocks(n, k, size, limit)
+        assert [i for s in slices for i in range(n)[s]] == list(range(n))
+        assert all((s.stop - s.start) * k * size <= limit or s.stop - s.start == 1 for s in slices)
 
 
 def test_to_tensor_shares_memory_where_it_can():
@@ -45,14 +50,11 @@ def test_to_tensor_shares_memory_where_it_can():
     assert to_tensor("x", [[1, 2], [3, 4]]).dtype == torch.int64
 
 
-@pytest.mark.parametrize("bad", [None, "text", object(), [[1.0], [1.0, 2.0]], {"a": 1}, np.array(["a"])])
-def test_to_tensor_refuses_what_is_no_array(bad):
-    with pytest.raises(ValueError, match="Expected `x` to be a numpy array, a torch tensor or nested numbers, but got"):
-        to_tensor("x", bad)
-
-
 def test_what_holds_no_plain_values_is_refused():
     z = torch.zeros(3, 2)
+    for bad in (None, "text", object(), [[1.0], [1.0, 2.0]], {"a": 1}, np.array(["a"])):
+        with pytest.raises(ValueError, match="Expected `x` to be a numpy array, a torch tensor or nested numbers, but"):
+            to_tensor("x", bad)
     for bad, message in (
         (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 1]), "without masked entries, but got 2 of them; leave them out"),
         (np.array([1, "a"], object), "nested numbers, but got an array of dtype object; cast it to numbers"),
@@ -64,11 +66,6 @@ def test_what_holds_no_plain_values_is_refused():
         with pytest.raises(ValueError, match=f"Expected `x` to be .*{re.escape(message)}"):
             to_tensor("x", bad)
     assert to_tensor("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # nothing is masked
-
-
-def test_like_gives_back_the_container():
-    assert isinstance(like(torch.zeros(2), np.zeros(2)), np.ndarray)
-    assert isinstance(like(torch.zeros(2), torch.zeros(2)), torch.Tensor)
 
 
 def test_labels_of_every_integer_type_become_int64():
@@ -86,15 +83,13 @@ def test_logits_and_probs_are_float32_or_float64(dtype):
     assert p.dtype == z.dtype and (high == p.amax(1)).all()
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_logits_must_be_finite(bad):
-    logits = torch.zeros(10, 3)
-    logits[7, 1] = bad
-    with pytest.raises(ValueError, match="Expected `logits` to be finite, but got NaN or infinity"):
-        check_logits(logits)
-
-
-def test_finite_logits_whose_sum_overflows_are_finite():
+def test_logits_must_be_finite():
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        logits = torch.zeros(10, 3)
+        logits[7, 1] = bad
+        with pytest.raises(ValueError, match="Expected `logits` to be finite, but got NaN or infinity"):
+            check_logits(logits)
+    # a sum that overflows is of finite numbers
     assert check_logits(torch.full((10, 3), 3e38)).shape == (10, 3)
 
 
@@ -108,36 +103,30 @@ def test_row_sums_may_be_off_by_rounding_only():
     scan_probs((p + torch.tensor([0.0, 2e-4])).half())  # float16 itself rounds by up to 5e-4
 
 
-@pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, np.float64(1)])
-def test_check_int_refuses(value):
-    with pytest.raises(ValueError, match=re.escape(f"Expected `n` to be an integer >= 0, but got {value!r}")):
-        check_int("n", value, 0)
-
-
-def test_check_int_takes_numpy_integers_and_a_range():
+def test_check_int():
+    for value in (True, 1.0, "1", None, -1, np.float64(1)):
+        with pytest.raises(ValueError, match=re.escape(f"Expected `n` to be an integer >= 0, but got {value!r}")):
+            check_int("n", value, 0)
     assert type(check_int("n", np.int64(3), 0)) is int
     assert check_int("n", 2, 0, 3) == 2
     with pytest.raises(ValueError, match=re.escape("Expected `n` to be an integer in [0, 3), but got 3")):
         check_int("n", 3, 0, 3)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), -0.1, 1.1, Fraction(3, 2), 10**400])
-def test_check_real_refuses(value):
-    with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be a number in [0, 1], but got {value!r}")):
-        check_real("x", value, 0, 1)
-
-
-def test_check_real_open_end():
+def test_check_real():
+    for value in (True, "1", None, float("nan"), float("inf"), -0.1, 1.1, Fraction(3, 2), 10**400):
+        with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be a number in [0, 1], but got {value!r}")):
+            check_real("x", value, 0, 1)
     assert check_real("x", np.float32(0.5), 0, 1, open_low=True) == 0.5
     assert type(check_real("x", Fraction(1, 4))) is float
     with pytest.raises(ValueError, match=re.escape("Expected `x` to be a number in (0, 1], but got 0")):
         check_real("x", 0, 0, 1, open_low=True)
 
 
-@pytest.mark.parametrize("value", ["c", None, ["a"], {"a"}, np.array(["a", "b"]), np.array("a"), torch.zeros(2)])
-def test_check_choice_refuses(value):
-    with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be one of a, b, but got {value!r}")):
-        check_choice("x", value, {"a": 1, "b": 2})
+def test_check_choice_refuses():
+    for value in ("c", None, ["a"], {"a"}, np.array(["a", "b"]), np.array("a"), torch.zeros(2)):
+        with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be one of a, b, but got {value!r}")):
+            check_choice("x", value, {"a": 1, "b": 2})
 
 
 def test_a_label_fits_an_int64():
@@ -158,31 +147,19 @@ CURES = {
 }
 
 
-@pytest.mark.parametrize("case", CURES)
-def test_messages_name_the_cure(case):
-    labels, message = CURES[case]
-    with pytest.raises(ValueError, match=f"Expected `y` to be .*{re.escape(message)}"):
-        check_labels(labels, 3, 2, CPU, "y")
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
+def test_messages_name_the_cure_where_one_would_help():
+    for labels, message in CURES.values():
+        with pytest.raises(ValueError, match=f"Expected `y` to be .*{re.escape(message)}"):
+            check_labels(labels, 3, 2, CPU, "y")
+    for labels, message in (
         ([0, 0.5, 1], "integers, but got dtype torch.float64"),
         ([0, 3, 1], "in [0, 2), but got 3"),
         ([0, 1, 2], "in [0, 2), but got 2"),
         ([-2, 0, 2], "in [0, 2), but got -2"),
         (None, "a numpy array, a torch tensor or nested numbers, but got NoneType"),
-    ],
-)
-def test_a_cure_is_named_only_where_it_would_help(labels, message):
-    with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
-        check_labels(labels, 3, 2, CPU)
-
-
-def test_labels_are_not_left_out():
-    with pytest.raises(ValueError, match="Expected `labels` to be a numpy array, .*, but got NoneType"):
-        check_held_out(np.zeros((2, 2)), None)
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `labels` to be .*{re.escape(message)}$"):
+            check_labels(labels, 3, 2, CPU)
 
 
 def test_rounded_rows_and_logits_are_told_what_to_do():
@@ -198,8 +175,9 @@ def test_rounded_rows_and_logits_are_told_what_to_do():
         scan_probs(np.array([[10.0, 90.0], [20.4, 79.8]]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("n", "k"), [(2, 2), (200, 10), (20, 1000)])
+@pytest.mark.parametrize(
+    ("n", "k", "dtype"), [(2, 2, torch.float64), (200, 10, torch.float32), (20, 1000, torch.bfloat16)]
+)
 def test_probabilities_are_no_logits(n, k, dtype):
     probs = torch.randn(n, k, generator=torch.Generator().manual_seed(0)).softmax(1).to(dtype)
     with pytest.raises(ValueError, match="Expected `z` to be logits, from before the softmax, but got rows in"):

@@ -39,22 +39,19 @@ def test_only_calibration_errors_are_starred(tmp_path, capsys):
     assert {line.split()[0] for line in lines if line.endswith(" *")} == begins_at_0 & ERRORS
 
 
-@pytest.mark.parametrize(
-    ("out", "message"),
-    [
-        ("folder", "Expected `out` to be the path of a file, but got 'folder', which is none\n"),
-        ("toy.npz/c.npz", "Expected `out` to be a file that can be written, but got 'toy.npz/c.npz'\n"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_the_fit(out, message, toy, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_written_is_refused_before_the_fit(toy, tmp_path, capsys, monkeypatch):
     def fitted(*_):
         raise AssertionError
 
     (tmp_path / "folder").mkdir()
     monkeypatch.setattr(calibrators.TemperatureScaling, "fit", fitted)
-    assert main(["calibrate", str(toy), "--out", out]) == 1
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", message)
+    for out, message in (
+        ("folder", "Expected `out` to be the path of a file, but got 'folder', which is none\n"),
+        ("toy.npz/c.npz", "Expected `out` to be a file that can be written, but got 'toy.npz/c.npz'\n"),
+    ):
+        assert main(["calibrate", str(toy), "--out", out]) == 1
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == ("", message)
 
 
 def test_a_calibrator_may_be_saved_into_a_new_folder_and_over_another(toy, tmp_path):
@@ -74,19 +71,25 @@ def test_equal_infinities_are_no_change_and_no_warning(toy):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
-@pytest.mark.parametrize("name", ["mine.csv", "mine.npy", "mine.pt", "mine.parquet"])
-def test_a_format_that_report_reads_is_said_to_be_one(command, name, toy, capsys):
-    if name == "mine.csv":
-        pd.DataFrame({"a": [1.0], "b": [0.0], "label": ["a"]}).to_csv(name, index=False)
-    assert main([command, name]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("Expected `logits` to be a Logits file (.npz)") and error.count("\n") == 1
-    assert f"but got {name!r}; `calibkit report` and `calibkit compare` read such files" in error
+def test_a_format_that_report_reads_is_said_to_be_one(toy, capsys):
+    pd.DataFrame({"a": [1.0], "b": [0.0], "label": ["a"]}).to_csv("mine.csv", index=False)
+    for command, name in (("evaluate", "mine.csv"), ("calibrate", "mine.npy"), ("calibrate", "mine.pt")):
+        assert main([command, name]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("Expected `logits` to be a Logits file (.npz)") and error.count("\n") == 1
+        assert f"but got {name!r}; `calibkit report` and `calibkit compare` read such files" in error
 
 
-@pytest.mark.parametrize("command", [["networks"], ["--version"], ["evaluate", "toy.npz"], ["evaluate", "absent.npz"]])
-@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2)])
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    [
+        (["networks"], (2,)),
+        (["--version"], (1, 2)),
+        (["evaluate", "toy.npz"], (1, 2)),
+        (["evaluate", "absent.npz"], (1,)),
+        (["evaluate", "absent.npz"], (2,)),
+    ],
+)
 def test_closed_streams_take_nothing_and_break_nothing(command, closed, toy):
     """As ``calibkit networks >&-``."""
 

@@ -35,12 +35,12 @@ def slow_sets(held_out, labels, probs, alpha: str, score: str) -> list[list[bool
 
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
-@pytest.mark.parametrize(("n", "alpha"), [(60, "0.1"), (99, "0.45"), (99, "0.41"), (9, "0.1"), (8, "0.1"), (1, "0.6")])
-def test_sets_are_those_of_the_definition(score, n, alpha):
-    held_out, labels = sample(n)
+def test_sets_are_those_of_the_definition(score):
     probs, _ = sample(40, seed=1)
-    found = ConformalSets(float(alpha), score=score).fit(held_out, labels)(probs)
-    assert found.tolist() == slow_sets(held_out, labels, probs, alpha, score)
+    for n, alpha in ((60, "0.1"), (99, "0.45"), (99, "0.41"), (9, "0.1"), (8, "0.1"), (1, "0.6")):
+        held_out, labels = sample(n)
+        found = ConformalSets(float(alpha), score=score).fit(held_out, labels)(probs)
+        assert found.tolist() == slow_sets(held_out, labels, probs, alpha, score)
 
 
 def test_too_few_samples_give_everything():
@@ -81,7 +81,7 @@ def mapie(score: str, alpha: float, held_out, labels, probs, **options) -> tuple
 
 
 @pytest.mark.filterwarnings("ignore:Estimator does not appear fitted")
-@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
 class TestMapie:
     """Classes without ties, and levels at which its floats and our fractions have one rank."""
 
@@ -126,17 +126,6 @@ def test_the_promise_is_kept_by_a_network_that_is_too_sure(score):
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_a_smaller_alpha_gives_sets_that_hold_the_others(score):
-    (held_out, labels), (probs, _) = sample(300), sample(200, seed=1)
-    sets = [
-        ConformalSets(alpha, score=score).fit(held_out, labels)(probs) for alpha in (0.001, 0.01, 0.1, 0.2, 0.5, 1.0)
-    ]
-    assert all((smaller <= larger).all() for larger, smaller in zip(sets, sets[1:], strict=False))
-    sizes = [set_size(s) for s in sets]
-    assert sizes[0] == 6 and len(set(sizes)) == len(sizes)
-
-
-@pytest.mark.parametrize("score", SCORES)
 def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     (held_out, labels), (probs, _) = sample(300), sample(200, seed=1)
     held_out, probs = held_out.astype(np.float32), probs.astype(np.float32)
@@ -152,11 +141,11 @@ def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
 
 
-@pytest.mark.parametrize("score", ["lac", "aps"])
-def test_the_label_at_the_threshold_is_in_its_set(score):
+def test_the_label_at_the_threshold_is_in_its_set():
     """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
     probs, labels = sample(60)
-    assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
+    for score in ("lac", "aps"):
+        assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
 
 
 def test_ties_rank_by_the_number_of_the_class():
@@ -184,34 +173,19 @@ def test_coverage_and_size_by_hand():
 GOOD = sample(20)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ConformalSets(0.0), r"`alpha` to be a number in \(0.0, 1.0\], but got 0.0"),
-        (lambda: ConformalSets(10), r"`alpha` to be a number in \(0.0, 1.0\], but got 10"),
-        (lambda: ConformalSets(score="raps"), "`score` to be one of lac, aps, randomized_aps, but got 'raps'"),
-        (lambda: ConformalSets(seed=-1), "`seed` to be an integer >= 0"),
-        (lambda: ConformalSets().fit(10 * GOOD[0], GOOD[1]), r"`probs` to be in \[0, 1\], but got"),
-        (lambda: ConformalSets().fit(GOOD[0], GOOD[1] + 6), r"`labels` to be in \[0, 6\), but got"),
-        (
-            lambda: ConformalSets().fit(*GOOD)(sample(5, 3)[0]),
-            r"`probs` to be of shape \(N, 6\) as in fit\(\), but got shape \(5, 3\)",
-        ),
-        (lambda: set_size(GOOD[0]), r"`sets` to be bool of shape \(N, K\) with N >= 1, but got dtype torch.float64"),
-        (lambda: coverage(GOOD[0] > 0.1, GOOD[1][:3]), r"`labels` to be of shape \(20,\), one a row"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match="^Expected " + message):
-        call()
-
-
-def test_unfitted_use():
+def test_bad_input():
+    for name, call in (
+        ("alpha", lambda: ConformalSets(0.0)),
+        ("alpha", lambda: ConformalSets(10)),
+        ("score", lambda: ConformalSets(score="raps")),
+        ("seed", lambda: ConformalSets(seed=-1)),
+        ("probs", lambda: ConformalSets().fit(10 * GOOD[0], GOOD[1])),
+        ("labels", lambda: ConformalSets().fit(GOOD[0], GOOD[1] + 6)),
+        ("probs", lambda: ConformalSets().fit(*GOOD)(sample(5, 3)[0])),
+        ("sets", lambda: set_size(GOOD[0])),
+        ("labels", lambda: coverage(GOOD[0] > 0.1, GOOD[1][:3])),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
+            call()
     with pytest.raises(RuntimeError, match=r"Expected `ConformalSets` to be fitted, but got no call of fit\(\) before"):
         ConformalSets()(GOOD[0])
-
-
-def test_what_it_shows_of_itself():
-    assert repr(ConformalSets()) == "ConformalSets(alpha=0.1, score='lac')"
-    fitted = ConformalSets(0.5).fit(np.array([[0.75, 0.25]] * 3), np.array([0, 0, 0]))
-    assert repr(fitted) == "ConformalSets(alpha=0.5, score='lac', threshold=0.25)"

@@ -43,10 +43,6 @@ def test_groups_are_no_parameter_of_the_classifier(data):
     found = CalibratedClassifier(Seen(), cv=GroupKFold(3)).fit(X, y, groups=groups, marks=X[:, 0])
     plain = CalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups)
     np.testing.assert_array_equal(found.predict_proba(X), plain.predict_proba(X))
-
-
-def test_groups_that_do_not_fit(data):
-    X, y, groups = data
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         CalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups[1:])
     with pytest.raises(ValueError, match="Expected `groups` to be None where nothing is split"):

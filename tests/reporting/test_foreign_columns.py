@@ -37,17 +37,16 @@ def test_a_column_that_no_label_names_is_refused_beside_named_classes(drawn):
         assert read(frame, kind="logits", ignore=[]).classes == (*CLASSES, name)
 
 
-@pytest.mark.parametrize("columns", [["0", "1", "2"], [0, 1, 2], ["first", "second", "third"]])
-@pytest.mark.parametrize("name", ["id", "index", "confidence", "Score"])
-def test_an_index_or_a_score_is_refused_beside_numbered_classes(columns, name, drawn, tmp_path):
-    frame = table(drawn, columns, [0, 1, 2], **{name: np.arange(400)})
-    frame.to_csv(tmp_path / "mine.csv", index=False)
-    for source in (frame, tmp_path / "mine.csv"):
-        with pytest.raises(ValueError, match=f"but got the columns '{name}', which no label names"):
-            read(source, kind="logits")
-        found = diagnose(read(source, kind="logits", ignore=[name]))
-        assert found.classes == tuple(map(str, columns))
-        np.testing.assert_array_equal(found.val.labels, drawn[1])
+def test_an_index_or_a_score_is_refused_beside_numbered_classes(drawn, tmp_path):
+    for columns, name in ((["0", "1", "2"], "id"), ([0, 1, 2], "confidence"), (["first", "second", "third"], "Score")):
+        frame = table(drawn, columns, [0, 1, 2], **{name: np.arange(400)})
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        for source in (frame, tmp_path / "mine.csv"):
+            with pytest.raises(ValueError, match=f"but got the columns '{name}', which no label names"):
+                read(source, kind="logits")
+            found = diagnose(read(source, kind="logits", ignore=[name]))
+            assert found.classes == tuple(map(str, columns))
+            np.testing.assert_array_equal(found.val.labels, drawn[1])
 
 
 def test_a_class_may_be_absent_where_it_is_numbered_as_the_others_or_completes_the_probabilities(drawn):
@@ -56,10 +55,7 @@ def test_a_class_may_be_absent_where_it_is_numbered_as_the_others_or_completes_t
     assert len(read(table(few, [0, 1, 2], [0, 1]), kind="logits").classes) == 3
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     assert len(read(table((p[y < 2], y[y < 2]), CLASSES, CLASSES), kind="probabilities").classes) == 3
-
-
-def test_a_class_may_be_called_as_what_is_none(drawn):
-    names = ["id", "score", "index"]
+    names = ["id", "score", "index"]  # a label names each
     assert read(table(drawn, names, names), kind="logits").classes == tuple(names)
 
 
@@ -87,49 +83,40 @@ def test_one_column_for_two_classes_is_refused_with_its_cure(drawn):
         diagnose(read({"probs": p, "labels": y}))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_names_that_are_none_are_refused(drawn):
+    for options, message in (
         ({"ignore": ["nope"]}, "`ignore` to be names among"),
         ({"ignore": "id"}, "`ignore` to be names among"),
         ({"classes": ["cat", "wolf"]}, "`classes` to be names among"),
         ({"classes": ["cat"]}, "two classes have two columns"),
         ({"label": ["label"]}, "`label` to be the name of a column"),
-    ],
-)
-def test_names_that_are_none_are_refused(options, message, drawn):
-    with pytest.raises(ValueError, match=f"^Expected .*{message}"):
-        read(table(drawn, CLASSES, CLASSES), kind="logits", **options)
-
-
-def test_columns_are_chosen_of_tables_alone(drawn):
+    ):
+        with pytest.raises(ValueError, match=f"^Expected .*{message}"):
+            read(table(drawn, CLASSES, CLASSES), kind="logits", **options)
     with pytest.raises(ValueError, match="Expected `ignore` to be None beside what is no table"):
         read(drawn, kind="logits", ignore=["id"])
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
+def test_names_of_columns_that_are_not_clear_are_refused():
+    for columns, message in (
         (pd.MultiIndex.from_product([["a", "b", "c", "label"], [""]]), "one name for each column, but got 2 rows"),
         ([0, "0", "a", "label"], "different names, but got more than one called '0'"),
         (["a", "b", None, "label"], "a name for each column"),
         (["a", "b", np.nan, "label"], "a name for each column"),
-    ],
-)
-def test_names_of_columns_that_are_not_clear_are_refused(columns, message):
-    frame = pd.DataFrame(np.column_stack([np.eye(3), [0, 1, 2]]), columns=columns)
-    with pytest.raises(ValueError, match=f"^Expected `source` to be a table (with|whose columns have) {message}"):
-        read(frame, kind="logits")
+    ):
+        frame = pd.DataFrame(np.column_stack([np.eye(3), [0, 1, 2]]), columns=columns)
+        with pytest.raises(ValueError, match=f"^Expected `source` to be a table (with|whose columns have) {message}"):
+            read(frame, kind="logits")
 
 
-@pytest.mark.parametrize("labels", [[True, False], ["True", "False"], ["false", "true"]])
-def test_true_and_false_are_labels_of_two_classes(labels, drawn, tmp_path):
-    z, y = drawn[0][:, :2], drawn[1] % 2
-    frame = table((z, y), ["no", "yes"], labels)
-    frame.to_csv(tmp_path / "mine.csv", index=False)
-    want = frame["label"].astype(str).str.lower() == "true"
-    for source in (frame, tmp_path / "mine.csv"):
-        np.testing.assert_array_equal(diagnose(read(source, kind="logits")).val.labels, want)
+def test_true_and_false_are_labels_of_two_classes(drawn, tmp_path):
+    for labels in ([True, False], ["True", "False"], ["false", "true"]):
+        z, y = drawn[0][:, :2], drawn[1] % 2
+        frame = table((z, y), ["no", "yes"], labels)
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        want = frame["label"].astype(str).str.lower() == "true"
+        for source in (frame, tmp_path / "mine.csv"):
+            np.testing.assert_array_equal(diagnose(read(source, kind="logits")).val.labels, want)
 
 
 def test_tables_that_become_pandas_are_read(drawn):

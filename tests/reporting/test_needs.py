@@ -25,14 +25,14 @@ class Shift(Calibrator):
         return {"bias": (n_classes,)}
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)])
-def test_every_calibrator_on_logits_has_its_needs(name):
-    few, many = (need_of(name).parameters(k) for k in (2, 10))
-    assert 0 <= few <= many and 0 <= need_of(name).samples(10) >= many and need_of(name).name
+def test_every_calibrator_on_logits_has_its_needs():
+    for name in [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]:
+        few, many = (need_of(name).parameters(k) for k in (2, 10))
+        assert 0 <= few <= many and 0 <= need_of(name).samples(10) >= many and need_of(name).name
 
 
 def test_the_guide_names_calibrators_on_logits():
-    assert {key.partition(":")[0] for key in NEEDS} <= set(CALIBRATORS) - {"neural_clamping"} and len(NEEDS) >= 15
+    assert {key.partition(":")[0] for key in NEEDS} <= set(CALIBRATORS) - {"neural_clamping"}
     with pytest.raises(ValueError, match="Expected `calibrators` to be one of identity, .*, but got 'neural_clamping'"):
         need_of("neural_clamping")
 
@@ -47,3 +47,9 @@ def test_of_another_method_the_numbers_of_its_state_are_counted(sample, monkeypa
     found = report(Logits(z[:300], y[:300], z[300:], y[300:]), methods=["shift"], n_resamples=20)
     tried = found.trial.methods["shift"]
     assert not tried.enough and tried.values["nll"].value > 0 and "shift" in found.html()
+
+
+def test_matrix_scaling_needs_a_hundred_samples_a_parameter_where_there_are_many_classes():
+    """The page "Which method?": some thousands a class, and a hundred for each class that there is."""
+    asked = {k: NEEDS["matrix_scaling"].samples(k) for k in (2, 10, 100)}
+    assert asked == {2: 6_000, 10: 30_000, 100: 1_000_000}

@@ -103,9 +103,8 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
     assert read(frame.to_numpy(), kind="logits", labelled=False).val.labels is None
 
 
-@pytest.mark.parametrize(
-    "source, options, text",
-    [
+def test_what_is_not_clear_is_asked_for(arrays):
+    for source, options, text in (
         (lambda a: (a["val_logits"], a["val_labels"]), {}, "`kind` to be logits or probabilities, as the names"),
         (lambda a: a, {"kind": "probabilities"}, "`kind` to be that of the names, logits"),
         (lambda a: a, {"kind": "scores"}, "`kind` to be one of logits, probabilities"),
@@ -128,18 +127,16 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
         (lambda a: a, {"labels": a_few}, "`labels` to be None beside arrays by name or a table"),
         (lambda a: as_frame(a, None), {"kind": "logits", "labels": a_few}, "`labels` to be None beside"),
         (lambda a: "mine.xlsx", {}, None),
-    ],
-)
-def test_what_is_not_clear_is_asked_for(source, options, text, arrays):
-    with pytest.raises(FileNotFoundError if text is None else ValueError, match=text and f"^Expected .*{text}"):
-        read(source(arrays), **options)
+    ):
+        with pytest.raises(FileNotFoundError if text is None else ValueError, match=text and f"^Expected .*{text}"):
+            read(source(arrays), **options)
 
 
-@pytest.mark.parametrize("name", ["mine.npz", "mine.npy", "mine.pt", "mine.csv", "mine.parquet", "mine.xlsx"])
-def test_a_damaged_file_is_told_by_its_name(name, tmp_path):
-    (tmp_path / name).write_bytes(b"\x00\x01 no such thing \xff")
-    with pytest.raises(ValueError, match=f"^Expected .*{name}|^Expected .*column"):
-        read(tmp_path / name, np.zeros(3), kind="logits")
+def test_a_damaged_file_is_told_by_its_name(tmp_path):
+    for name in ("mine.npz", "mine.npy", "mine.pt", "mine.csv", "mine.parquet", "mine.xlsx"):
+        (tmp_path / name).write_bytes(b"\x00\x01 no such thing \xff")
+        with pytest.raises(ValueError, match=f"^Expected .*{name}|^Expected .*column"):
+            read(tmp_path / name, np.zeros(3), kind="logits")
 
 
 def test_no_pickle_is_loaded(tmp_path):
@@ -153,46 +150,24 @@ def test_no_pickle_is_loaded(tmp_path):
     assert not (tmp_path / "written").exists()
 
 
-def test_half_precision_of_torch_is_read(arrays):
-    z = torch.from_numpy(arrays["val_logits"])
-    given = read({"logits": z.bfloat16(), "labels": arrays["val_labels"]})
-    np.testing.assert_array_equal(given.val.outputs, z.bfloat16().float().numpy())
-
-
 def test_groups_of_a_logits_file(arrays):
     numbers = np.arange(20) // 2
     assert read(Logits(*arrays.values(), {}, numbers)).test.groups is numbers
     assert read(Logits(*arrays.values())).test.groups is None
 
 
-def test_two_classes_are_the_fewest(arrays):
-    frame = pd.DataFrame(arrays["val_logits"][:, :2], columns=["a", "b"]).assign(label="a")
-    assert read(frame, kind="logits", ignore=()).classes == ("a", "b")
-    with pytest.raises(ValueError, match="^Expected `source` to be with a column of numbers for each class"):
-        read(frame.drop(columns="b"), kind="logits")
-
-
-@pytest.mark.parametrize("classes", [["02", "01", "00"], ["None", "NA", "nan"], ["1.0", "1.10", "2.0"], [2, 1, 0]])
-@pytest.mark.parametrize("labels", ["names", "floats"])
-def test_labels_of_a_csv_are_the_names_of_its_columns(classes, labels, sample, tmp_path):
-    """Whatever pandas would make of them: numbers, or missing values."""
+def test_labels_of_a_csv_are_the_names_of_its_columns(sample, tmp_path):
+    """Whatever pandas would make of them: numbers, or missing values; or else they are positions."""
     z, y = sample(60)
-    table = pd.DataFrame(z, columns=classes).assign(label=[classes[i] for i in y])
-    if labels == "floats":
-        if not isinstance(classes[0], int):
-            pytest.skip("these are no numbers")
-        table["label"] = table["label"].astype(float)
-    table.to_csv(tmp_path / "mine.csv", index=False)
-    for source in (tmp_path / "mine.csv", table):
-        diagnosed = diagnose(read(source, kind="logits"))
-        np.testing.assert_array_equal(diagnosed.val.labels, y)
-        assert diagnosed.classes == tuple(map(str, classes))
-
-
-def test_labels_of_a_csv_may_be_positions(sample, tmp_path):
-    z, y = sample(60)
-    pd.DataFrame(z, columns=CLASSES).assign(label=y).to_csv(tmp_path / "mine.csv", index=False)
-    np.testing.assert_array_equal(diagnose(read(tmp_path / "mine.csv", kind="logits")).val.labels, y)
+    for names in (["02", "01", "00"], ["None", "NA", "nan"], ["1.0", "1.10", "2.0"], [2, 1, 0], CLASSES):
+        table = pd.DataFrame(z, columns=names).assign(label=y if names is CLASSES else [names[i] for i in y])
+        if names == [2, 1, 0]:
+            table["label"] = table["label"].astype(float)
+        table.to_csv(tmp_path / "mine.csv", index=False)
+        for source in (tmp_path / "mine.csv", table):
+            diagnosed = diagnose(read(source, kind="logits"))
+            np.testing.assert_array_equal(diagnosed.val.labels, y)
+            assert diagnosed.classes == tuple(map(str, names))
 
 
 def test_labels_of_an_array_may_be_a_file(arrays, tmp_path):

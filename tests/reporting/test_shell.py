@@ -69,9 +69,8 @@ def test_a_network_by_its_name(csv, capsys):
     assert capsys.readouterr().out.startswith("cifar10/resnet20-cross_entropy-s0: 5000 samples")
 
 
-@pytest.mark.parametrize(
-    "command, text",
-    [
+def test_what_is_wrong_is_one_line(csv, capsys):
+    for command, text in (
         (["report", "mine.csv"], "Expected `kind` to be logits or probabilities"),
         (["report", "absent.csv", "--kind", "logits"], "absent.csv"),
         (["compare", "mine.csv", "--kind", "logits", "--calibrators", "nope"], "nope"),
@@ -83,13 +82,11 @@ def test_a_network_by_its_name(csv, capsys):
         ),
         (["report", "rowless.csv", "--kind", "logits"], "Expected `source` to be a table with rows, but got none"),
         (["apply", "c.npz", "mine.csv", "--kind", "logits", "--out", "p.xlsx"], "Expected `out` to be one of .npy"),
-    ],
-)
-def test_what_is_wrong_is_one_line(command, text, csv, capsys):
-    Path("rowless.csv").write_text("cat,dog,fox,label\n")
-    assert main(command) == 1
-    captured = capsys.readouterr()
-    assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
+    ):
+        Path("rowless.csv").write_text("cat,dog,fox,label\n")
+        assert main(command) == 1
+        captured = capsys.readouterr()
+        assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
 
 
 def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
@@ -115,21 +112,21 @@ def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("command", ["report", "apply"])
-def test_what_cannot_be_written_is_refused_before_any_work(command, csv, capsys, monkeypatch):
-    monkeypatch.setattr("calibkit._shell._read", lambda *_, **__: pytest.fail("read first"))
-    Path("file").touch()
-    words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
-    assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1
-    assert "that can be written, but got 'file/x.csv'" in capsys.readouterr().err
+def test_what_cannot_be_written_is_refused_before_any_work(csv, capsys, monkeypatch):
+    for command in ("report", "apply"):
+        monkeypatch.setattr("calibkit._shell._read", lambda *_, **__: pytest.fail("read first"))
+        Path("file").touch()
+        words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
+        assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1
+        assert "that can be written, but got 'file/x.csv'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["report", "mine.csv", "--out", ""], ["report", ""], ["apply", "c.npz", ""]])
-def test_an_empty_path_is_not_this_folder(words, csv, capsys):
-    before = set(Path().iterdir())
-    with pytest.raises(SystemExit):
-        main([*words, "--kind", "logits"])
-    assert "Expected a path, but got ''" in capsys.readouterr().err and set(Path().iterdir()) == before
+def test_an_empty_path_is_not_this_folder(csv, capsys):
+    for words in (["report", "mine.csv", "--out", ""], ["report", ""], ["apply", "c.npz", ""]):
+        before = set(Path().iterdir())
+        with pytest.raises(SystemExit):
+            main([*words, "--kind", "logits"])
+        assert "Expected a path, but got ''" in capsys.readouterr().err and set(Path().iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["caf\udce9.csv", "é.csv"])
@@ -256,15 +253,12 @@ def test_names_with_dollars_are_no_formulas(csv, tmp_path):
     assert "a$b_{$" in (tmp_path / "priced-report" / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
+def test_a_table_that_cannot_be_used(tmp_path, monkeypatch, capsys):
+    for lines, message in (
         ("a,a,label\n1,2,a\n", "Expected `source` to be a table whose columns have different names"),
         ("a,b,label\n1,2,a\n1,2,\n", "Expected `labels` to be names of the columns a, b ..., but got '', as of an"),
-    ],
-)
-def test_a_table_that_cannot_be_used(lines, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text(lines)
-    assert main(["report", "t.csv", "--kind", "logits"]) == 1
-    assert capsys.readouterr().err.startswith(message)
+    ):
+        monkeypatch.chdir(tmp_path)
+        Path("t.csv").write_text(lines)
+        assert main(["report", "t.csv", "--kind", "logits"]) == 1
+        assert capsys.readouterr().err.startswith(message)
