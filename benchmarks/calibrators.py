@@ -19,7 +19,7 @@ from affine_scaling import sample
 from bounds import least
 
 from calibkit.calibrators import calibrator
-from calibkit.reporting.needs import NEEDS
+from calibkit.reporting.catalogue import NEEDS
 
 SHAPES = ((10_000, 100), (5_000, 1_000))
 METHODS = ("temperature_scaling:ece", *(key for key in NEEDS if key != "identity"))

@@ -60,7 +60,7 @@ from book.kit.results.comparators import KEEP_THE_PREDICTION
 from book.kit.results.paired_differences import chance_with_seeds, with_seeds
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting.needs import need_of
+from calibkit.reporting.catalogue import need_of
 
 notebook.parameters(
     globals(),

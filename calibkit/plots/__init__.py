@@ -9,7 +9,7 @@ from calibkit.plots.class_heatmap import class_gaps
 from calibkit.plots.forest import forest_plot
 from calibkit.plots.histogram import confidence_histogram
 from calibkit.plots.inline import svg
-from calibkit.plots.looks import color_of, look_of
+from calibkit.plots.method_style import color_of, look_of
 from calibkit.plots.panels import before_after
 from calibkit.plots.reliability import consistency_interval, reliability_diagram
 from calibkit.plots.scatter import class_scatter

@@ -9,7 +9,7 @@ import numpy as np
 from calibkit._checks import Array, expected
 from calibkit._extras import needs
 from calibkit.metrics import Sample, selective
-from calibkit.plots.looks import look_of
+from calibkit.plots.method_style import look_of
 from calibkit.plots.style import BLUE, axes_of, on_paper
 
 with needs("plots"):

@@ -10,7 +10,7 @@ from calibkit._checks import Array, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
-from calibkit.plots.looks import color_of
+from calibkit.plots.method_style import color_of
 from calibkit.plots.scatter import class_scatter
 from calibkit.plots.style import GREY, RED, axes_of, ink
 

@@ -28,11 +28,11 @@ from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reading import Given, read
-from calibkit.reporting.choice import Choice, choose
 from calibkit.reporting.classes import ClassRow, of_classes
 from calibkit.reporting.diagnosis import Diagnosed, Finding, diagnose
-from calibkit.reporting.methods import Trial, measure, try_all
+from calibkit.reporting.recommend import Choice, choose
 from calibkit.reporting.summary import facts, text
+from calibkit.reporting.trial import Trial, measure, try_all
 
 FILES = ("report.html", "report.json", "calibrator.npz")
 

@@ -22,7 +22,7 @@ from calibkit._checks import (
 from calibkit._columns import BINARY
 from calibkit.logits import HeldOut
 from calibkit.reading import Given, Kind, Part
-from calibkit.reporting import suspicions
+from calibkit.reporting import data_checks
 
 #: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
 #: good to know.
@@ -116,9 +116,9 @@ def diagnose(given: Given) -> Diagnosed:
     classes = given.classes or tuple(map(str, range(k)))
     coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
     for name, part in zip(names, held, strict=True):
-        found += [Finding(*each) for each in suspicions.of_one(part, name, classes, coarse)]
+        found += [Finding(*each) for each in data_checks.of_one(part, name, classes, coarse)]
     if len(held) == 2:
-        found += [Finding(*each) for each in suspicions.of_two(*held, classes, coarse, [out.probs for out in outputs])]
+        found += [Finding(*each) for each in data_checks.of_two(*held, classes, coarse, [out.probs for out in outputs])]
     found += _too_few(held[0], held[-1], names[-1])
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: get_args(Weight).index(finding.weight))))
     test = held[1] if len(held) == 2 else None

@@ -10,8 +10,8 @@ from typing import Any
 from calibkit import __version__
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting import pictures
-from calibkit.reporting.methods import FOLDS, Tried
-from calibkit.reporting.needs import BASE
+from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.trial import FOLDS, Tried
 
 STYLE = """
 :root { color-scheme: light dark; --line: #d5d9de; --soft: #f3f5f7; --ink: #1d2329; --mark: #0072b2; --warn: #b34700; }

@@ -10,10 +10,10 @@ import numpy as np
 from calibkit import plots
 from calibkit._extras import needs
 from calibkit.plots.classes import class_names
-from calibkit.reporting.choice import WORTH
+from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.classes import ClassRow
-from calibkit.reporting.methods import Trial
-from calibkit.reporting.needs import BASE
+from calibkit.reporting.recommend import WORTH
+from calibkit.reporting.trial import Trial
 
 with needs("plots"):
     from matplotlib.figure import Figure

@@ -7,8 +7,8 @@ from typing import Any
 
 from calibkit import __version__
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting.methods import Trial, Tried
-from calibkit.reporting.needs import BASE
+from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.trial import Trial, Tried
 
 
 def facts(report: Any) -> dict:

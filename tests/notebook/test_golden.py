@@ -10,7 +10,7 @@ import pytest
 
 from book.kit.notebook import golden as module
 from book.kit.notebook.golden import fit_seconds, recorded
-from calibkit.reporting.needs import NEEDS
+from calibkit.reporting.catalogue import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = pd.DataFrame({"ECE, %": [0.946324, 6.09883], "T": [2.88256, 3.08996]}, index=["CIFAR-10", "CIFAR10-LT, tail"])

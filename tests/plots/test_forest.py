@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from calibkit import plots
+from calibkit import Comparison, plots
+from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Estimate
 
 ROWS = {"up": Estimate(2, 1, 3), "down": Estimate(-12, -13, -1), "open": Estimate(0.5, -1, 2)}

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from calibkit.logits import HeldOut
-from calibkit.reporting import methods, report, try_all
-from calibkit.reporting.methods import FOLDS
-from calibkit.reporting.needs import need_of
+from calibkit.reporting import report, trial, try_all
+from calibkit.reporting.catalogue import need_of
+from calibkit.reporting.trial import FOLDS
 
 
 def test_a_cross_fit_is_done_once(sample, monkeypatch):
     """The pictures of the chosen method take the fits that it was judged by."""
-    fits, fit = [], methods._fit
-    monkeypatch.setattr(methods, "_fit", lambda key, held: fits.append(key) or fit(key, held))
+    fits, fit = [], trial._fit
+    monkeypatch.setattr(trial, "_fit", lambda key, held: fits.append(key) or fit(key, held))
     z, y = sample(600)
     found = report((z, y), kind="logits", methods=["ets"], n_resamples=20)
     assert Counter(fits) == dict.fromkeys(["temperature_scaling", "identity", "ets"], 1 + FOLDS)
@@ -30,7 +30,7 @@ def test_parameterized_temperatures_are_bounded_by_what_they_cost():
         ("pts", 20_000, 10, True),
         ("pts hidden=[10000,10000]", 500, 3, False),
     ):
-        assert (n * need_of(key).work_of(k) * (1 + FOLDS) <= methods.WORK) is fits
+        assert (n * need_of(key).work_of(k) * (1 + FOLDS) <= trial.WORK) is fits
 
 
 def test_options_do_not_pass_the_bound(sample):

@@ -8,8 +8,8 @@ from scipy.stats import chi2_contingency
 
 from calibkit.reading import read
 from calibkit.reporting import report
+from calibkit.reporting.data_checks import binomial_tail, row_keys, same_counts
 from calibkit.reporting.diagnosis import diagnose
-from calibkit.reporting.suspicions import binomial_tail, row_keys, same_counts
 
 
 @pytest.fixture

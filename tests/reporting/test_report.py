@@ -17,8 +17,8 @@ from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import REPORTED, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting import Diagnosed, Finding, Trial, choose, report, try_all
-from calibkit.reporting.methods import FOLDS, Tried, deal
-from calibkit.reporting.needs import NEEDS
+from calibkit.reporting.catalogue import NEEDS
+from calibkit.reporting.trial import FOLDS, Tried, deal
 
 QUICK = ["vector_scaling", "histogram_binning"]
 

@@ -10,8 +10,8 @@ from scipy.special import softmax
 from calibkit.logits import HeldOut
 from calibkit.reading import read
 from calibkit.reporting import report
+from calibkit.reporting.data_checks import by_chance, information
 from calibkit.reporting.diagnosis import diagnose
-from calibkit.reporting.suspicions import by_chance, information
 
 
 def test_the_chance_of_a_difference_is_that_of_all_deals():

@@ -17,7 +17,7 @@ from calibkit.calibrators import calibrator
 from calibkit.fitting.base import Fitted
 from calibkit.logits import HeldOut
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.reporting.needs import BASE, NEEDS, Need, need_of
+from calibkit.reporting.catalogue import BASE, NEEDS, Need, need_of
 
 METRICS = ("accuracy", "nll", "brier", "ece")  # measured for every method
 FOLDS = 5  # of the cross-fit, where there is one set only

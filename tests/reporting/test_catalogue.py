@@ -5,7 +5,7 @@ import torch
 
 from calibkit import Calibrator, Logits, report
 from calibkit.calibrators import CALIBRATORS
-from calibkit.reporting.needs import NEEDS, need_of
+from calibkit.reporting.catalogue import NEEDS, need_of
 
 
 class Shift(Calibrator):

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
+from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.diagnosis import FEWEST, Diagnosed
-from calibkit.reporting.methods import Trial, Tried
-from calibkit.reporting.needs import BASE
+from calibkit.reporting.trial import Trial, Tried
 
 LEVEL = 0.05  # of the tests against temperature scaling, all of them one family
 WORTH = 0.005  # nats that a method must gain to be worth its parameters: half of what the guide counts by

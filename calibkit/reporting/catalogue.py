@@ -34,7 +34,7 @@ class Need(NamedTuple):
         return self.parameters(k) if self.work is None else self.work(k)
 
 
-#: That PTS takes 330 + 1.3 K was measured: 100 microseconds and 0.4 for each class where ``methods.WORK`` is a minute.
+#: That PTS takes 330 + 1.3 K was measured: 100 microseconds and 0.4 for each class where ``trial.WORK`` is a minute.
 #: The numbers of samples are those of the page "Which method?", which says where they come from.
 NEEDS: dict[str, Need] = {
     "identity": Need("none", lambda k: 0, lambda k: 0),
