@@ -4,15 +4,11 @@ What shows several panels takes a Figure instead. ``use_style`` sets the look, l
 method the colour that it has in every figure.
 """
 
-from calibkit.plots.class_grid import class_reliability
-from calibkit.plots.class_heatmap import class_gaps
+from calibkit.plots.class_values import class_scatter, class_temperatures
+from calibkit.plots.classes import class_gaps, class_reliability
 from calibkit.plots.forest import forest_plot
-from calibkit.plots.histogram import confidence_histogram
-from calibkit.plots.inline import svg
 from calibkit.plots.method_style import color_of, look_of
-from calibkit.plots.panels import before_after
-from calibkit.plots.reliability import consistency_interval, reliability_diagram
-from calibkit.plots.scatter import class_scatter
+from calibkit.plots.reliability import before_after, confidence_histogram, consistency_interval, reliability_diagram
 from calibkit.plots.selective import risk_coverage
 from calibkit.plots.smooth import smooth_reliability
 from calibkit.plots.style import (
@@ -28,9 +24,9 @@ from calibkit.plots.style import (
     STYLE,
     YELLOW,
     styled,
+    svg,
     use_style,
 )
-from calibkit.plots.temperatures import class_temperatures
 
 __all__ = [
     "BLACK",

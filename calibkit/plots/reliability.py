@@ -1,17 +1,21 @@
-"""Reliability diagram: accuracy against confidence, in bins, with what chance would show."""
+"""Reliability: accuracy against confidence in bins, of one network or of several beside each other, and a histogram."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from calibkit._checks import Array, check_int, scan_probs
+from calibkit._checks import Array, check_int, expected, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import Scheme
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
 
 with needs("plots"):
+    from matplotlib import pyplot
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def reliability_diagram(
@@ -120,3 +124,90 @@ def consistency_interval(
     low, high = np.full(n_bins, np.nan), np.full(n_bins, np.nan)
     low[full], high[full] = np.quantile(accuracy[:, full], (tail, 1 - tail), axis=0)
     return low, high
+
+
+#: Panels a row, and inches a panel: on a page of 7 inches more would be too small to read.
+COLUMNS, SIZE = 3, {1: 3.4, 2: 3.2, 3: 2.3}
+
+
+def before_after(
+    methods: Mapping[str, Array],
+    labels: Array,
+    *,
+    fig: Figure | None = None,
+    n_bins: int = 15,
+    scheme: Scheme = "width",
+    counts: bool = True,
+    interval: bool = True,
+) -> Figure:
+    """A reliability diagram a method, of the same samples, with shared axes and one legend.
+
+    Args:
+        methods: title -> (N, K) probabilities: two of them, such as before and after, or more.
+        labels: (N,) integers in [0, K).
+        fig: an empty Figure to draw into; a new one if None.
+        n_bins: as in :func:`reliability_diagram`, as are ``scheme``, ``counts`` and ``interval``.
+        scheme: see there.
+        counts: see there.
+        interval: see there.
+
+    Raises:
+        ValueError: ``methods`` is empty; what :func:`reliability_diagram` refuses.
+
+    Example:
+        >>> import numpy as np
+        >>> sure, labels = np.tile([0.95, 0.05], (3, 1)), np.array([0, 0, 1])
+        >>> figure = before_after({"before": sure, "after": 0.6 * sure + 0.2}, labels)
+        >>> [ax.get_title() for ax in figure.axes]
+        ['before', 'after']
+    """
+    if not methods:
+        raise expected("methods", "at least one name with its probabilities", "none")
+    for probs in methods.values():  # all are checked before a figure is made
+        reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
+    columns = min(len(methods), COLUMNS)
+    rows, size = -(-len(methods) // columns), SIZE[columns]
+    figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
+    fig = fig or pyplot.figure(figsize=figsize, layout="constrained")
+    panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for ax, (title, probs) in zip(panels.flat, methods.items(), strict=False):
+        reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+        handles = ax.get_legend_handles_labels()
+        ax.get_legend().remove()
+        ax.set_title(title.replace("_", " "))
+        if columns > 2:
+            ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+        ax.label_outer()
+    for ax in panels.flat[len(methods) :]:
+        ax.remove()
+    for ax in panels.flat[max(len(methods) - columns, 0) : len(methods)]:  # the lowest of each column
+        ax.set_xlabel("confidence")
+        ax.tick_params(labelbottom=True)
+    fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), borderpad=0.8, frameon=False)
+    return fig
+
+
+def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None, n_bins: int = 15) -> Axes:
+    """Share of samples by confidence, with the mean confidence and the accuracy as lines.
+
+    Where the line of confidence lies right of that of accuracy, the network is over-confident on average.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        ax: Axes to draw into; a new one if None.
+        n_bins: equal-width bins of confidence.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+    """
+    bins = reliability_bins(probs, labels, n_bins=n_bins)
+    ax, share = axes_of(ax), bins.counts / bins.counts.sum()
+    bars = {"align": "edge", "color": on_paper(BLUE), "alpha": wash(0.35), "edgecolor": paper()}
+    ax.bar(bins.edges[:-1], share, np.diff(bins.edges), **bars)
+    for name, value, color in (("mean confidence", bins.confidence, RED), ("accuracy", bins.accuracy, ink())):
+        mean = float(np.nansum(share * value))
+        ax.axvline(mean, color=color, linestyle="--", label=f"{name} {mean:.3f}")
+    ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of samples")
+    ax.legend(loc="upper left")
+    return ax

@@ -7,10 +7,14 @@ paper is, whoever made it so: ``use_style(dark=True)``, ``styled`` or a style of
 
 from __future__ import annotations
 
+import io
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from importlib import import_module
+from zlib import crc32
 
 from calibkit._extras import needs
 
@@ -19,6 +23,7 @@ with needs("plots"):
     from matplotlib import pyplot
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex, to_rgb
+    from matplotlib.figure import Figure
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#000000 #E69F00 #56B4E9 #009E73 #F0E442 #0072B2 #D55E00 #CC79A7".split()
@@ -101,6 +106,35 @@ def styled(*, dark: bool = False) -> Iterator[None]:
     with mpl.rc_context():
         use_style(dark=dark)
         yield
+
+
+def svg(
+    draw: Callable[[Figure], object], size: tuple[float, float], alt: str, *, dark: bool = False, css: str = ""
+) -> str:
+    """What ``draw`` draws into an empty Figure, as ``<svg>``: the same input gives the same text.
+
+    Args:
+        draw: is called with the Figure.
+        size: of the Figure, inches.
+        alt: what is seen, in words.
+        dark: on dark paper; see :func:`styled`.
+        css: classes of the element.
+
+    Example:
+        >>> text = svg(lambda figure: figure.subplots().plot([0, 1]), (2, 1), "A line that rises")
+        >>> text.startswith('<svg role="img" aria-label="A line that rises"'), text == svg(
+        ...     lambda figure: figure.subplots().plot([0, 1]), (2, 1), "A line that rises"
+        ... )
+        (True, True)
+    """
+    name = f"f{crc32(f'{alt}{dark}'.encode()):08x}"
+    with styled(dark=dark), mpl.rc_context({"svg.hashsalt": name}):
+        figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
+        draw(figure)
+        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    classes = f' class="{css}"' if css else ""
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", stream.getvalue())  # ids are those of no other figure
+    return text[text.index("<svg ") :].replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{classes} ', 1)
 
 
 def is_dark() -> bool:

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from calibkit import ClassTemperatureScaling, plots
-from calibkit.metrics import Sample, classwise_ece, reliability_bins
-from calibkit.plots.class_heatmap import MOST
-from calibkit.plots.classes import chance, worst_classes
+from calibkit.metrics import classwise_ece, reliability_bins
+from calibkit.metrics.sample import Sample
+from calibkit.plots.classes import MOST, chance, worst_classes
 
 
 def cells(ax) -> np.ma.MaskedArray:

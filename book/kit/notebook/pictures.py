@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from calibkit import plots
 from calibkit._checks import Array, check_real, expected
-from calibkit.plots.panels import COLUMNS, SIZE
+from calibkit.plots.reliability import COLUMNS, SIZE
 
 
 def reliability_row(
