@@ -25,11 +25,13 @@ class HeldOut:
         logits: (N, K) before softmax.
         labels: (N,) int64 in [0, K).
         groups: (N,) integers, or None; see ``Logits.test_groups``.
+        given: (N, K) probabilities, where ``logits`` are the logarithms of some that were given: those, zeros too.
     """
 
     logits: np.ndarray
     labels: np.ndarray
     groups: np.ndarray | None = None
+    given: np.ndarray | None = None
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Logits, then labels."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibkit import __main__ as command_line
 from calibkit._checks import expected
-from calibkit._shell import LOGITS
+from calibkit.cli import LOGITS
 
 
 def main(argv: list[str] | None = None) -> int:

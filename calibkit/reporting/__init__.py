@@ -28,10 +28,10 @@ from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reading import Given, read
-from calibkit.reporting.classes import ClassRow, of_classes
-from calibkit.reporting.diagnosis import Diagnosed, Finding, diagnose
+from calibkit.reporting.diagnosis import Diagnosed, diagnose
+from calibkit.reporting.outputs import Finding
 from calibkit.reporting.recommend import Choice, choose
-from calibkit.reporting.summary import facts, text
+from calibkit.reporting.summary import ClassRow, facts, of_classes, text
 from calibkit.reporting.trial import Trial, measure, try_all
 
 FILES = ("report.html", "report.json", "calibrator.npz")
@@ -124,14 +124,13 @@ def report(
     diagnosed = diagnose(given)
     resampling = {"n_resamples": n_resamples, "seed": seed}
     with progress("report"):
-        parts, options = (diagnosed.val, diagnosed.test), {"given": diagnosed.given, "everything": everything}
-        trial = try_all(*parts, methods, **options, **resampling)
+        trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
         show("intervals of all metrics")
-        probs = {"before": trial.probs("identity"), "after": trial.probs(choice.key)}
-        compared = Comparison(judged.labels, REPORTED, groups=judged.groups, **resampling)
-        for name, p in probs.items():
-            measure(compared, name, p, judged.logits if p is trial.given else None)
+        compared, probs = Comparison(judged.labels, REPORTED, groups=judged.groups, **resampling), {}
+        for name, key in (("before", "identity"), ("after", choice.key)):
+            probs[name] = trial.probs(key)
+            measure(compared, name, probs[name], judged if key == "identity" else None)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
     chosen = trial.methods[choice.key].fitted
     chosen.classes, chosen.floor = given.classes, diagnosed.floor

@@ -1,4 +1,4 @@
-"""Tests of held-out data: each gives a weight, a word and a sentence, or nothing."""
+"""Checks of held-out data, in one split and between two: what looks wrong, by a test that is valid at any size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from calibkit._blocks import blocks
 from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
+from calibkit.reporting.outputs import Finding
 
-Suspicion = tuple[str, str, str]
 LEVEL = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
 SHIFT = 0.05  # total variation between two splits' labels that matters
@@ -21,7 +21,7 @@ TRAINED = 0.03  # accuracy on the validation set above that on the test set that
 GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
 
 
-def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Suspicion]:
+def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:
     """What looks wrong in one split; ``name`` is "validation ", "test " or nothing.
 
     Of ``coarse`` outputs, as rounded ones, equal rows prove nothing.
@@ -32,7 +32,7 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
     if len(absent):
         shown = ", ".join(classes[i] for i in absent[:5]) + (" and others" if len(absent) > 5 else "")
         weight, asked = ("doubt", " Are they classes?") if n >= 20 * k else ("note", "")
-        yield weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}.{asked}"
+        yield Finding(weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}.{asked}")
     accuracy = float((part.logits.argmax(1) == part.labels).mean())
     share = counts.max() / n
     if accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):
@@ -43,7 +43,7 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
                 f"{accuracy:.1%} are right, and {share:.1%} would be by always naming the most frequent class. "
                 "Do the labels belong to these rows, and the classes to these columns?"
             )
-            yield "wrong", "no better than guessing", text
+            yield Finding("wrong", "no better than guessing", text)
     if coarse:
         return
     distinct, row = np.unique(row_keys(part.logits), return_inverse=True)
@@ -60,7 +60,7 @@ def of_one(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> It
             if alike
             else "some with another label, so the outputs have few digits."
         )
-        yield weight, "duplicates", text
+        yield Finding(weight, "duplicates", text)
 
 
 def information(part: HeldOut) -> tuple[float, float]:
@@ -121,22 +121,17 @@ def binomial_tail(least: int, n: int, p: float) -> float:
     return round(float(np.exp(terms).sum()), 12)
 
 
-def of_two(
-    val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool, probs: Sequence[np.ndarray | None] = (None, None)
-) -> Iterator[Suspicion]:
-    """What looks wrong between the split to fit on and the one to judge by.
-
-    ``probs`` are the probabilities of either, where not the softmax of its logits but these were given.
-    """
+def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:
+    """What looks wrong between the split to fit on and the one to judge by."""
     common, among = (0, 0) if coarse else _coincidences(row_keys(val.logits), row_keys(test.logits))
     if common:
         text = f"{common} of {len(test.labels)} test samples have outputs that are in the validation set too. "
         share = len(test.labels) / (len(test.labels) + len(val.labels))
         if binomial_tail(common, common + among, share) <= LEAK:
-            yield "doubt", "samples in both splits", text + "What was fitted on them is judged too well."
+            yield Finding("doubt", "samples in both splits", text + "What was fitted on them is judged too well.")
         else:
             text += f"So have {among} validation samples among themselves: the outputs may have few digits."
-            yield "note", "samples in both splits", text
+            yield Finding("note", "samples in both splits", text)
     yield from _label_shift(val.labels, test.labels, classes)
     parts = (val, test)
     right = [(part.logits.argmax(1) == part.labels).astype(float) for part in parts]
@@ -146,16 +141,16 @@ def of_two(
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
             "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
         )
-        yield "doubt", "trained on the validation set", text
+        yield Finding("doubt", "trained on the validation set", text)
         return
-    sure = [_confidence(part.logits) if p is None else p.max(1) for part, p in zip(parts, probs, strict=True)]
+    sure = [_confidence(part.logits) if part.given is None else part.given.max(1) for part in parts]
     gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
     if abs(gaps[0].mean() - gaps[1].mean()) > GAP and by_chance(*map(_of_units, parts, gaps)) <= LEVEL:
         text = (
             f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
         )
-        yield "doubt", "shift between the splits", text
+        yield Finding("doubt", "shift between the splits", text)
 
 
 def _of_units(part: HeldOut, values: np.ndarray) -> np.ndarray:
@@ -200,7 +195,7 @@ def by_chance(a: np.ndarray, b: np.ndarray, sign: int = 0) -> float:
     return float((side >= abs(seen) - 1e-6).sum() + 1) / (DEALS + 1)
 
 
-def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> Iterator[Suspicion]:
+def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> Iterator[Finding]:
     """A chi-square test of the class counts of two splits; rare classes are pooled."""
     counts = np.array([np.bincount(labels, minlength=len(classes)) for labels in (val, test)], dtype=float)
     p_value = same_counts(counts)
@@ -214,7 +209,7 @@ def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> I
             f"Class {classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
             "Fit on labels with the shares that the network will meet."
         )
-        yield "doubt", "label shift", text
+        yield Finding("doubt", "label shift", text)
 
 
 def same_counts(counts: np.ndarray) -> float:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
-from calibkit import __version__
+import numpy as np
+
+from calibkit import __version__, plots
+from calibkit._extras import needs
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting import pictures
+from calibkit.plots.classes import class_names
 from calibkit.reporting.catalogue import BASE
-from calibkit.reporting.trial import FOLDS, Tried
+from calibkit.reporting.recommend import WORTH
+from calibkit.reporting.summary import ClassRow
+from calibkit.reporting.trial import FOLDS, Trial, Tried
+
+with needs("plots"):
+    from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from calibkit.reporting import Report
+
 
 STYLE = """
 :root { color-scheme: light dark; --line: #d5d9de; --soft: #f3f5f7; --ink: #1d2329; --mark: #0072b2; --warn: #b34700; }
@@ -40,9 +52,10 @@ SURE = {
     "low": "The data are in doubt.",
     "none": "",
 }
+SHOWN = 20  # classes in a picture and in a table
 
 
-def page(report: Any) -> str:
+def page(report: Report) -> str:
     """See :meth:`calibkit.reporting.Report.html`."""
     diagnosed, choice, trial = report.diagnosed, report.choice, report.trial
     judged, title = len(trial.judged.labels), f"Calibration of {escape(diagnosed.source)}"
@@ -60,12 +73,12 @@ def page(report: Any) -> str:
         _code(choice.key) if choice.sure != "none" else "",
         "<h2>The methods</h2>",
         _methods(report),
-        pictures.forest(trial),
+        _forest(trial),
         "<h2>Confidence and accuracy</h2>",
-        pictures.reliability(report.probs, trial.judged.labels),
+        _reliability(report.probs, trial.judged.labels),
         _metrics(report),
         "<h2>Classes</h2>",
-        pictures.class_gaps(report.classes),
+        _class_gaps(report.classes),
         _classes(report),
         "<h2>What was looked for</h2>",
         _findings(report),
@@ -87,7 +100,7 @@ def _code(key: str) -> str:
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
-def _methods(report: Any) -> str:
+def _methods(report: Report) -> str:
     rows = [_method(key, tried, key == report.choice.key) for key, tried in report.trial.measured.items()]
     for tried in report.trial.left_out:
         cells = f'<td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td>'
@@ -126,7 +139,7 @@ def _change(x: Estimate, scale: float) -> str:
     return format(Estimate(*(scale * part for part in x)), f"+.{digits}f").replace("-", "\N{MINUS SIGN}")
 
 
-def _metrics(report: Any) -> str:
+def _metrics(report: Report) -> str:
     rows = []
     for metric, before in report.metrics["before"].items():
         after = report.metrics["after"][metric]
@@ -139,9 +152,9 @@ def _metrics(report: Any) -> str:
     return _table(caption, ("metric", "before", "after"), rows)
 
 
-def _classes(report: Any) -> str:
+def _classes(report: Report) -> str:
     rows = []
-    for row in report.classes[:20]:
+    for row in report.classes[:SHOWN]:
         gaps = "".join(f"<td>{_points(gap)}</td>" for gap in (row.before, row.after))
         right = f"{100 * row.accuracy:.1f}" if row.predicted else ""
         cells = f"<td>{row.samples:,}</td><td>{row.predicted:,}</td><td>{right}</td>{gaps}"
@@ -157,7 +170,7 @@ def _points(gap: float) -> str:
     return f"{100 * gap:+.1f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(gap) else ""
 
 
-def _findings(report: Any) -> str:
+def _findings(report: Report) -> str:
     found = report.diagnosed.findings
     looked = (
         "Probabilities in place of logits, labels from 1, zero or rounded probabilities, absent classes, too few "
@@ -173,3 +186,52 @@ def _table(caption: str, head: Iterable[str], rows: Iterable[str]) -> str:
     body = "\n".join(rows)
     caption = f"<caption>{caption}</caption>"
     return f'<div class="wide"><table>{caption}<thead><tr>{cells}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _reliability(probs: Mapping[str, np.ndarray], labels: np.ndarray) -> str:
+    """Reliability diagrams before and after, beside each other."""
+    caption = (
+        "Is the network as often right as it says? Blue: accuracy among the samples of a bin of confidence; on the "
+        "dashed line the two are equal. Grey: where a calibrated network would lie."
+    )
+    alt = "Reliability diagrams before and after calibration"
+    return _figure(lambda figure: plots.before_after(probs, labels, fig=figure), (8.0, 4.4), caption, alt)
+
+
+def _forest(trial: Trial) -> str:
+    """Differences in NLL to temperature scaling, with intervals."""
+    changes = {tried.need.name: tried.changes["nll"] for key, tried in trial.measured.items() if key != BASE}
+    rows = {name: change for name, change in changes.items() if np.isfinite(change).all()}
+    if not rows:
+        return ""
+
+    def draw(figure: Figure) -> None:
+        ax = plots.forest_plot(rows, ax=figure.subplots(), linear=WORTH, numbers="+.4f")
+        ax.set_xlabel("NLL less that of one temperature, nats")
+
+    caption = "Which methods are better than one temperature? Left of the line, those whose whole interval lies there."
+    return _figure(draw, (8.0, 0.8 + 0.3 * len(rows)), caption, "Differences in NLL to temperature scaling")
+
+
+def _class_gaps(rows: Sequence[ClassRow]) -> str:
+    """The gap of the worst classes, before and after."""
+    shown = [row for row in rows if row.predicted][:SHOWN]
+
+    def draw(figure: Figure) -> None:
+        ax, y = figure.subplots(), np.arange(len(shown))[::-1]
+        ax.axvline(0, color=plots.BLACK, linewidth=0.8)
+        before, after = (100 * np.array([getattr(row, name) for row in shown]) for name in ("before", "after"))
+        ax.hlines(y, before, after, color=plots.GREY, linewidth=0.8)
+        ax.plot(before, y, "o", color=plots.RED, label="before")
+        ax.plot(after, y, "s", color=plots.BLUE, label="after")
+        ax.set_yticks(y, class_names([row.name for row in shown], len(shown)))
+        ax.set(xlabel="mean confidence less accuracy, points", ylim=(-0.7, len(shown) - 0.3))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # above: within it may lie on a class
+
+    caption = "Which classes is the network too sure of? Right of the line those of which it says too much."
+    return _figure(draw, (8.0, 1.2 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")
+
+
+def _figure(draw: Callable[[Figure], object], size: tuple[float, float], caption: str, alt: str) -> str:
+    """What ``draw`` draws, with its caption."""
+    return f"<figure>{plots.svg(draw, size, alt)}<figcaption>{escape(caption)}</figcaption></figure>"

@@ -1,17 +1,23 @@
-"""A report as facts for JSON, and as text for a terminal."""
+"""What a report says of the methods and of the classes: as facts for JSON, and as text for a terminal."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from calibkit import __version__
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.trial import Trial, Tried
 
+if TYPE_CHECKING:
+    from calibkit.reporting import Report
 
-def facts(report: Any) -> dict:
+
+def facts(report: Report) -> dict:
     """See :meth:`calibkit.reporting.Report.facts`."""
     diagnosed, trial = report.diagnosed, report.trial
     return {
@@ -42,7 +48,7 @@ def of_methods(trial: Trial) -> dict[str, dict]:
 
 
 def _of_method(tried: Tried) -> dict:
-    if not tried.values:
+    if tried.fitted is None:
         return {"name": tried.need.name, "left_out": tried.reason}
     return {
         "name": tried.need.name,
@@ -66,7 +72,7 @@ def _round(x: float) -> float | None:
     return float(f"{x:.6g}") + 0.0 if math.isfinite(x) else None
 
 
-def text(report: Any) -> str:
+def text(report: Report) -> str:
     """See :meth:`calibkit.reporting.Report.__str__`."""
     diagnosed, choice = report.diagnosed, report.choice
     head = [
@@ -91,3 +97,54 @@ def table(trial: Trial, chosen: str) -> str:
             f"{tried.changed:8.2%} {tried.seconds:8.2f}{few}"
         )
     return "\n".join([*lines, *(f"  {tried.need.name:34} left out: {tried.reason}" for tried in trial.left_out)])
+
+
+class ClassRow(NamedTuple):
+    """One class: of the samples that are predicted to be of it.
+
+    Attributes:
+        name: of the class.
+        samples: how many are of the class.
+        predicted: how many the network says are.
+        accuracy: the share of those that are.
+        before: their mean confidence less that share, without a calibrator; NaN if none is predicted.
+        after: the same with the calibrator, by its own predictions.
+    """
+
+    name: str
+    samples: int
+    predicted: int
+    accuracy: float
+    before: float
+    after: float
+
+
+def of_classes(probs: Mapping[str, np.ndarray], labels: np.ndarray, classes: Sequence[str]) -> tuple[ClassRow, ...]:
+    """A row for each class, sorted by how many samples its gap concerns.
+
+    Example:
+        >>> p = np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]])
+        >>> rows = of_classes({"before": p, "after": p}, np.array([0, 1, 1]), "ab")
+        >>> [(row.name, round(row.before, 2)) for row in rows]
+        [('a', 0.4), ('b', -0.4)]
+    """
+    k = len(classes)
+    samples = np.bincount(labels, minlength=k)
+    gaps = {}
+    for name, p in probs.items():
+        top, confidence = p.argmax(1), p.max(1)
+        counts = np.bincount(top, minlength=k)
+        hits = np.bincount(top, weights=top == labels, minlength=k)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gaps[name] = (np.bincount(top, weights=confidence, minlength=k) - hits) / counts
+        if name == "before":
+            predicted, right = counts, hits
+    with np.errstate(invalid="ignore", divide="ignore"):
+        accuracy = right / predicted
+    order = np.argsort(-np.nan_to_num(np.abs(gaps["before"])) * predicted, kind="stable")
+    return tuple(
+        ClassRow(
+            classes[i], int(samples[i]), int(predicted[i]), float(accuracy[i]), *(float(gaps[n][i]) for n in probs)
+        )
+        for i in order
+    )

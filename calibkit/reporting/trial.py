@@ -64,19 +64,18 @@ class Trial:
         val: the samples that they were fitted on.
         judged: the samples that they were judged on.
         folds: (N,) the fold of each sample of a cross-fit; None where a test set was at hand.
-        given: (M, K) probabilities of the samples judged on as they were given; None where the outputs are logits.
     """
 
     methods: dict[str, Tried]
     val: HeldOut
     judged: HeldOut
     folds: np.ndarray | None
-    given: np.ndarray | None = None
 
     @property
     def floored(self) -> bool:
         """Whether a label was given the probability 0, so that the NLL of the network is that with a floor."""
-        return self.given is not None and bool((self.given[np.arange(len(self.given)), self.judged.labels] == 0).any())
+        given, labels = self.judged.given, self.judged.labels
+        return given is not None and bool((given[np.arange(len(labels)), labels] == 0).any())
 
     @property
     def measured(self) -> dict[str, Tried]:
@@ -91,12 +90,10 @@ class Trial:
 
     def probs(self, key: str) -> np.ndarray:
         """The probabilities (M, K) that a method was judged by, computed anew: those of all would fill memory."""
-        if key == "identity" and self.given is not None:
-            return self.given
         tried = self.methods[key]
-        if self.folds is None:
-            return tried.fitted(self.judged.logits)
-        return _probs_of_folds(tried.of_folds, self.val, self.folds)
+        if tried.fitted is None:
+            raise expected("key", "of a method that was fitted", f"{key!r}: {tried.reason}")
+        return _probs(key, tried.fitted, tried.of_folds, self.judged, self.folds)
 
 
 def try_all(
@@ -104,7 +101,6 @@ def try_all(
     test: HeldOut | None,
     keys: Iterable[str] | None = None,
     *,
-    given: np.ndarray | None = None,
     everything: bool = False,
     n_resamples: int = 1000,
     seed: int = 0,
@@ -117,9 +113,8 @@ def try_all(
 
     Args:
         val: samples to fit on.
-        test: samples to judge by.
+        test: samples to judge by; ``identity`` keeps the probabilities that were ``given``, where they were.
         keys: of methods; all if None. ``identity`` and ``temperature_scaling`` are always among them.
-        given: (M, K) probabilities of the samples to judge by, which ``identity`` keeps; None: the softmax of logits.
         everything: fit also what would take minutes.
         n_resamples: of the intervals.
         seed: of the resamples and the folds.
@@ -152,11 +147,8 @@ def try_all(
         try:
             fitted, seconds = _fit(key, val)
             of_folds = () if folds is None else _fit_folds(key, val, folds)
-            if key == "identity" and given is not None:
-                probs = given
-            else:
-                probs = fitted(judged.logits) if folds is None else _probs_of_folds(of_folds, val, folds)
-            measure(comparison, key, probs, judged.logits if probs is given else None)
+            probs = _probs(key, fitted, of_folds, judged, folds)
+            measure(comparison, key, probs, judged if key == "identity" else None)
         except (ValueError, ModuleNotFoundError) as error:  # of an extra that is not installed
             if key in (BASE, "identity"):
                 raise
@@ -165,20 +157,22 @@ def try_all(
         changed = float((probs.argmax(1) != before).mean())
         del probs
         found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key), of_folds)
-    return Trial(found, val, judged, folds, given)
+    return Trial(found, val, judged, folds)
 
 
-def measure(comparison: Comparison, name: str, probs: np.ndarray, logits: np.ndarray | None = None) -> None:
-    """Add probabilities to a comparison; an NLL that is infinite becomes that of the softmax of ``logits``, if given.
+def measure(comparison: Comparison, name: str, probs: np.ndarray, own: HeldOut | None = None) -> None:
+    """Add probabilities to a comparison: of a method, or those that the network itself gave to ``own`` samples.
+
+    Of the latter an NLL that is infinite, as a label was given the probability 0, becomes that with a floor.
 
     Raises:
-        ValueError: bad ``probs`` or ``logits``.
+        ValueError: bad ``probs``.
     """
     comparison.add(name, probs)
     measured = comparison.measured[name]
-    if logits is not None and not np.isfinite(measured["nll"].value):
+    if own is not None and own.given is not None and not np.isfinite(measured["nll"].value):
         finite = Comparison(comparison.labels, ("nll",), n_bins=comparison.n_bins, **comparison.resampling)
-        finite.add(name, to_tensor("logits", logits).double().softmax(1))
+        finite.add(name, to_tensor("logits", own.logits).double().softmax(1))
         measured["nll"] = finite.measured[name]["nll"]
 
 
@@ -220,11 +214,17 @@ def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Fitted, ...]:
     return tuple(_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
 
 
-def _probs_of_folds(fits: tuple[Fitted, ...], val: HeldOut, folds: np.ndarray) -> np.ndarray:
-    """The probabilities of each sample by the fit that has not seen it."""
-    probs = np.empty(val.logits.shape)
-    for fold, fitted in enumerate(fits):
-        probs[folds == fold] = fitted(val.logits[folds == fold])
+def _probs(
+    key: str, fitted: Fitted, of_folds: tuple[Fitted, ...], judged: HeldOut, folds: np.ndarray | None
+) -> np.ndarray:
+    """The probabilities of each sample: as they were given, by the one fit, or by the fit that has not seen it."""
+    if key == "identity" and judged.given is not None:
+        return judged.given
+    if folds is None:
+        return fitted(judged.logits)
+    probs = np.empty(judged.logits.shape)
+    for fold, of_fold in enumerate(of_folds):
+        probs[folds == fold] = of_fold(judged.logits[folds == fold])
     return probs
 
 

@@ -12,8 +12,8 @@ import pytest
 from scipy.special import softmax
 
 from calibkit.__main__ import main
-from calibkit._formats import opened
 from calibkit.calibrators import calibrator, load_calibrator
+from calibkit.reading.files import opened
 from calibkit.reporting import report
 
 CLASSES = ["cat", "dog", "fox"]
@@ -114,7 +114,7 @@ def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
 
 def test_what_cannot_be_written_is_refused_before_any_work(csv, capsys, monkeypatch):
     for command in ("report", "apply"):
-        monkeypatch.setattr("calibkit._shell._read", lambda *_, **__: pytest.fail("read first"))
+        monkeypatch.setattr(f"calibkit.cli.{command}.read_source", lambda *_, **__: pytest.fail("read first"))
         Path("file").touch()
         words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
         assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1
@@ -182,7 +182,7 @@ def test_an_interrupt_is_one_line(csv, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibkit._shell._found", interrupted)
+    monkeypatch.setattr("calibkit.cli.report._found", interrupted)
     assert main(["compare", "mine.csv", "--kind", "logits"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from calibkit._checks import Array, check_choice, expected, to_tensor
-from calibkit._columns import class_columns, listed
-from calibkit._formats import opened
 from calibkit.logits import Logits
+from calibkit.reading.columns import class_columns, listed
+from calibkit.reading.files import opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -1,0 +1,99 @@
+"""``calibkit report | compare``: what is wrong with a network's outputs, and which calibrator to take."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibkit._checks import expected
+from calibkit._extras import needs
+from calibkit.cli import add_source, check_writable_folder, is_name, read_source, some_path
+
+if TYPE_CHECKING:
+    from calibkit.reporting import Report
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    """Add the two commands."""
+    report = commands.add_parser("report", help="look at a network's outputs; what is wrong, which calibrator to take")
+    add_source(report, labels=True)
+    _add_methods(report)
+    report.add_argument("--out", type=some_path, help="folder of the report and the calibrator; default: SOURCE-report")
+    report.set_defaults(run=_report)
+
+    compare = commands.add_parser("compare", help="fit every calibrator, compare them, recommend one")
+    add_source(compare, labels=True)
+    _add_methods(compare)
+    compare.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    compare.set_defaults(run=_compare)
+
+
+def _add_methods(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help="which to try; default: all that fit in time")
+    parser.add_argument("--keep-predictions", action="store_true", help="recommend only what keeps every prediction")
+    parser.add_argument("--all", action="store_true", help="try also what takes minutes or more")
+
+
+def _report(args: argparse.Namespace) -> None:
+    with needs("plots"):
+        import matplotlib  # noqa: F401, before minutes of fitting
+
+    folder = args.out or _folder_for(args.source)
+    if folder.exists() and not folder.is_dir():
+        raise expected("out", "a folder", f"the file {str(folder)!r}")
+    check_writable_folder(folder)
+    found = _found(args)
+    try:
+        saved = found.save(folder)
+    except OSError:
+        print(found)  # what minutes of fitting gave
+        raise
+    print(found, "", *(f"saved {path}" for path in saved), sep="\n")
+    _say_doubts(found)
+
+
+def _folder_for(source: str) -> Path:
+    """Where a report goes by default: to a folder here with the name of its source, never onto another's report."""
+    path = Path(source)
+    own = path.resolve().name if path.is_dir() else path.stem
+    folder = Path(f"{source.replace('/', '-') if is_name(source) else own}-report")
+    other = _source_of(folder / "report.json")
+    if other is not None and Path(other).resolve() != path.resolve():
+        raise expected("out", f"given, as {str(folder)!r} holds the report on {other!r}", "none")
+    return folder
+
+
+def _source_of(report: Path) -> str | None:
+    """The source that a report.json names; None of what is no report."""
+    try:
+        facts = json.loads(report.read_bytes()) if report.is_file() else None
+    except ValueError:
+        return None
+    source = facts.get("source") if isinstance(facts, dict) else None
+    return source if isinstance(source, str) else None
+
+
+def _compare(args: argparse.Namespace) -> None:
+    found = _found(args)
+    print(json.dumps(found.facts(), indent=1, allow_nan=False) if args.json else found)
+    _say_doubts(found)
+
+
+def _say_doubts(found: Report) -> None:
+    """What must not be overlooked, to the standard error: a doubt, or ValueError where nothing is recommended."""
+    kinds = {weight: [f.kind for f in found.diagnosed.findings if f.weight == weight] for weight in ("wrong", "doubt")}
+    if found.choice.sure == "none":
+        got = f"{', '.join(dict.fromkeys(kinds['wrong']))}; no calibrator is recommended"
+        raise expected("source", "outputs beside the labels of the same samples", got)
+    if kinds["doubt"]:
+        print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the first paragraph first", file=sys.stderr)
+
+
+def _found(args: argparse.Namespace) -> Report:
+    from calibkit.reporting import report
+
+    options = {"keep_predictions": args.keep_predictions, "everything": args.all}
+    return report(read_source(args, args.labels), methods=args.calibrators, **options)

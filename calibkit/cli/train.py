@@ -1,0 +1,87 @@
+"""``calibkit train | networks | data``: networks of one's own, those that go by a name, and the data sets."""
+
+from __future__ import annotations
+
+import argparse
+
+from calibkit._checks import check_int, expected
+from calibkit.cli import some_path
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    """Add the three commands."""
+    train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
+    train.add_argument("--dataset", required=True)
+    train.add_argument("--model", required=True)
+    train.add_argument("--loss", default="cross_entropy", help='a key: mbls, or "mbls margin=8"')
+    train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"))
+    train.add_argument("--paper", help="whose recipe, at --budget paper; default: that of the loss")
+    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
+    train.add_argument("--nodes", type=int, default=1, help="machines, each with so many; see book/running.md")
+    train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
+    train.add_argument("--compile", action="store_true", help="torch.compile the network")
+    train.add_argument("--out", type=some_path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
+    train.set_defaults(run=_train)
+
+    networks = commands.add_parser("networks", help="the networks whose logits go by a name")
+    networks.set_defaults(run=_networks)
+
+    data = commands.add_parser("data", help="data sets: list them, prepare one")
+    of_data = data.add_subparsers(dest="what", required=True)
+    of_data.add_parser("list", help="the data sets, and which of them the cache holds").set_defaults(run=_list)
+    prepare = of_data.add_parser("prepare", help="download, check and unpack a data set, or what others published")
+    prepare.add_argument("name", help="of a data set; published: logits and weights of other people's networks")
+    prepare.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
+    splits = ("train", "val", "test")
+    prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
+    prepare.set_defaults(run=_prepare)
+
+
+def _train(args: argparse.Namespace) -> None:
+    from calibkit.networks import Network
+
+    check_int("seed", args.seed, 0, 2**63)
+    network = Network(args.dataset, args.model, args.loss, args.seed)
+    folder = args.out or network.folder(args.budget, args.paper)
+    logits = network.train(
+        args.budget, paper=args.paper, pretrained=args.pretrained, folder=folder, device=args.device,
+        devices=args.devices, nodes=args.nodes, compile=args.compile,
+    )  # fmt: skip
+    accuracy, throughput = 100 * logits.meta["accuracy"], logits.meta["throughput"]
+    print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f} %, {throughput:,.0f} training samples a second")
+
+
+def _networks(args: argparse.Namespace) -> None:
+    from calibkit.networks import index, published
+
+    print(f"{'name':56} {'budget':8} accuracy   logits")
+    for name, (budget, accuracy) in index().items():
+        print(f"{name:56} {budget:8} {100 * accuracy:6.2f} %")
+    for name in published():
+        print(f"{name:56} {'paper':8} {'':8}   $CALIBKIT_DATA/logits")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from calibkit._folders import cache
+    from calibkit.data import DATASETS, available, published
+
+    print(f"cache: {cache()}")
+    for name, spec in DATASETS.items():
+        print(f"  {name:16} {'ready' if available(name) else 'absent':6}  {spec.kind}")
+    files = [target.path.exists() for target in published.targets() if not target.skipped]
+    print(f"  {'published':16} {sum(files):2} of {len(files)}  logits and weights of other people's networks")
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    from calibkit.data import published
+    from calibkit.data.prepare import prepare
+
+    if args.name != "published":
+        print(prepare(args.name, args.archive, args.splits))
+        return
+    if len(args.splits) != 3:
+        raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
+    for target, state in published.fetch(args.archive):
+        print(f"{target:44} {state}", flush=True)
