@@ -1,4 +1,4 @@
-"""What ``import calibkit`` offers, for type checkers; a test holds it equal to ``__init__.py``."""
+"""What ``import calibkit`` offers, and from where: the one list that type checkers and ``__init__.py`` read."""
 
 from calibkit import data as data
 from calibkit import losses as losses
