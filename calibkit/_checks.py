@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Collection
 from numbers import Integral, Real
+from typing import TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 from calibkit._blocks import BLOCK_BYTES, blocks
 
 Array = np.ndarray | Tensor
+T = TypeVar("T")
 
 #: Rows of probabilities must sum to 1 within this plus the machine epsilon of their dtype, which is what rounding to
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
@@ -49,7 +52,9 @@ def to_tensor(name: str, x: object) -> Tensor:
             raise expected(name, "a tensor that holds values", "one on the device meta")
         return x.detach()
     if np.ma.is_masked(x):
-        raise expected(name, "without masked entries", f"{int(np.ma.getmaskarray(x).sum())} of them; leave them out")
+        raise expected(
+            name, "without masked entries", f"{int(np.ma.getmaskarray(np.ma.asarray(x)).sum())} of them; leave them out"
+        )
     array = None
     try:
         array = np.asarray(x)
@@ -71,6 +76,12 @@ def to_tensor(name: str, x: object) -> Tensor:
         raise expected(name, "a numpy array, a torch tensor or nested numbers", got) from None
 
 
+@overload
+def like(x: Tensor, template: Tensor) -> Tensor: ...
+@overload
+def like(x: Tensor, template: np.ndarray) -> np.ndarray: ...
+@overload
+def like(x: Tensor, template: object) -> Array: ...
 def like(x: Tensor, template: object) -> Array:
     """``x`` as numpy unless ``template`` is a tensor."""
     return x if isinstance(template, Tensor) else x.cpu().numpy()
@@ -130,7 +141,7 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     z = _check_matrix(name, to_tensor(name, logits))
     total = float(z.sum())
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
-    if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(*z.shape, 8)):
+    if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
         cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
         raise expected(name, "finite", f"NaN or infinity{cure}")
     if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
@@ -158,7 +169,7 @@ def check_held_out(
 ) -> tuple[Tensor, Tensor]:
     """(N, K) logits and their (N,) labels; ``names`` are those by which the caller knows them."""
     z = check_logits(logits, names[0])
-    return z, check_labels(labels, *z.shape, z.device, names[1])
+    return z, check_labels(labels, len(z), z.shape[1], z.device, names[1])
 
 
 def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
@@ -166,7 +177,7 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
     given = to_tensor("probs", probs)
     p = _check_matrix("probs", given)
     tolerance = SUM_TOLERANCE + torch.finfo(given.dtype).eps
-    slices = blocks(*p.shape, p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
+    slices = blocks(len(p), p.shape[1], p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
     low, total, high = (p.new_empty(n) for n in (len(slices), len(p), len(p)))
     for i, block in enumerate(slices):
         rows = p[block]
@@ -189,14 +200,10 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
 
 def check_int(name: str, value: object, low: int, high: int | None = None) -> int:
     """An integer >= ``low``, or in [low, high)."""
-    if (
-        not isinstance(value, Integral)
-        or isinstance(value, bool)
-        or value < low
-        or (high is not None and value >= high)
-    ):
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or number < low or (high is not None and number >= high):
         raise expected(name, f"an integer >= {low}" if high is None else f"an integer in [{low}, {high})", repr(value))
-    return int(value)
+    return number
 
 
 def check_bins(n_bins: object) -> int:
@@ -230,7 +237,7 @@ def check_real(
     return number
 
 
-def check_choice(name: str, value: object, choices) -> object:
+def check_choice(name: str, value: object, choices: Collection[T]) -> T:
     """One of ``choices``."""
     try:
         known = value in frozenset(choices)
@@ -238,4 +245,4 @@ def check_choice(name: str, value: object, choices) -> object:
         known = False
     if not known:
         raise expected(name, f"one of {', '.join(map(str, choices))}", repr(value))
-    return value
+    return cast(T, value)

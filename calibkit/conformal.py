@@ -123,7 +123,7 @@ class ConformalSets:
     def fit(self, probs: Array, labels: Array) -> Self:
         """Take the quantile of held-out probabilities (N, K) and labels (N,); returns self."""
         p, _ = scan_probs(probs)
-        y = check_labels(labels, *p.shape, p.device)
+        y = check_labels(labels, len(p), p.shape[1], p.device)
         self._rng = np.random.default_rng(self.seed)
         scores = [self._scores(p[rows]).gather(1, y[rows, None])[:, 0] for rows in row_blocks(p)]
         self.threshold, self.n_classes = conformal_quantile(torch.cat(scores), self.alpha), p.shape[1]
@@ -131,13 +131,13 @@ class ConformalSets:
 
     def __call__(self, probs: Array) -> Array:
         """Which classes are in the set of each row: (N, K) bool, in the container and on the device of ``probs``."""
-        self._check_fitted()
+        threshold = self._check_fitted()
         p, _ = scan_probs(probs)
         if p.shape[1] != self.n_classes:
             raise expected("probs", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(p.shape)}")
         sets = torch.empty(p.shape, dtype=torch.bool, device=p.device)
         for rows in row_blocks(p):
-            sets[rows] = self._scores(p[rows]) <= self.threshold
+            sets[rows] = self._scores(p[rows]) <= threshold
         return like(sets, probs)
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -181,9 +181,10 @@ class ConformalSets:
             sets.threshold, sets.n_classes = threshold.item(), n_classes
             return sets
 
-    def _check_fitted(self) -> None:
+    def _check_fitted(self) -> float:
         if self.threshold is None:
             raise RuntimeError("Expected `ConformalSets` to be fitted, but got no call of fit() before")
+        return self.threshold
 
     def _scores(self, probs: Tensor) -> Tensor:
         """(n, K) scores of a block of rows."""
@@ -221,7 +222,7 @@ def coverage(sets: Array, labels: Array) -> float:
         0.666...
     """
     s = _check_sets(sets)
-    return s.gather(1, check_labels(labels, *s.shape, s.device)[:, None]).double().mean().item()
+    return s.gather(1, check_labels(labels, len(s), s.shape[1], s.device)[:, None]).double().mean().item()
 
 
 def set_size(sets: Array) -> float:

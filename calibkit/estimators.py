@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ with needs("sklearn"):
     except ImportError:  # scikit-learn 1.5
         FrozenEstimator = ()
 
-        def validate_data(estimator, X, y="no_validation", **options):
+        def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
             """What became a function in 1.6."""
             return estimator._validate_data(X, y, **options)
 
@@ -42,7 +42,7 @@ PROBS_FLOOR = 1e-12
 class _Classifier(ClassifierMixin, BaseEstimator):
     """``predict`` from ``predict_proba``."""
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The class of the largest probability: (N,)."""
         check_is_fitted(self)
         return self.classes_[self.predict_proba(X).argmax(1)]
@@ -82,7 +82,7 @@ class LogitCalibrator(_Classifier):
     def __init__(self, method: str | Calibrator = "temperature_scaling", *, classes: Iterable | None = None) -> None:
         self.method, self.classes = method, classes
 
-    def fit(self, X, y) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self."""
         made = deepcopy(self.method) if isinstance(self.method, Calibrator) else calibrator(self.method)
         if not isinstance(made, Calibrator):
@@ -103,7 +103,7 @@ class LogitCalibrator(_Classifier):
         self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
         return self
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
         check_is_fitted(self)
         return self.calibrator_(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
@@ -158,11 +158,11 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     """
 
     def __init__(
-        self, estimator, method: str | Calibrator = "temperature_scaling", *, cv: int | str | object | None = None
+        self, estimator: Any, method: str | Calibrator = "temperature_scaling", *, cv: int | str | object | None = None
     ) -> None:
         self.estimator, self.method, self.cv = estimator, method, cv
 
-    def fit(self, X, y, *, groups=None, **fit_params) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier and its calibrator; returns self.
 
         Args:
@@ -209,22 +209,22 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         self.calibrator_ = LogitCalibrator(self.method, classes=self.classes_).fit(scores, y)
         return self
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
         check_is_fitted(self)
         return self.calibrator_.predict_proba(self._scores(X))
 
-    def _scores(self, X) -> np.ndarray:
+    def _scores(self, X: Any) -> np.ndarray:
         return _logits(getattr(self.estimator_, _response(self.estimator_))(X), self.estimator_)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """Input of the kinds that the classifier takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags = self.estimator.__sklearn_tags__().input_tags
         return tags
 
 
-def _response(estimator) -> str:
+def _response(estimator: Any) -> str:
     """The method that gives scores."""
     for name in ("decision_function", "predict_proba"):
         if hasattr(estimator, name):
@@ -232,7 +232,7 @@ def _response(estimator) -> str:
     raise expected("estimator", "a classifier with decision_function or predict_proba", repr(estimator))
 
 
-def _logits(scores: np.ndarray, estimator) -> np.ndarray:
+def _logits(scores: np.ndarray, estimator: Any) -> np.ndarray:
     """(N, K) logits from what the ``_response`` of a fitted classifier gave."""
     scores, n_classes = np.asarray(scores, dtype=np.float64), len(estimator.classes_)
     if _response(estimator) == "predict_proba":
@@ -245,7 +245,7 @@ def _logits(scores: np.ndarray, estimator) -> np.ndarray:
     return scores
 
 
-def _compares_pairs(estimator) -> bool:
+def _compares_pairs(estimator: Any) -> bool:
     """Whether it ends in an SVC whose scores are of pairs of classes, of which three classes have three."""
     names = ("estimator",) if isinstance(estimator, FrozenEstimator) else ("_final_estimator", "best_estimator_")
     for name in names:

@@ -27,7 +27,7 @@ from calibkit.calibrators.structured_vector_scaling import StructuredVectorScali
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
 from calibkit.fitting import file_header
-from calibkit.fitting.base import Calibrator, Fitted
+from calibkit.fitting.base import Calibrator
 from calibkit.keys import Key
 from calibkit.objectives import OBJECTIVES
 
@@ -50,7 +50,7 @@ CALIBRATORS = {
 }
 
 
-def calibrator(key: str | Key) -> Fitted:
+def calibrator(key: str | Key) -> Calibrator:
     """The unfitted calibrator of a key, such as ``"ets"``, ``"ets:focal"`` or ``"temperature_scaling solver=sctl"``.
 
     Raises:
@@ -70,7 +70,7 @@ def calibrator(key: str | Key) -> Fitted:
     return Key(key.name, options).build(CALIBRATORS, "calibrator")
 
 
-def load_calibrator(path: str | os.PathLike) -> Fitted:
+def load_calibrator(path: str | os.PathLike) -> Calibrator:
     """The calibrator of ``CALIBRATORS`` that ``save`` wrote to ``path``; a class of one's own has its own ``load``.
 
     Raises:

@@ -11,7 +11,7 @@ from calibkit._checks import check_choice
 from calibkit.cli import LOGITS, check_writable, load, some_path, tell
 
 if TYPE_CHECKING:
-    from calibkit.fitting.contract import Fitted
+    from calibkit.calibrators import Calibrator
     from calibkit.logits import HeldOut
 
 
@@ -55,7 +55,7 @@ def _key(name: str, objective: str | None) -> str:
     return key
 
 
-def _fit(method: Fitted, val: HeldOut) -> Fitted:
+def _fit(method: Calibrator, val: HeldOut) -> Calibrator:
     """``method``, fitted; what warns says so in a line."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", RuntimeWarning)
@@ -65,7 +65,7 @@ def _fit(method: Fitted, val: HeldOut) -> Fitted:
     return method
 
 
-def _compare(fitted: Fitted, val: HeldOut, test: HeldOut) -> None:
+def _compare(fitted: Calibrator, val: HeldOut, test: HeldOut) -> None:
     """Print each metric before and after, and what became worse."""
     from calibkit.calibrators import Identity
     from calibkit.metrics import REPORTED

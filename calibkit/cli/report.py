@@ -95,5 +95,5 @@ def _say_doubts(found: Report) -> None:
 def _found(args: argparse.Namespace) -> Report:
     from calibkit.reporting import report
 
-    options = {"keep_predictions": args.keep_predictions, "everything": args.all}
-    return report(read_source(args, args.labels), methods=args.calibrators, **options)
+    given = read_source(args, args.labels)
+    return report(given, methods=args.calibrators, keep_predictions=args.keep_predictions, everything=args.all)

@@ -62,10 +62,11 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], s
 
     A name without such a side is left out: a label that cannot be read helps nobody.
     """
-    ax.get_figure(root=True).draw_without_rendering()  # the layout decides where points and words lie
+    if (figure := ax.get_figure(root=True)) is not None:
+        figure.draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
     scale, halo = ax.figure.dpi / 72, [withStroke(linewidth=2, foreground=paper())]
-    taken = [Bbox.from_bounds(*(point - 2.5 * scale), 5 * scale, 5 * scale) for point in points]
+    taken = [Bbox.from_bounds(x - 2.5 * scale, y - 2.5 * scale, 5 * scale, 5 * scale) for x, y in points]
     frame = ax.get_window_extent()
     for name, at in zip(names, zip(x, y, strict=True), strict=True):
         text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=size, path_effects=halo)
@@ -146,7 +147,6 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
     start = 1.0 if reference is None else reference
     if len(values) <= NAMED:
         ax = axes_of(ax, (5.0, 0.8 + 0.2 * len(values)))
-        line = ax.axvline
         ax.hlines(places, start, values, color=GREY, linewidth=1)
         ax.plot(values, places, "o", color=color)
         ax.set_yticks(places, names)
@@ -154,11 +154,11 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
         ax.grid(axis="y", visible=False)
     else:
         ax = axes_of(ax)
-        line = ax.axhline
         ax.vlines(places, start, values, color=GREY, linewidth=0.5)
         ax.plot(places, values, "o", color=color, markersize=2.5)
         ax.set(xlabel="classes in the order of their temperatures", ylabel=_said(reference, "\n"), xticks=[])
     if reference is not None:
+        line = ax.axvline if len(values) <= NAMED else ax.axhline
         line(reference, color=ink(), linewidth=0.8, linestyle="--")
     return ax
 

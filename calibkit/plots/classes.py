@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
 with needs("plots"):
     from matplotlib import pyplot
     from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+    from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
     from matplotlib.figure import Figure
 
 
@@ -175,7 +176,7 @@ def class_gaps(
     gaps = np.array([bins.confidence - bins.accuracy for bins in rows])  # NaN in an empty bin
     beyond = np.abs(gaps) > np.array([chance(bins, level) for bins in rows])
     ax = axes_of(ax, (6.0, 0.9 + 0.19 * len(order)))
-    shown = {"cmap": _diverging(), "vmin": -MOST, "vmax": MOST, "interpolation": "none"}
+    shown: dict[str, Any] = {"cmap": _diverging(), "vmin": -MOST, "vmax": MOST, "interpolation": "none"}
     extent = (0, 1, len(order) - 0.5, -0.5)
     image = ax.imshow(np.where(beyond, 100 * gaps, np.nan), aspect="auto", extent=extent, **shown)
     y, x = np.nonzero(~beyond & np.isfinite(gaps))
@@ -190,7 +191,7 @@ def class_gaps(
     return ax
 
 
-def _diverging() -> LinearSegmentedColormap:
+def _diverging() -> Colormap:
     """Blue, clear, red; what is no number is clear too. A page that turns dark shows through."""
     blue, red = to_rgb(on_paper(BLUE)), to_rgb(RED)
     ends = [(0.0, (*blue, 1.0)), (0.5, (*blue, 0.0)), (0.5, (*red, 0.0)), (1.0, (*red, 1.0))]

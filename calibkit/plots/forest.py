@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +127,12 @@ def _write(ax: Axes, estimates: Iterable[Estimate], spec: str) -> None:
     """The numbers of each row to the right of the axes, in columns."""
     texts = [[format(x, spec).replace("-", "−") for x in estimate] for estimate in estimates]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    style = {"family": "DejaVu Sans Mono", "fontsize": 8, "va": "center", "transform": ax.get_yaxis_transform()}
+    style: dict[str, Any] = {
+        "family": "DejaVu Sans Mono",
+        "fontsize": 8,
+        "va": "center",
+        "transform": ax.get_yaxis_transform(),
+    }
     for y, row in enumerate(texts):
         value, low, high = (text.rjust(width) for text, width in zip(row, widths, strict=True))
         ax.text(1.02, y, f"{value} [{low}, {high}]", **style)

@@ -21,6 +21,7 @@ A calibrator, a loss and an objective may share a look; two calibrators, two los
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from calibkit.keys import Key
 from calibkit.plots.style import BLACK, BLUE, COLORS, GREEN, GREY, ORANGE, PURPLE, RED, SKY, on_paper
@@ -67,7 +68,7 @@ LOOKS = {
 }
 
 
-def look_of(name: str) -> dict[str, str]:
+def look_of(name: str) -> dict[str, Any]:
     """``color``, ``linestyle`` and ``marker`` of a method: keywords of ``ax.plot``, the same in every figure.
 
     Args:

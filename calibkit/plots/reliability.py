@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -56,19 +57,15 @@ def reliability_diagram(
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
     error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=n_bins)
-    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
-    low, high = consistency_interval(probs, bins, **options) if interval else (None, None)
+    chance = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed) if interval else None
     ax, full = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6)), bins.counts > 0
     lower, width = bins.edges[:-1], np.diff(bins.edges)
     blue = on_paper(BLUE)
-    ax.bar(
-        *(lower[full], bins.accuracy[full], width[full]),
-        **{"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper(), "label": "accuracy"},
-    )
-    if interval:
-        ax.vlines(
-            bins.confidence[full], low[full], high[full], color=GREY, linewidth=5, alpha=0.6, label="if calibrated"
-        )
+    bars: dict[str, Any] = {"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper()}
+    ax.bar(lower[full], bins.accuracy[full], width[full], **bars, label="accuracy")
+    if chance is not None:
+        low, high = (end[full] for end in chance)
+        ax.vlines(bins.confidence[full], low, high, color=GREY, linewidth=5, alpha=0.6, label="if calibrated")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
     ax.vlines(bins.confidence[full], bins.accuracy[full], bins.confidence[full], color=RED, linewidth=1.2, label="gap")
     ax.plot(bins.confidence[full], bins.accuracy[full], "o", color=blue, markersize=3.5)
@@ -203,7 +200,7 @@ def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None,
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
     ax, share = axes_of(ax), bins.counts / bins.counts.sum()
-    bars = {"align": "edge", "color": on_paper(BLUE), "alpha": wash(0.35), "edgecolor": paper()}
+    bars: dict[str, Any] = {"align": "edge", "color": on_paper(BLUE), "alpha": wash(0.35), "edgecolor": paper()}
     ax.bar(bins.edges[:-1], share, np.diff(bins.edges), **bars)
     for name, value, color in (("mean confidence", bins.confidence, RED), ("accuracy", bins.accuracy, ink())):
         mean = float(np.nansum(share * value))

@@ -100,13 +100,12 @@ def smooth_accuracy(counts: np.ndarray, right: np.ndarray, width: float) -> tupl
     """
     nodes = torch.arange(GRID + 1, dtype=torch.float64) / GRID
     damping = torch.exp(-0.5 * (torch.pi * torch.arange(GRID + 1, dtype=torch.float64) * width) ** 2)
-    counts, right = (torch.as_tensor(mass).double() for mass in (counts, right))
-    density, gap = (
+    all_, hits = (torch.as_tensor(mass).double() for mass in (counts, right))
+    smoothed = (
         torch.fft.irfft(torch.fft.rfft(reflected(nodes, mass)) * damping, 2 * GRID)
-        for mass in (counts, counts * nodes - right)
+        for mass in (all_, all_ * nodes - hits)
     )
-    step = GRID // (POINTS - 1)
-    density, gap = (GRID * values[: GRID + 1 : step].numpy() for values in (density, gap))
+    density, gap = (GRID * values[: GRID + 1 : GRID // (POINTS - 1)].numpy() for values in smoothed)
     floor = 1e-9 * max(density.max(), 1.0)  # below lies the rounding of the transform
     accuracy = np.linspace(0, 1, POINTS) - gap / np.maximum(density, floor)
     return density, np.where(density > floor, accuracy, np.nan)
@@ -115,4 +114,5 @@ def smooth_accuracy(counts: np.ndarray, right: np.ndarray, width: float) -> tupl
 def _node_counts(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Samples, and right ones, at the nearest of GRID + 1 confidences."""
     node = (sample.confidence.double().clamp(max=1.0) * GRID).round().long().cpu()
-    return tuple(torch.bincount(node[rows], minlength=GRID + 1).numpy() for rows in (slice(None), sample.correct.cpu()))
+    all_, right = (torch.bincount(of, minlength=GRID + 1).numpy() for of in (node, node[sample.correct.cpu()]))
+    return all_, right

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
+from typing import Any
 from zlib import crc32
 
 from calibkit._extras import needs
 
 with needs("plots"):
     import matplotlib as mpl
-    from matplotlib import pyplot
+    from matplotlib import pyplot, rcsetup
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex, to_rgb
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ COLORS = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
 #: On dark paper the two darkest colours are lighter; the others have contrast enough on both.
 ON_DARK = {BLACK: "#E8E8E8", BLUE: "#3D7FFF"}
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 100,
     "figure.figsize": (5.0, 3.2),
@@ -58,12 +59,12 @@ STYLE = {
 }
 
 
-def _paper(paper: str, ink: str, grid: str, colors: tuple[str, ...]) -> dict[str, object]:
+def _paper(paper: str, ink: str, grid: str, colors: tuple[str, ...]) -> dict[Any, Any]:
     """What of matplotlib's defaults depends on the paper."""
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     papered = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
     return {
-        "axes.prop_cycle": mpl.cycler(color=colors),
+        "axes.prop_cycle": rcsetup.cycler(color=colors),
         "grid.color": grid,
         **dict.fromkeys(inked, ink),
         **dict.fromkeys(papered, paper),

@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import numpy as np
 import torch
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Kind = Literal["logits", "probabilities"]
+#: What is read: a path, a Logits object, a DataFrame, of pandas or another, arrays by name, outputs, a pair.
+Source = Union[str, os.PathLike, Logits, "DataFrame", Mapping[str, Array], Array, tuple[Array, Array]]
 #: What an array of outputs may be called, and what it then holds; "val_" or "test_" may stand before each name.
-OUTPUTS = {"logits": "logits", "probs": "probabilities", "probabilities": "probabilities"}
+OUTPUTS: dict[str, Kind] = {"logits": "logits", "probs": "probabilities", "probabilities": "probabilities"}
 PREFIXES = ("", "val_", "test_")
 NAMES = tuple(prefix + name for prefix in PREFIXES for name in (*OUTPUTS, "labels", "groups"))
 
@@ -67,7 +69,7 @@ class Given:
 
 
 def read(
-    source: str | os.PathLike | Logits | DataFrame | Mapping[str, Array] | tuple[Array, Array],
+    source: Source,
     labels: str | os.PathLike | Array | None = None,
     *,
     kind: Kind | None = None,
@@ -109,34 +111,34 @@ def read(
     if kind is not None:
         check_choice("kind", kind, get_args(Kind))
     name = str(source) if isinstance(source, str | os.PathLike) else "the data"
-    if isinstance(source, str | os.PathLike):
-        source = opened(Path(source), NAMES, label)
+    held: Any = opened(Path(source), NAMES, label) if isinstance(source, str | os.PathLike) else source
     if isinstance(labels, str | os.PathLike):
         labels = opened(Path(labels), NAMES)
-    if hasattr(source, "to_pandas"):
-        source = source.to_pandas()
-    if isinstance(source, tuple) and len(source) == 2 and labels is None:
-        source, labels = source
-    if labels is not None and (isinstance(source, Logits | Mapping) or hasattr(source, "columns")):
+    if hasattr(held, "to_pandas"):
+        held = held.to_pandas()
+    if isinstance(held, tuple) and len(held) == 2 and labels is None:
+        held, labels = held
+    if labels is not None and (isinstance(held, Logits | Mapping) or hasattr(held, "columns")):
         raise expected("labels", "None beside arrays by name or a table, which hold their own", type(labels).__name__)
-    is_table = hasattr(source, "columns") and hasattr(source, "to_numpy")
+    is_table = hasattr(held, "columns") and hasattr(held, "to_numpy")
     for what, names in (("classes", classes), ("ignore", ignore)):
         if names is not None and not is_table:
             raise expected(what, "None beside what is no table and has no columns", repr(names))
-    if isinstance(source, Logits):
-        arrays = {"val_logits": source.val_logits, "val_labels": source.val_labels, **_test_of(source)}
+    if isinstance(held, Logits):
+        arrays = {"val_logits": held.val_logits, "val_labels": held.val_labels, **_test_of(held)}
         return _of_arrays(arrays, kind, name, labelled)
-    if isinstance(source, Mapping):
-        return _of_arrays(source, kind, name, labelled)
+    if isinstance(held, Mapping):
+        return _of_arrays(held, kind, name, labelled)
     if is_table:
         columns = {"label": label, "split": split, "group": group}
         for what, column in columns.items():
             if not isinstance(column, str | int):
                 raise expected(what, "the name of a column", repr(column))
-        return _of_table(source, kind, name, columns, (classes, ignore), labelled)
+        return _of_table(held, kind, name, columns, (classes, ignore), labelled)
     if labels is None and labelled:
         raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
-    return Given(Part(_array("source", source), _array("labels", labels)), None, _said(kind, "an array"), (), name)
+    part = Part(_array("source", held), None if labels is None else _array("labels", labels))
+    return Given(part, None, _said(kind, "an array"), (), name)
 
 
 def _test_of(logits: Logits) -> dict[str, np.ndarray]:
@@ -160,8 +162,9 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, source: str, labe
     for prefix, name in outputs:
         if f"{prefix}labels" not in arrays and labelled:
             raise expected("source", f"with `{prefix}labels` beside `{prefix}{name}`", ", ".join(arrays))
-        held = (_array(prefix + part, arrays.get(prefix + part)) for part in (name, "labels", "groups"))
-        parts.append(Part(*held))
+        held = {of: arrays.get(prefix + of) for of in (name, "labels", "groups")}
+        found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
+        parts.append(Part(found[name], found.get("labels"), found.get("groups")))
     return Given(parts[0], parts[1] if len(parts) == 2 else None, kinds.pop(), (), source)
 
 
@@ -194,7 +197,8 @@ def _of_table(
     found = set(table[split].unique())
     if found != {"val", "test"}:
         raise expected(split, 'a column of "val" and "test", both of them', listed(found))
-    return Given(*(part(table[table[split] == which]) for which in ("val", "test")), kind, names, source)
+    val, test = (part(table[table[split] == which]) for which in ("val", "test"))
+    return Given(val, test, kind, names, source)
 
 
 def _numbers(labels: Series) -> Series:
@@ -214,10 +218,8 @@ def _said(kind: Kind | None, where: str) -> Kind:
     return kind
 
 
-def _array(name: str, x: object) -> np.ndarray | None:
+def _array(name: str, x: object) -> np.ndarray:
     """Numpy of what was given; text and objects as they are, for labels may be names."""
-    if x is None:
-        return None
     if isinstance(x, np.ndarray) and not np.ma.isMaskedArray(x):
         return x
     if not isinstance(x, torch.Tensor):

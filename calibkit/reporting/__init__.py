@@ -18,16 +18,18 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from calibkit._checks import Array
 from calibkit._files import write_atomic, write_together
 from calibkit._progress import progress, show
-from calibkit.fitting.base import Fitted
+from calibkit.calibrators import Calibrator
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.reading import Given, read
+from calibkit.reading import Given, Source, read
 from calibkit.reporting.diagnosis import Diagnosed, diagnose
 from calibkit.reporting.outputs import Finding
 from calibkit.reporting.recommend import Choice, choose
@@ -58,9 +60,9 @@ class Report:
     classes: tuple[ClassRow, ...]
 
     @property
-    def calibrator(self) -> Fitted:
+    def calibrator(self) -> Calibrator:
         """The one to take, fitted on all samples to fit on; ``identity`` where nothing is recommended."""
-        return self.trial.methods[self.choice.key].fitted
+        return self.trial.methods[self.choice.key].calibrator
 
     def facts(self) -> dict:
         """All of it as what JSON can hold: numbers to six digits, fractions and nats."""
@@ -95,15 +97,15 @@ class Report:
 
 
 def report(
-    source: object,
-    labels: object = None,
+    source: Given | Source,
+    labels: str | os.PathLike | Array | None = None,
     *,
     methods: Iterable[str] | None = None,
     keep_predictions: bool = False,
     everything: bool = False,
     n_resamples: int = 1000,
     seed: int = 0,
-    **options: object,
+    **options: Any,
 ) -> Report:
     """Look at the data, fit and compare the calibrators, and recommend one.
 
@@ -122,7 +124,7 @@ def report(
     """
     given = source if isinstance(source, Given) else read(source, labels, **options)
     diagnosed = diagnose(given)
-    resampling = {"n_resamples": n_resamples, "seed": seed}
+    resampling: dict[str, int] = {"n_resamples": n_resamples, "seed": seed}
     with progress("report"):
         trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
@@ -132,7 +134,7 @@ def report(
             probs[name] = trial.probs(key)
             measure(compared, name, probs[name], judged if key == "identity" else None)
     metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
-    chosen = trial.methods[choice.key].fitted
+    chosen = trial.methods[choice.key].calibrator
     chosen.classes, chosen.floor = given.classes, diagnosed.floor
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 

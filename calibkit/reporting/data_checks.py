@@ -10,7 +10,7 @@ import numpy as np
 from calibkit._blocks import blocks
 from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
-from calibkit.reporting.outputs import Finding
+from calibkit.reporting.outputs import Finding, Weight
 
 LEVEL = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
@@ -29,6 +29,7 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
     n, k = part.logits.shape
     counts = np.bincount(part.labels, minlength=k)
     absent = np.flatnonzero(counts == 0)
+    weight: Weight
     if len(absent):
         shown = ", ".join(classes[i] for i in absent[:5]) + (" and others" if len(absent) > 5 else "")
         weight, asked = ("doubt", " Are they classes?") if n >= 20 * k else ("note", "")
@@ -136,7 +137,7 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
     parts = (val, test)
     right = [(part.logits.argmax(1) == part.labels).astype(float) for part in parts]
     gain = float(right[0].mean() - right[1].mean())
-    if gain > TRAINED and by_chance(*map(_of_units, parts, right), sign=1) <= LEVEL:
+    if gain > TRAINED and by_chance(_of_units(val, right[0]), _of_units(test, right[1]), 1) <= LEVEL:
         text = (
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
             "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
@@ -145,7 +146,10 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
         return
     sure = [_confidence(part.logits) if part.given is None else part.given.max(1) for part in parts]
     gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
-    if abs(gaps[0].mean() - gaps[1].mean()) > GAP and by_chance(*map(_of_units, parts, gaps)) <= LEVEL:
+    if (
+        abs(gaps[0].mean() - gaps[1].mean()) > GAP
+        and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= LEVEL
+    ):
         text = (
             f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
@@ -239,7 +243,7 @@ def row_keys(x: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(x).view(np.uint32 if x.dtype == np.float32 else np.uint64)
     odd = np.random.default_rng(0).integers(1, 2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     keys = np.empty(len(bits), np.uint64)
-    for rows in blocks(*bits.shape, 8):
+    for rows in blocks(len(bits), bits.shape[1], 8):
         mixed = bits[rows].astype(np.uint64) + odd
         mixed ^= mixed >> np.uint64(29)
         keys[rows] = (mixed * odd).sum(1, dtype=np.uint64)
@@ -249,7 +253,7 @@ def row_keys(x: np.ndarray) -> np.ndarray:
 def _confidence(logits: np.ndarray) -> np.ndarray:
     """(N,) the largest softmax probability."""
     found = np.empty(len(logits))
-    for rows in blocks(*logits.shape, 8):
+    for rows in blocks(len(logits), logits.shape[1], 8):
         z = logits[rows].astype(np.float64)
         found[rows] = 1 / np.exp(z - z.max(1, keepdims=True)).sum(1)
     return found

@@ -54,26 +54,27 @@ def diagnose(given: Given) -> Diagnosed:
         ValueError: numbers that cannot be used: NaN, shapes that do not fit, labels that are no classes.
     """
     parts = [part for part in (given.val, given.test) if part is not None]
-    names = ("",) if given.test is None else ("validation ", "test ")
+    names: tuple[str, ...] = ("",) if given.test is None else ("validation ", "test ")
     widths = [np.shape(part.outputs)[-1] if np.ndim(part.outputs) == 2 else 0 for part in parts]
     if len(set(widths)) > 1:
         raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
     outputs = [outputs_of(parts[0], given.kind, names[0])]
-    outputs += [outputs_of(part, given.kind, names[1], outputs[0].floor) for part in parts[1:]]
+    if given.test is not None:
+        outputs.append(outputs_of(given.test, given.kind, names[1], outputs[0].floor))
     labels, found = _labels(parts, outputs[0].logits.shape[1], given.classes, names)
     found = [finding for out in outputs for finding in out.findings] + found
     held = []
-    for part, name, out, y in zip(parts, names, outputs, labels, strict=True):
-        z, y = check_held_out(out.logits, y, (f"{name}logits", f"{name}labels"))
+    for part, name, out, numbers in zip(parts, names, outputs, labels, strict=True):
+        z, y = check_held_out(out.logits, numbers, (f"{name}logits", f"{name}labels"))
         groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
         held.append(HeldOut(z.numpy(), y.numpy(), groups, out.given))
     k = held[0].logits.shape[1]
     classes = given.classes or tuple(map(str, range(k)))
     coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
-    for name, part in zip(names, held, strict=True):
-        found += in_split(part, name, classes, coarse)
+    for name, split in zip(names, held, strict=True):
+        found += in_split(split, name, classes, coarse)
     if len(held) == 2:
-        found += between_splits(*held, classes, coarse)
+        found += between_splits(held[0], held[1], classes, coarse)
     found += _too_few(held[0], held[-1], names[-1])
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: get_args(Weight).index(finding.weight))))
     test = held[1] if len(held) == 2 else None

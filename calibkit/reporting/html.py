@@ -125,7 +125,7 @@ def _method(key: str, tried: Tried, taken: bool) -> str:
         less[1],
         f"{values['brier']:.4f}",
         f"{100 * values['accuracy']:.2f}",
-        "keeps all" if tried.fitted.keeps_predictions else f"{tried.changed:.2%}",
+        "keeps all" if tried.calibrator.keeps_predictions else f"{tried.changed:.2%}",
         f"{tried.seconds:.2g}",
     )
     return f"<tr{' class=taken' if taken else ''}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -59,7 +59,8 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
     Raises:
         ValueError: outputs that are neither finite logits nor probabilities.
     """
-    z, found = to_tensor(f"{name}outputs", part.outputs), []
+    z = to_tensor(f"{name}outputs", part.outputs)
+    found: list[Finding] = []
     if z.is_complex():
         raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
     if z.ndim == 1 or z.shape[1:] == (1,):
@@ -86,7 +87,7 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
     if z.ndim == 2 and off <= 0.05:  # each row by itself, whatever the others sum to
         z = z / total
         given = z.where((total - 1).abs() > SUM_TOLERANCE, given)
-    p, given = scan_probs(z)[0].numpy(), scan_probs(given)[0].numpy()
+    p, as_given = scan_probs(z)[0].numpy(), scan_probs(given)[0].numpy()
     zeros, tiny = p == 0, float(np.finfo(p.dtype).tiny)
     why = "half the smallest above 0" if floor is None else "as where the calibrator was fitted"
     if floor is None:
@@ -100,4 +101,4 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
         below = np.where(zeros, np.inf, p).min(1, keepdims=True) / 2  # a zero stays the smallest of its row
         p = np.where(zeros, np.clip(below, tiny, floor), p)
-    return Outputs(np.log(p), given, floor, tuple(found))
+    return Outputs(np.log(p), as_given, floor, tuple(found))

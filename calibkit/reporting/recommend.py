@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
@@ -62,7 +62,8 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     }
     better = {key: rivals[key] for key in _better(rivals, before, score)}
     worth = {key: tried for key, tried in better.items() if -tried.changes["nll"].value >= WORTH}
-    reasons, sure = [], "some"
+    reasons: list[str] = []
+    sure: Sure = "some"
     if worth:
         key, sure = min(worth, key=lambda name: worth[name].values["nll"].value), "high"
         change, name = _minus(worth[key].changes["nll"]), worth[key].need.name
@@ -86,7 +87,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
                 f"what others gain beyond chance, {most:.4f} nats at most, is below the {WORTH} that is asked of them"
             )
         others = others if rivals else "these data allow no other method"
-        reasons.append(f"One temperature, T = {base.fitted.temperature:.3g}: {others}.")
+        reasons.append(f"One temperature, T = {cast(Any, base.fitted).temperature:.3g}: {others}.")
         if gain.above() == "holds":
             sure = "high"
             reasons.append(f"It takes {gain:.4f}{unit} off the {word} of the network, beyond chance.")
@@ -109,7 +110,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
 
 
 def _allowed(tried: Tried, keep_predictions: bool) -> bool:
-    return not keep_predictions or tried.fitted.keeps_predictions
+    return not keep_predictions or tried.calibrator.keeps_predictions
 
 
 def _better(rivals: dict[str, Tried], before: Tried, score: str) -> list[str]:

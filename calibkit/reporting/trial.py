@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,8 +13,7 @@ import numpy as np
 
 from calibkit._checks import check_int, expected, to_tensor
 from calibkit._progress import show
-from calibkit.calibrators import calibrator
-from calibkit.fitting.base import Fitted
+from calibkit.calibrators import Calibrator, calibrator
 from calibkit.logits import HeldOut
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reporting.catalogue import BASE, NEEDS, Need, need_of
@@ -44,7 +43,7 @@ class Tried:
 
     key: str
     need: Need
-    fitted: Fitted | None = None
+    fitted: Calibrator | None = None
     reason: str = ""
     enough: bool = True
     seconds: float = 0.0
@@ -52,7 +51,14 @@ class Tried:
     values: dict[str, Estimate] = field(default_factory=dict)
     changes: dict[str, Estimate] = field(default_factory=dict)
     chance: dict[str, float] = field(default_factory=dict)
-    of_folds: tuple[Fitted, ...] = ()
+    of_folds: tuple[Calibrator, ...] = ()
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """What was fitted; ValueError where it was left out."""
+        if self.fitted is None:
+            raise expected("key", "of a method that was fitted", f"{self.key!r}: {self.reason}")
+        return self.fitted
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,7 @@ class Trial:
     def probs(self, key: str) -> np.ndarray:
         """The probabilities (M, K) that a method was judged by, computed anew: those of all would fill memory."""
         tried = self.methods[key]
-        if tried.fitted is None:
-            raise expected("key", "of a method that was fitted", f"{key!r}: {tried.reason}")
-        return _probs(key, tried.fitted, tried.of_folds, self.judged, self.folds)
+        return _probs(key, tried.calibrator, tried.of_folds, self.judged, self.folds)
 
 
 def try_all(
@@ -156,7 +160,8 @@ def try_all(
             continue
         changed = float((probs.argmax(1) != before).mean())
         del probs
-        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, *_numbers(comparison, key), of_folds)
+        values, changes, chance = _numbers(comparison, key)
+        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, values, changes, chance, of_folds)
     return Trial(found, val, judged, folds)
 
 
@@ -192,7 +197,7 @@ def deal(val: HeldOut, seed: int) -> np.ndarray:
     return fold
 
 
-def _fit(key: str, held: HeldOut) -> tuple[Fitted, float]:
+def _fit(key: str, held: HeldOut) -> tuple[Calibrator, float]:
     with warnings.catch_warnings():  # that a search ends at its bound shows in what it ends at
         warnings.simplefilter("ignore", RuntimeWarning)
         _warm(key)
@@ -208,14 +213,14 @@ def _warm(key: str) -> None:
         calibrator(key).fit(np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], (20, 1)), np.tile([0, 1, 1], 20))
 
 
-def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Fitted, ...]:
+def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Calibrator, ...]:
     """For each fold, what is fitted on the others."""
     others = (folds != fold for fold in range(FOLDS))
     return tuple(_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
 
 
 def _probs(
-    key: str, fitted: Fitted, of_folds: tuple[Fitted, ...], judged: HeldOut, folds: np.ndarray | None
+    key: str, fitted: Calibrator, of_folds: tuple[Calibrator, ...], judged: HeldOut, folds: np.ndarray | None
 ) -> np.ndarray:
     """The probabilities of each sample: as they were given, by the one fit, or by the fit that has not seen it."""
     if key == "identity" and judged.given is not None:
@@ -228,9 +233,10 @@ def _probs(
     return probs
 
 
-def _numbers(comparison: Comparison, key: str) -> Iterator[dict]:
+def _numbers(comparison: Comparison, key: str) -> tuple[dict[str, Estimate], dict[str, Estimate], dict[str, float]]:
     """Values, differences to temperature scaling, and their p-values; the latter are empty before it is measured."""
-    against = key != BASE and BASE in comparison
-    yield {metric: comparison.of(key, metric) for metric in METRICS}
-    for measure in (comparison.difference, comparison.chance):
-        yield {metric: measure(key, BASE, metric) for metric in METRICS} if against else {}
+    values = {metric: comparison.of(key, metric) for metric in METRICS}
+    if key == BASE or BASE not in comparison:
+        return values, {}, {}
+    changes = {metric: comparison.difference(key, BASE, metric) for metric in METRICS}
+    return values, changes, {metric: comparison.chance(key, BASE, metric) for metric in METRICS}
