@@ -30,7 +30,7 @@ SNAKEMAKE = $(BIN)/snakemake --cores $$(($(GPUS) > $(JOBS) ? $(GPUS) : $(JOBS)))
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html readme test lint unit nbval data portable lowest newest browser pdf gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html readme test quick lint unit nbval data portable lowest newest browser pdf gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -64,11 +64,20 @@ readme: install  ## Draw the figure of the README from the results
 
 test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
 
-lint: install  ## Check style, and that every notebook is the executed twin of its source
-	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/lint-imports --no-logo --no-cache
+define STYLE
+$(BIN)/ruff check $(SOURCES)
+$(BIN)/ruff format --check $(SOURCES)
+$(BIN)/mypy
+$(BIN)/lint-imports --no-logo --no-cache
+endef
+
+lint: install  ## Check style, types and imports, and that every notebook is the executed twin of its source
+	$(STYLE)
 	$(BIN)/python tools/nbtool.py check
+
+quick: install  ## A minute: style, types, imports, and the tests of what differs from main, or one file of each kind
+	$(STYLE)
+	$(BIN)/python -m pytest --doctest-modules -m "not browser and not slow" -n $(JOBS) $$($(BIN)/python tools/quick.py)
 
 unit: install  ## Run the unit tests and the doctests
 	$(BIN)/python -m pytest tests calibkit book/kit --doctest-modules -m "not browser" -n $(JOBS)

@@ -1,0 +1,67 @@
+"""The tests that `make quick` runs: of what differs from main, else the smallest file of each folder of tests.
+
+    python tools/quick.py
+
+A file of tests is its own; a module has the files that are called after it, and its doctests. What is called otherwise
+has the folder of tests that its own folder has. Of many files the smallest, so that it stays a minute.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
+MOST = 12  # files
+FOLDERS = {"data": "datasets", "cli": "reporting", "reading": "reporting"}  # others are called as their folder of tests
+
+
+def changed() -> list[Path]:
+    """What differs from where this branch left main, and what is not committed; nothing where git says nothing."""
+    base = _git("merge-base", "HEAD", "main") or ["HEAD"]
+    names = _git("diff", "--name-only", base[0]) + _git("ls-files", "--others", "--exclude-standard")
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def _git(*words: str) -> list[str]:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+
+
+def tests_of(path: Path) -> list[Path]:
+    """The files of tests of one file, and itself where it has doctests."""
+    parts = path.relative_to(ROOT).parts
+    if path.suffix != ".py" or parts[0] not in ("calibkit", "book", "tools", "tests") or "browser" in parts:
+        return []
+    if parts[0] == "tests":
+        return [path] if path.name.startswith("test_") else []
+    stem = path.parent.name if path.stem.startswith("__") else path.stem.removeprefix("_")
+    found = [test for name in (f"test_{stem}.py", f"test_{stem}_*.py") for test in TESTS.rglob(name)]
+    folders = [TESTS / FOLDERS.get(part, part) for part in parts[:-1]]
+    found = found or [folder for folder in folders if folder.is_dir()]
+    found = [test for each in found for test in (sorted(each.glob("test_*.py")) if each.is_dir() else [each])]
+    return found + ([path] if parts[0] != "tools" and ">>> " in path.read_text() else [])
+
+
+def of_each_kind() -> list[Path]:
+    """The smallest file of each folder of tests."""
+    folders = [TESTS, *(folder for folder in sorted(TESTS.iterdir()) if folder.is_dir() and folder.name != "browser")]
+    files = (sorted(folder.glob("test_*.py"), key=_size) for folder in folders)
+    return [found[0] for found in files if found]
+
+
+def chosen(paths: Iterable[Path]) -> list[str]:
+    """The tests of these files, each once, by their paths below the checkout."""
+    found = list(dict.fromkeys(test for path in paths for test in tests_of(path))) or of_each_kind()
+    few = found if len(found) <= MOST else sorted(found, key=_size)[:MOST]
+    return [str(path.relative_to(ROOT)) for path in few]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+if __name__ == "__main__":
+    print("\n".join(chosen(changed())))
