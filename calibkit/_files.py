@@ -166,7 +166,7 @@ def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compres
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise expected(name, "an array of numbers or text", "one of objects")
-    save = np.savez_compressed if compress else np.savez
+    save: Callable[..., None] = np.savez_compressed if compress else np.savez
 
     def write(stream: IO[bytes]) -> None:
         save(stream, **arrays)

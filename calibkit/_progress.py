@@ -20,11 +20,12 @@ def progress(title: str) -> Iterator[None]:
     if _running.get() is not None:
         yield
         return
-    token = _running.set([title, time.monotonic(), 0.0])
+    state = [title, time.monotonic(), 0.0]
+    token = _running.set(state)
     try:
         yield
     finally:
-        if _running.get()[2]:
+        if state[2]:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
         _running.reset(token)

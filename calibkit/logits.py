@@ -48,6 +48,8 @@ class HeldOut:
 
     def is_of(self, other: HeldOut) -> bool:
         """Whether the samples are those of ``other``, by their labels and groups."""
+        if self.groups is None or other.groups is None:
+            return self.groups is other.groups and np.array_equal(self.labels, other.labels)
         return np.array_equal(self.labels, other.labels) and np.array_equal(self.groups, other.groups)
 
 
@@ -133,7 +135,7 @@ class Logits:
             text = f"a Logits file or a folder of .npy files, with {', '.join(ARRAYS)}"
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
         meta = read_json(path, arrays.get("meta", "{}"))
-        return cls(*(arrays[name] for name in ARRAYS), meta, arrays.get("test_groups"))
+        return cls(**{name: arrays[name] for name in ARRAYS}, meta=meta, test_groups=arrays.get("test_groups"))
 
 
 def _plain(value: object) -> object:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from calibkit import _folders
 from calibkit._checks import check_choice, check_int, expected
@@ -163,7 +163,7 @@ class Network:
         return path if path.exists() else None
 
     # ------------------------------------------------------------------------------------------------ what it says
-    def logits(self, budget: str = "smoke", **training: object) -> Logits:
+    def logits(self, budget: str = "smoke", **training: Any) -> Logits:
         """Its Logits: stored at that budget, or trained now; at "smoke" only read.
 
         Args:
@@ -194,7 +194,7 @@ class Network:
         paper: str | None = None,
         pretrained: bool = False,
         folder: Path | None = None,
-        **how: object,
+        **how: Any,
     ) -> Logits:
         """Train it by the recipe of a budget; a killed training goes on, a finished one is read.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -199,7 +199,7 @@ def layers(x: Tensor, sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
     return [(w.view(-1, inputs), b) for w, b, inputs in zip(parts[::2], parts[1::2], sizes[:-1], strict=True)]
 
 
-def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation) -> Tensor:
+def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation: Callable[[Tensor], Tensor]) -> Tensor:
     """(n,) output of the fully connected network with parameters x (P,) on inputs (s, n)."""
     *hidden, (weight, bias) = layers(x, sizes)
     for w, b in hidden:

@@ -6,7 +6,7 @@ import inspect
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, overload
 
 import numpy as np
 import torch
@@ -216,6 +216,10 @@ class Calibrator(Fitted):
         self._set_data(z.shape[1])
         return self
 
+    @overload
+    def __call__(self, logits: np.ndarray) -> np.ndarray: ...
+    @overload
+    def __call__(self, logits: Tensor) -> Tensor: ...
     def __call__(self, logits: Array) -> Array:
         """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``."""
         z = self._checked(logits)

@@ -155,7 +155,9 @@ def temperature_bounds(spread: float) -> tuple[float, float]:
     return min(LOWEST * spread, 1.0), max(HIGHEST * spread, 1.0)
 
 
-def _evaluate(objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64):
+def _evaluate(
+    objective: Objective, logits: Tensor, labels: Tensor, x: float, dtype: torch.dtype = torch.float64
+) -> tuple[float, float, float]:
     """Value, slope and curvature by x = log b of the objective, its weights held fixed and summing to 1."""
     b = math.exp(x)
     ce, first, second = moments(logits, labels, b, objective.smoothing, dtype)

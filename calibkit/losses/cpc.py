@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class PairSum(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, z: Tensor) -> Tensor:
+    def forward(ctx: Any, z: Tensor) -> Tensor:
         """Sum the pairs of classes [start, stop) with all from start on, block by block."""
         n_rows, n_classes = z.shape
         value, slope = z.new_zeros(n_rows), torch.zeros_like(z)
@@ -46,7 +46,7 @@ class PairSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, upstream: Tensor) -> Tensor:
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
         """The stored gradient times what comes from above."""
         (slope,) = ctx.saved_tensors
         return upstream[:, None] * slope

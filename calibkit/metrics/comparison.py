@@ -7,13 +7,18 @@ number that comes out, and says what it decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
 
 from calibkit._checks import Array, check_bins, check_choice, expected
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names
 from calibkit.metrics.resampling import resampled
 from calibkit.metrics.sample import Sample
+
+if TYPE_CHECKING:
+    from calibkit.logits import HeldOut
 
 
 class Estimate(NamedTuple):
@@ -98,12 +103,16 @@ class Comparison:
         seed: int = 0,
     ) -> None:
         self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_bins(n_bins)
-        self.resampling = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
+        self.resampling: dict[str, Any] = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
         self.measured: dict[str, dict[str, Resampled]] = {}
 
     @classmethod
     def on(
-        cls, held_out, methods: Mapping[str, Callable[[Array], Array]], metrics=("accuracy", "ece"), **options
+        cls,
+        held_out: HeldOut,
+        methods: Mapping[str, Callable[[np.ndarray], Array]],
+        metrics: Iterable[str] = ("accuracy", "ece"),
+        **options: Any,
     ) -> Self:
         """Fitted calibrators on one split of a Logits file.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from calibkit._checks import check_real, expected
+
+Name = TypeVar("Name", bound=Hashable)
 
 #: Differences nearer to 0 are those of sums in another order.
 NOISE = 1e-12
@@ -128,14 +130,15 @@ def percentiles(draws: np.ndarray, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def holm(chances: Mapping[Hashable, float]) -> dict[Hashable, float]:
+def holm(chances: Mapping[Name, float]) -> dict[Name, float]:
     """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
 
     Example:
         >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
         {'a': 0.03, 'b': 0.04, 'c': 0.5}
     """
-    adjusted, worst = {}, 0.0
+    adjusted: dict[Name, float] = {}
+    worst = 0.0
     for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):
         worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
         adjusted[key] = worst

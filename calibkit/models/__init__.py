@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def build(name: str, n_classes: int, **options) -> nn.Module:
+def build(name: str, n_classes: int, **options: Any) -> nn.Module:
     """A fresh network ``MODELS[name]`` for K = ``n_classes``.
 
     Raises:

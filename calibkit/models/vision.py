@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from typing import Any
 
 from torch import nn
 
@@ -32,7 +33,7 @@ from calibkit._torchvision import ensure_importable
 STEMS = ("cifar", "tiny", "imagenet")
 
 
-def plain(name: str, n_classes: int, weights: str | None = None, **options) -> nn.Module:
+def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:
     """A network of torchvision, as it is.
 
     Args:

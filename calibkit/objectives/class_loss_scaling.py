@@ -60,7 +60,7 @@ class ClassLossScaling(Objective):
     normalization: Normalization = "nd"
     variant: Variant = "code"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.alpha is not None:
             object.__setattr__(self, "alpha", check_real("alpha", self.alpha, 0.0, open_low=True))
         object.__setattr__(self, "beta", check_real("beta", self.beta, 0.0, 2.0))

@@ -49,7 +49,7 @@ class ECE(Objective):
     smooth: ClassVar[bool] = False
     convex: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "n_bins", check_bins(self.n_bins))
 
     def value(self, logits: Array, labels: Array) -> float:

@@ -35,7 +35,7 @@ class Focal(Objective):
     detach: bool = False
     convex: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_real("gamma", self.gamma, 0.0))
 
     @property

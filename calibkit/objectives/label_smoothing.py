@@ -33,7 +33,7 @@ class LabelSmoothing(Objective):
 
     alpha: float = 0.05
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", check_real("alpha", self.alpha, 0.0, 1.0 - 1e-9))
 
     @property

@@ -155,7 +155,16 @@ class NeuralClamping(Fitted):
         scale = self.std if self.init == "random" else 0.0
         return scale * torch.randn(x.shape[1:], generator=generator, dtype=torch.float64)
 
-    def _descend(self, model, x, y, delta, temperature, n_classes, generator) -> list[float]:
+    def _descend(
+        self,
+        model: torch.nn.Module,
+        x: Tensor,
+        y: Tensor,
+        delta: Tensor,
+        temperature: Tensor,
+        n_classes: int,
+        generator: torch.Generator | None,
+    ) -> list[float]:
         """Algorithm 1 on ``delta`` and ``temperature``, in place; the mean loss of each epoch."""
         optimizer = torch.optim.SGD([delta, temperature], self.lr, self.momentum)
         curve = []
