@@ -19,20 +19,11 @@ from calibkit.fitting.base import Calibrator
 
 with needs("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import check_cv, cross_val_predict
     from sklearn.utils import assert_all_finite, indexable
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, column_or_1d
-
-    try:
-        from sklearn.frozen import FrozenEstimator
-        from sklearn.utils.validation import validate_data
-    except ImportError:  # scikit-learn 1.5
-        FrozenEstimator = ()
-
-        def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-            """What became a function in 1.6."""
-            return estimator._validate_data(X, y, **options)
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 
 #: A probability of 0 has no logarithm: scikit-learn's own calibrator takes the same floor.

@@ -10,6 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB
@@ -35,7 +36,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.skipif(Version("1.6") > VERSION, reason="scikit-learn takes expected failures since 1.6")
 @pytest.mark.filterwarnings("ignore:the objective decreases up to the bound")  # features without any information
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.EstimatorCheckFailedWarning")  # of what is expected
 @pytest.mark.parametrize(
@@ -218,10 +218,9 @@ def test_in_a_pipeline_on_a_table_with_strings():
 
 
 def test_a_frozen_classifier_is_as_good_as_prefit():
-    frozen = pytest.importorskip("sklearn.frozen")
     X, y = classes_apart(3)
     model = LogisticRegression().fit(X[:200], y[:200])
-    given = frozen.FrozenEstimator(model)
+    given = FrozenEstimator(model)
     one, other = CalibratedClassifier(model, cv="prefit"), CalibratedClassifier(given)
     one, other = one.fit(X[200:], y[200:]), clone(other).fit(X[200:], y[200:])
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))

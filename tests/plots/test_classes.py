@@ -53,16 +53,6 @@ def test_map_shows_what_chance_does_not_explain(sample):
     assert len(ax.lines[0].get_xdata()) + cells(ax).count() == everything.count()
 
 
-def test_a_calibrated_network_has_few_coloured_cells():
-    rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(20_000, 10))
-    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
-    calibrated = cells(plots.class_gaps(probs, labels)).count()
-    sharper = probs**2 / (probs**2).sum(1, keepdims=True)
-    assert calibrated < 0.1 * 150 and cells(plots.class_gaps(sharper, labels)).count() > 0.5 * 150
-
-
 def test_of_a_thousand_classes_the_worst_thirty():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(2000, 1000))

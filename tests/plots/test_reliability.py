@@ -69,18 +69,6 @@ def test_consistency_interval_is_binomial_where_confidences_are_equal():
     assert np.isnan(np.delete(low, held)).all() and np.isnan(np.delete(high, held)).all()
 
 
-def test_consistency_interval_holds_a_calibrated_network_and_not_an_overconfident_one(overconfident):
-    logits, labels = overconfident
-    inside = []
-    for temperature in (3.0, 1.0):
-        probs = (logits / temperature).softmax(1)
-        bins = reliability_bins(probs, labels)
-        low, high = plots.consistency_interval(probs, bins)
-        full = bins.counts > 30
-        inside.append(((bins.accuracy >= low) & (bins.accuracy <= high))[full].mean())
-    assert inside[0] > 0.8 and inside[1] < 0.2
-
-
 def test_confidence_histogram_shows_shares_and_means(ax, sample):
     probs, labels = sample
     assert plots.confidence_histogram(probs, labels, ax=ax) is ax

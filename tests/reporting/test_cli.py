@@ -55,14 +55,6 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     assert list(facts["methods"]) == ["temperature_scaling", "identity", "vector_scaling"]
 
 
-def test_a_pair_of_files_and_probabilities(csv, tmp_path, capsys):
-    z, y = csv
-    np.save("p.npy", softmax(z, 1))
-    np.save("y.npy", y)
-    assert main(["compare", "p.npy", "y.npy", "--kind", "probabilities", "--calibrators", "ets"]) == 0
-    assert "each sample was judged by a fit that had not seen it" in capsys.readouterr().out
-
-
 def test_a_network_by_its_name(csv, capsys):
     command = ["compare", "cifar10/resnet20-cross_entropy-s0", "--calibrators", "identity"]
     assert main(command) == 0

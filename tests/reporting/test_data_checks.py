@@ -142,16 +142,6 @@ def test_equal_leaves_of_trees_are_not_doubted():
     assert kinds["duplicates"] == "note" and found.choice.sure != "low"
 
 
-def test_half_precision_is_reported_as_single_precision_is():
-    p = np.random.default_rng(0).dirichlet(np.ones(10), 400)
-    y = (p.cumsum(1) < np.random.default_rng(1).random((400, 1))).sum(1)
-    found = report({"probs": p.astype(np.float16), "labels": y}, methods=[], n_resamples=20)
-    whole = report({"probs": p.astype(np.float32), "labels": y}, methods=[], n_resamples=20)
-    assert found.probs["before"].sum(1) == pytest.approx(1, abs=2e-4)
-    for metric in ("nll", "brier"):
-        assert found.metrics["before"][metric].value == pytest.approx(whole.metrics["before"][metric].value, rel=2e-3)
-
-
 def test_the_split_with_the_odd_label_is_told(tmp_path):
     for label in ("wolf", ""):
         (tmp_path / "s.csv").write_text(f"a,b,label,split\n1,2,a,val\n2,1,b,val\n2,1,{label},test\n")

@@ -218,14 +218,6 @@ def test_an_infinite_nll_is_told_and_never_recommended(sample):
     assert found.choice.key == "temperature_scaling" and "infinite" in found.html()
 
 
-def test_what_keeps_predictions_keeps_them(sample):
-    z, y = sample(400, k=4)
-    for key in NEEDS:
-        fitted: Fitted = calibrator(key).fit(z, y)
-        if fitted.keeps_predictions:
-            np.testing.assert_array_equal(fitted(z).argmax(1), z.argmax(1))
-
-
 def test_files_of_a_report_are_never_of_two(found, mine, tmp_path, monkeypatch):
     """Whatever step fails: the old three, or some of one report."""
     earlier = report(mine, methods=[], n_resamples=20)
