@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     of_data = data.add_subparsers(dest="what", required=True)
     of_data.add_parser("list", help="the data sets, and which of them the cache holds").set_defaults(run=_list)
     prepare = of_data.add_parser("prepare", help="download, check and unpack a data set, or what others published")
-    prepare.add_argument("name", help="of a data set; published: logits and weights of other people's networks")
+    prepare.add_argument("name", help="of a data set; published: others' logits and weights; glove: word vectors")
     prepare.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
     splits = ("train", "val", "test")
     prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
@@ -75,13 +75,16 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from calibkit.data import published
+    from calibkit.data import glove, published
     from calibkit.data.prepare import prepare
 
-    if args.name != "published":
+    if args.name not in ("published", "glove"):
         print(prepare(args.name, args.archive, args.splits))
         return
     if len(args.splits) != 3:
-        raise expected("splits", "left out: each published file holds what it holds", " ".join(args.splits))
+        raise expected("splits", f"left out: {args.name} has none", " ".join(args.splits))
+    if args.name == "glove":
+        print(glove.prepare(args.archive))
+        return
     for target, state in published.fetch(args.archive):
         print(f"{target:44} {state}", flush=True)

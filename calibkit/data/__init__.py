@@ -24,7 +24,7 @@ from calibkit._checks import check_choice, check_int, expected
 from calibkit._extras import needs
 from calibkit._folders import cache
 from calibkit.data import newsgroups
-from calibkit.data.newsgroups import word_vectors
+from calibkit.data.glove import word_vectors
 from calibkit.data.order import arranged
 from calibkit.data.subsets import halves, subset
 

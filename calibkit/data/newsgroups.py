@@ -1,4 +1,4 @@
-"""20 Newsgroups, by date or at random: messages as token ids, the vocabulary they come from, and word vectors for it.
+"""20 Newsgroups, by date or at random: messages as token ids, and the vocabulary they come from.
 
 The classes are the 20 groups in alphabetical order. MbLS (App. B) cuts the 19,997 messages of the first release at
 random into 15,098 / 900 / 3,999; here the curated release "bydate" is read (11,314 and, later in time, 7,532 messages,
@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit._checks import check_int, expected
+from calibkit._checks import expected
 from calibkit.data._archive import Archive, File
 
 FILES = (
@@ -101,42 +101,3 @@ def encode(texts: Sequence[str], vocabulary: Sequence[str], length: int) -> np.n
         kept = words(text)[-length:]
         row[length - len(kept) :] = [ids.get(word, 1) for word in kept]
     return tokens
-
-
-def word_vectors(path: str | os.PathLike, vocabulary: Sequence[str], *, seed: int = 0) -> np.ndarray:
-    """Pretrained vectors (V, D) of a vocabulary from a GloVe text file, ``word x_1 ... x_D`` a line.
-
-    The padding is 0. A word that the file lacks gets normal entries with the mean and standard deviation of those
-    found, drawn with ``seed``. MbLS and Mukhoti et al. 2020 take ``glove.6B.100d.txt``, with 0 for missing words.
-
-    Args:
-        path: of the file, as unpacked from https://nlp.stanford.edu/projects/glove.
-        vocabulary: the words of the ids 0 .. V-1, as ``vocabulary("20newsgroups")`` gives them.
-        seed: of the vectors of missing words.
-
-    Returns:
-        float32 (V, D).
-
-    Raises:
-        ValueError: a line of another length; no word found; a seed that is no integer >= 0.
-    """
-    ids = {word: i for i, word in enumerate(vocabulary)}
-    found: dict[int, np.ndarray] = {}
-    size = None
-    with open(path, encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            parts = line.rstrip("\n").split(" ")
-            size = size or len(parts) - 1
-            at = ids.get(" ".join(parts[:-size]) if size else None)
-            if len(parts) <= size:
-                raise expected("path", f"lines of a word and {size} numbers", f"{len(parts)} entries in line {number}")
-            if at is not None:
-                found[at] = np.array(parts[-size:], np.float32)
-    if not found:
-        raise expected("path", "word vectors of the vocabulary", f"none of its {len(ids)} words in {path}")
-    known = np.stack(list(found.values()))
-    rng = np.random.default_rng(check_int("seed", seed, 0))
-    vectors = rng.normal(known.mean(), known.std(), (len(ids), size)).astype(np.float32)
-    vectors[list(found)] = known
-    vectors[0] = 0.0
-    return vectors

@@ -14,12 +14,15 @@ Papers: Lin, Chen and Yan 2014 (arXiv:1312.4400); Mukhoti et al. 2020 (arXiv:200
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit._checks import Array, check_int, check_real, expected, to_tensor
 
 MIN_TOKENS = 21
+#: Groups of texts of similar length that a batch is cut into.
+GROUPS = 8
 
 
 class GPoolCNN(nn.Module):
@@ -79,10 +82,24 @@ class GPoolCNN(nn.Module):
         self.linear = nn.Linear(128, n_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(N, L) int32 or int64 token ids in [0, V), 0 = padding -> (N, K) logits."""
+        """(N, L) int32 or int64 token ids in [0, V), 0 = padding -> (N, K) logits.
+
+        Windows that hold padding alone are all alike: texts of similar length go together, without most of them.
+        """
         tokens = F.pad(tokens, (max(0, MIN_TOKENS - tokens.shape[1]), 0))
-        x = self.embedding(tokens).transpose(1, 2)
-        x = F.max_pool1d(F.relu(self.conv1(x)), 5, 1)
-        x = F.max_pool1d(F.relu(self.conv2(x)), 5, 1)
-        x = F.relu(self.conv3(x)).amax(2)
-        return self.linear(self.dropout(F.relu(self.hidden(x))))
+        lengths = (tokens != 0).flip(1).cumsum(1).argmax(1) + 1  # up to the first token that is no padding
+        order = lengths.argsort()
+        features = torch.cat([self._features(tokens[part], int(lengths[part[-1]])) for part in order.chunk(GROUPS)])
+        return self.linear(self.dropout(F.relu(self.hidden(features[order.argsort()]))))
+
+    def _features(self, tokens: Tensor, length: int) -> Tensor:
+        """(N, L) -> (N, 128), from the last ``length`` tokens and a window of padding before them."""
+        x = self.embedding(tokens[:, -(length + MIN_TOKENS) :]).transpose(1, 2).unsqueeze(2)  # (N, D, 1, L)
+        x = F.max_pool2d(F.relu(_convolved(x, self.conv1)), (1, 5), 1)
+        x = F.max_pool2d(F.relu(_convolved(x, self.conv2)), (1, 5), 1)
+        return F.relu(_convolved(x, self.conv3)).amax((2, 3))
+
+
+def _convolved(x: Tensor, layer: nn.Conv1d) -> Tensor:
+    """``layer`` over (N, C, 1, L): in two dimensions, channels last, a CPU is three times as fast."""
+    return F.conv2d(x, layer.weight.unsqueeze(2), layer.bias)

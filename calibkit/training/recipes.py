@@ -29,6 +29,7 @@ class Recipe:
         precision: of the forward and backward pass: "bf16-mixed" or "32-true" or "64-true".
         optimizer: "sgd", "adam" or "adamw".
         n_tokens: last tokens of a text that are read; None: all that the data set keeps.
+        vectors: "glove": a text network's word vectors are those of :func:`calibkit.data.word_vectors`; None: learnt.
         cutmix: share of the batches that are mixed by CutMix (Yun et al. 2019); see ``calibkit.training.batches.Mix``.
         dropout: rate of Monte-Carlo dropout before the last layer; see ``calibkit.models.mc_dropout``.
         passes: its stochastic passes for a prediction.
@@ -48,6 +49,7 @@ class Recipe:
     precision: str = "bf16-mixed"
     optimizer: str = "sgd"
     n_tokens: int | None = None
+    vectors: str | None = None
     cutmix: float = 0.0
     dropout: float = 0.0
     passes: int = 10
@@ -73,6 +75,7 @@ class Recipe:
         check_int("passes", self.passes, 1)
         if self.n_tokens is not None:
             check_int("n_tokens", self.n_tokens, 1)
+        check_choice("vectors", self.vectors, (None, "glove"))
         if self.clip_norm is not None:
             check_real("clip_norm", self.clip_norm, 0.0, open_low=True)
 
@@ -98,10 +101,12 @@ _TINY = Recipe(100, batch_size=64, milestones=(0.4, 0.6), clip_norm=2.0)
 # MbLS Appendix B (weight decay from ACLS Sec. 4.1): batch 8, 0.01, x 0.1 at 40 and 80 of 100 epochs.
 _VOC = Recipe(100, batch_size=8, lr=0.01, milestones=(0.4, 0.8), clip_norm=2.0, keep="best")
 # MbLS Appendix B: Adam 0.001 (0.9, 0.999), x 0.1 at 50 of 100 epochs. It names neither batch nor weight decay.
-_NEWS = Recipe(100, lr=1e-3, weight_decay=0.0, milestones=(0.5,), augment="none", keep="best", optimizer="adam")
+_NEWS = Recipe(
+    100, lr=1e-3, weight_decay=0.0, milestones=(0.5,), augment="none", keep="best", optimizer="adam", vectors="glove"
+)
 _LONG_TAILED = Recipe(200, weight_decay=1e-4)
-# Minutes of a CPU core: a tenth of its epochs, on the last 300 words of a message.
-_SHORT_NEWS = replace(_NEWS, epochs=10, n_tokens=300)
+# Minutes of a CPU core: a tenth of its epochs, on the last 300 words of a message, with vectors of its own.
+_SHORT_NEWS = replace(_NEWS, epochs=10, n_tokens=300, vectors=None)
 
 #: (paper, dataset) -> its recipe, with the place of each number; "reduced" is what hours of a CPU allow.
 RECIPES: dict[tuple[str, str], Recipe] = {

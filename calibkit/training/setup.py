@@ -76,7 +76,10 @@ def assemble(
     criterion = _loss(cls, options, dataset)
     torch.manual_seed(seed)
     weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
-    network = build(model, spec.n_classes, **options_for(model, spec.shape, spec.n_tokens), **weights)
+    form = options_for(model, spec.shape, spec.n_tokens)
+    if recipe.vectors is not None:
+        form = {"vectors": datasets.word_vectors(datasets.vocabulary(dataset))}
+    network = build(model, spec.n_classes, **form, **weights)
     return network.to(dtype_of(recipe)), criterion, recipe, facts
 
 
