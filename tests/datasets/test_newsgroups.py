@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibkit import data
-from calibkit.data import DATASETS, newsgroups, word_vectors
+from calibkit.data import DATASETS, newsgroups
 
 NAME, RANDOM = "20newsgroups", "20newsgroups_random"
 
@@ -77,35 +77,6 @@ def test_a_random_split_parts_all_messages_by_the_seed(tmp_path, monkeypatch):
         assert (val.inputs[:, -1] == 1).all() and (test.inputs[:, -1] == 1).all()
         np.testing.assert_array_equal(test.labels, parts[2] % 2)
     assert len(np.intersect1d(drawn[0][2], drawn[1][2])) < 40
-
-
-@pytest.fixture
-def glove(tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_text("the 1 2 3\nspace 4 5 6\n. . 7 8 9\nother 0 0 0\n")
-    return path
-
-
-def test_word_vectors(glove):
-    vocabulary = ("<padding>", "<unknown>", "space", ". .", "the", "missing")
-    vectors = word_vectors(glove, vocabulary)
-    assert vectors.dtype == np.float32
-    assert vectors[[0, 2, 3, 4]].tolist() == [[0, 0, 0], [4, 5, 6], [7, 8, 9], [1, 2, 3]]
-    np.testing.assert_array_equal(vectors, word_vectors(glove, vocabulary))
-    assert (vectors[[1, 5]] != word_vectors(glove, vocabulary, seed=1)[[1, 5]]).all()
-
-
-def test_missing_words_have_the_moments_of_those_found(glove):
-    vectors = word_vectors(glove, ("<padding>", "the", "space", ". .", *map(str, range(2000))))
-    assert vectors[4:].mean() == pytest.approx(5.0, abs=0.15)  # of 1 .. 9
-    assert vectors[4:].std() == pytest.approx((60 / 9) ** 0.5, abs=0.15)
-
-
-def test_files_that_are_no_word_vectors(tmp_path):
-    for text, got in (("the 1 2 3\nspace 4 5", "3 numbers, but got 3 entries in line 2"), ("x 1", "none of its 2")):
-        (tmp_path / "x.txt").write_text(text)
-        with pytest.raises(ValueError, match=got):
-            word_vectors(tmp_path / "x.txt", ("<padding>", "the"))
 
 
 @pytest.fixture(scope="module")
