@@ -20,6 +20,8 @@ from calibkit.calibrators import Identity as Identity
 from calibkit.calibrators import Isotonic as Isotonic
 from calibkit.calibrators import MatrixScaling as MatrixScaling
 from calibkit.calibrators import NeuralClamping as NeuralClamping
+from calibkit.calibrators import OrderPreserving as OrderPreserving
+from calibkit.calibrators import PriorCorrection as PriorCorrection
 from calibkit.calibrators import Spline as Spline
 from calibkit.calibrators import StructuredMatrixScaling as StructuredMatrixScaling
 from calibkit.calibrators import StructuredVectorScaling as StructuredVectorScaling

@@ -20,6 +20,8 @@ from calibkit.calibrators.isotonic import Isotonic
 from calibkit.calibrators.matrix_scaling import MatrixScaling
 from calibkit.calibrators.ms_odir import MSODIR
 from calibkit.calibrators.neural_clamping import NeuralClamping
+from calibkit.calibrators.order_preserving import OrderPreserving
+from calibkit.calibrators.prior_correction import PriorCorrection
 from calibkit.calibrators.pts import PTS
 from calibkit.calibrators.spline import Spline
 from calibkit.calibrators.structured_matrix_scaling import StructuredMatrixScaling
@@ -43,6 +45,8 @@ CALIBRATORS = {
     "class_temperature_scaling": ClassTemperatureScaling,
     "ets": ETS,
     "pts": PTS,
+    "order_preserving": OrderPreserving,
+    "prior_correction": PriorCorrection,
     "spline": Spline,
     "histogram_binning": HistogramBinning,
     "isotonic": Isotonic,
@@ -99,6 +103,8 @@ __all__ = [
     "Isotonic",
     "MatrixScaling",
     "NeuralClamping",
+    "OrderPreserving",
+    "PriorCorrection",
     "Spline",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",

@@ -167,7 +167,7 @@ def changed(name):
     other = {
         "objective": "focal", "grid": (1.0, 2.0), "n_bins": 7, "max_sweeps": 2, "accuracy_constraint": False,
         "solver": "sctl", "lam": 0.25, "mu": 0.25, "n_folds": 3, "top_k": 4, "hidden": (3,), "weight_decay": 1.0,
-        "seed": 3, "n_knots": 4,
+        "seed": 3, "n_knots": 4, "n_pieces": 4, "target": (0.5, 1.5),
     }  # fmt: skip
     for option, parameter in inspect.signature(CALIBRATORS[name]).parameters.items():
         objective = {"objective": "nll"} if option == "solver" else {}

@@ -1,0 +1,107 @@
+"""Prior correction: one temperature, then the class frequencies of the validation set give way to the target's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibkit._checks import Array, check_real, expected
+from calibkit.fitting.contract import Calibrator, Shape, as_vector
+from calibkit.fitting.temperature import fit_temperature, softmax_at
+from calibkit.objectives import get
+
+Target = Literal["uniform"] | Sequence[float]
+CHANGE, ROUNDS = 1e-8, 10_000  # of the estimated frequencies from one round to the next; rounds of the estimate at most
+
+
+class PriorCorrection(Calibrator):
+    r"""Prior correction for label shift, :math:`p_k \propto \softmax(z / T)_k \, \pi'_k / \pi_k`.
+
+    T is the temperature of temperature scaling, :math:`\pi` the class frequencies of the validation set, and
+    :math:`\pi'` those of the data to come. If only the class frequencies differ between the two, Bayes' rule asks for
+    just this factor. The argmax may change: recompute the accuracy. With :math:`\pi' = \pi` it is temperature scaling.
+
+    Args:
+        target: :math:`\pi'`: "uniform" (default), such as the balanced test set of a long-tailed data set; or K
+            frequencies >= 0, which are scaled to sum to 1. :meth:`adapt` estimates them.
+
+    Attributes:
+        temperature: T > 0.
+        prior: (K,) float64 :math:`\pi`, :math:`(n_k + 1) / (N + K)` for :math:`n_k` of the N labels: Laplace's rule
+            leaves no class with 0.
+        target_prior: (K,) float64 :math:`\pi'`.
+
+    Raises:
+        ValueError: bad input; frequencies that are negative, all 0, or not K.
+        RuntimeError: called before ``fit``.
+
+    Papers: Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
+    probabilities", Neural Computation 14, equations 2.4 (correction) and 2.9 (estimate); Menon et al. 2021, "Long-tail
+    learning via logit adjustment", section 4.1.
+
+    Differs from the papers: they take the frequencies of the training set and no temperature. Here both are of the
+    validation set, which the network has not learnt by heart.
+
+    Example:
+        >>> z = np.array([[2.0, 0.0]] * 4 + [[0.0, 1.0]] * 2)
+        >>> fitted = PriorCorrection().fit(z, np.array([0, 0, 0, 1, 1, 1]))
+        >>> fitted.prior.tolist()
+        [0.5, 0.5]
+        >>> PriorCorrection([0.9, 0.1]).fit(z, np.array([0, 0, 0, 1, 1, 1]))(z)[-1].argmax()  # 1 is rare from now on
+        np.int64(0)
+    """
+
+    state, fractions = ("temperature", "prior", "target_prior"), ("prior", "target_prior")
+
+    def __init__(self, target: Target = "uniform") -> None:
+        super().__init__()
+        if isinstance(target, str):
+            if target != "uniform":
+                raise expected("target", '"uniform" or K frequencies', repr(target))
+        else:
+            target = tuple(check_real("target", share, 0.0) for share in target)
+            if sum(target) == 0:
+                raise expected("target", "frequencies that are not all 0", repr(target))
+        self.target = target
+
+    def _fit(self, logits: Tensor, labels: Tensor) -> None:
+        n_classes = logits.shape[1]
+        target = np.ones(n_classes) if self.target == "uniform" else np.array(self.target)
+        if len(target) != n_classes:
+            raise expected("target", f"{n_classes} frequencies", f"{len(target)}")
+        counts = torch.bincount(labels, minlength=n_classes).double() + 1
+        self.prior, self.target_prior = (counts / counts.sum()).cpu().numpy(), target / target.sum()
+        self.temperature = fit_temperature(get("nll"), logits, labels)
+
+    def adapt(self, logits: Array) -> Self:
+        r"""Estimate :math:`\pi'` from logits (N, K) without labels; returns self.
+
+        The most likely frequencies, by Saerens et al.'s steps :math:`\pi' \leftarrow \frac1N \sum_i p(z_i)` from the
+        present ones of the validation set. Give all samples that are judged together: a few say little.
+
+        Raises:
+            ValueError: bad ``logits``, or another number of classes than in ``fit``.
+            RuntimeError: called before ``fit``.
+        """
+        z = self._checked(logits).double()
+        prior = as_vector(self.prior, z)
+        ratio, probs = torch.ones_like(prior), softmax_at(z, self.temperature)
+        for _ in range(ROUNDS):
+            new = (probs * (ratio / (probs @ ratio)[:, None])).mean(0) / prior
+            change, ratio = float(((new - ratio) * prior).abs().sum()), new
+            if change < CHANGE:
+                break
+        target = (ratio * prior).cpu().numpy()
+        self.target_prior = target / target.sum()
+        return self
+
+    def _shapes(self, n_classes: int) -> dict[str, Shape]:
+        return {"temperature": (), "prior": (n_classes,), "target_prior": (n_classes,)}
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        shift = as_vector(self.target_prior, logits).log() - as_vector(self.prior, logits).log()
+        return (softmax_at(logits, self.temperature).log() + shift).softmax(1)
