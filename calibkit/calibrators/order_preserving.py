@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_int, check_real
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
-from calibkit.fitting.safeguard import no_worse
+from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.smooth import fit_smooth
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
@@ -82,7 +82,7 @@ class OrderPreserving(Calibrator):
         strength = self.lam / len(logits)
         start = logits.new_full((self.n_pieces,), temperature**-0.5, dtype=torch.float64)
         x = fit_smooth(objective, logits, labels, start, forward, backward, penalty=penalty, tolerance=1e-10)
-        x = no_worse(objective, logits, labels, x, start, forward)
+        x = x if is_no_worse(objective, logits, labels, x, start, forward) else start
         self.knots, self.slopes = knots.cpu().numpy(), x.square().cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:

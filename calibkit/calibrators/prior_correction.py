@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_real, expected
-from calibkit.fitting.contract import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import get
 

@@ -19,8 +19,7 @@ import numpy as np
 from calibkit._checks import expected
 from calibkit._files import read_npz, write_npz
 from calibkit._folders import cache
-from calibkit.data._archive import Archive, File
-from calibkit.data._download import verified
+from calibkit.data._archive import Archive, File, official
 
 DIM = 100
 ORIGINAL = File(
@@ -51,7 +50,7 @@ def prepare(archive: str | os.PathLike | None = None) -> Path:
     path = _path()
     if not path.exists():
         package = archive is not None and Path(archive).name.endswith(".tgz")
-        with Archive(verified(PACKAGE if package else ORIGINAL, archive, 1)) as opened:
+        with Archive(official(PACKAGE if package else ORIGINAL, archive)) as opened:
             rows = _of_package(opened) if package else _of_original(opened)
             write_npz(path, _arrays(rows), compress=False)
     return path.parent

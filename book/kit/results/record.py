@@ -32,7 +32,10 @@ from calibkit.training.recipes import named_for, papers_of
 CONTROLS = (
     *(f"{name}:class_balanced" for name in ("temperature_scaling", "class_temperature_scaling", "ets", "pts")),
     *("structured_vector_scaling", "structured_matrix_scaling", "spline", "histogram_binning", "isotonic"),
+    *("order_preserving", "prior_correction", "temperature_scaling grid=0.01:ece"),
 )
+#: Of these, what published networks get whatever loss trained them.
+OF_PUBLISHED = ("order_preserving", "temperature_scaling grid=0.01:ece")
 
 
 def methods(loss: str = "cross_entropy") -> list[str]:
@@ -128,8 +131,9 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     if not all(logits.test.is_of(networks[0].test) for logits in networks):
         raise expected("logits", "of the same test samples for every seed", repr(name))
     if keys is None:
-        keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
-    keys = list(keys)
+        published = where["source"] == "published-logits"
+        keys = methods(where["loss"]) + ([*replays(name), *OF_PUBLISHED] if published else [])
+    keys = list(dict.fromkeys(keys))
     done = set() if again else _done(where, len(networks), keys)
     measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
 
