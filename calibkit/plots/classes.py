@@ -11,8 +11,8 @@ import numpy as np
 from calibkit._checks import Array, check_bins, check_int, check_real, expected
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, reliability_bins
-from calibkit.metrics.sample import Sample
 from calibkit.metrics.classwise import width_gaps
+from calibkit.metrics.sample import Sample
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
 
 with needs("plots"):

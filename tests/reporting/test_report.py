@@ -12,7 +12,6 @@ import torch
 from scipy.special import softmax
 
 from calibkit import calibrator, load_calibrator
-from calibkit.fitting.base import Fitted
 from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import REPORTED, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Estimate
