@@ -110,14 +110,14 @@ def mapped(z: Tensor, knots: Tensor, slopes: Tensor) -> Tensor:
     """m(z), but for a constant."""
     ends = _left_ends(knots)
     bases = torch.cat([slopes.new_zeros(2), (slopes[1:-1] * knots.diff()).cumsum(0)])[: len(slopes)]
-    piece = torch.bucketize(z, knots, right=True)
+    piece = torch.bucketize(z.contiguous(), knots, right=True)
     return bases[piece] + slopes[piece] * (z - ends[piece])
 
 
 def _by_slopes(z: Tensor, g: Tensor, knots: Tensor) -> Tensor:
     """(n_pieces,) gradient by the slopes, from that by m(z)."""
     ends, n = _left_ends(knots), len(knots) + 1
-    piece = torch.bucketize(z, knots, right=True)
+    piece = torch.bucketize(z.contiguous(), knots, right=True)
     inside = torch.bincount(piece.flatten(), (g * (z - ends[piece])).flatten(), n)
     beyond = torch.bincount(piece.flatten(), g.flatten(), n).flip(0).cumsum(0).flip(0)
     lengths = torch.cat([knots.new_zeros(1), knots.diff(), knots.new_zeros(1)])[:n]

@@ -84,17 +84,22 @@ class GPoolCNN(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """(N, L) int32 or int64 token ids in [0, V), 0 = padding -> (N, K) logits.
 
-        Windows that hold padding alone are all alike: texts of similar length go together, without most of them.
+        In training, texts of similar length go together, without most of their padding: its windows are all alike.
         """
         tokens = F.pad(tokens, (max(0, MIN_TOKENS - tokens.shape[1]), 0))
+        features = self._in_groups(tokens) if self.training and not tokens.is_meta else self._features(tokens)
+        return self.linear(self.dropout(F.relu(self.hidden(features))))
+
+    def _in_groups(self, tokens: Tensor) -> Tensor:
+        """What :meth:`_features` gives, with a window of padding before the longest text of each group."""
         lengths = (tokens != 0).flip(1).cumsum(1).argmax(1) + 1  # up to the first token that is no padding
         order = lengths.argsort()
-        features = torch.cat([self._features(tokens[part], int(lengths[part[-1]])) for part in order.chunk(GROUPS)])
-        return self.linear(self.dropout(F.relu(self.hidden(features[order.argsort()]))))
+        groups = [tokens[part, -(int(lengths[part[-1]]) + MIN_TOKENS) :] for part in order.chunk(GROUPS)]
+        return torch.cat([self._features(group) for group in groups])[order.argsort()]
 
-    def _features(self, tokens: Tensor, length: int) -> Tensor:
-        """(N, L) -> (N, 128), from the last ``length`` tokens and a window of padding before them."""
-        x = self.embedding(tokens[:, -(length + MIN_TOKENS) :]).transpose(1, 2).unsqueeze(2)  # (N, D, 1, L)
+    def _features(self, tokens: Tensor) -> Tensor:
+        """(N, L) -> (N, 128)."""
+        x = self.embedding(tokens).transpose(1, 2).unsqueeze(2)  # (N, D, 1, L)
         x = F.max_pool2d(F.relu(_convolved(x, self.conv1)), (1, 5), 1)
         x = F.max_pool2d(F.relu(_convolved(x, self.conv2)), (1, 5), 1)
         return F.relu(_convolved(x, self.conv3)).amax((2, 3))

@@ -7,9 +7,9 @@ colour   calibrators                                     losses and objectives o
 =======  ==============================================  ==============================================
 grey     none: the network as it is
 black                                                    proper scores: cross-entropy or NLL, Brier
-blue     one temperature: TS, ETS, PTS                   ACLS
+blue     one for all logits: TS, ETS, PTS, a map         ACLS
 red      a temperature a class: CTS                      logit margin: MbLS; losses of the classes: CLS
-green    a vector: VS, SVS                               smoothed labels
+green    a vector: VS, SVS, the prior                    smoothed labels
 orange   a matrix: MS, MS-ODIR, Dir-ODIR, SMS            focal, FLSD
 purple   bins and curves: isotonic, histogram, spline    entropy and its kind: ECP, CPC
 sky      Neural Clamping                                 calibration errors: MMCE, MDCA, CRL, ECE
@@ -31,9 +31,9 @@ DASHES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 
 _KINDS = (
     (GREY, ("identity",)),
-    (BLUE, ("temperature_scaling", "ets", "pts")),
+    (BLUE, ("temperature_scaling", "ets", "pts", "order_preserving")),
     (RED, ("class_temperature_scaling",)),
-    (GREEN, ("vector_scaling", "structured_vector_scaling")),
+    (GREEN, ("vector_scaling", "structured_vector_scaling", "prior_correction")),
     (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir", "structured_matrix_scaling")),
     (PURPLE, ("isotonic", "histogram_binning", "spline")),
     (SKY, ("neural_clamping",)),

@@ -33,6 +33,19 @@ def test_against_plain_sums():
         np.testing.assert_allclose(got, [oracle(model, row) for row in tokens.numpy()], rtol=1e-10, atol=1e-12)
 
 
+def test_groups_of_texts_change_nothing():
+    """In training padding is left out; the values and the gradient are those of all windows."""
+    torch.manual_seed(0)
+    model = GPoolCNN(4, n_tokens=30, dim=7).double()
+    tokens = torch.randint(1, 30, (40, 120)) * (torch.arange(120) >= torch.randint(0, 121, (40, 1)))
+    in_groups, whole = model.train()(tokens), model.eval()(tokens)
+    torch.testing.assert_close(in_groups, whole)
+    for one, other in zip(
+        *(torch.autograd.grad(z.square().sum(), model.parameters()) for z in (in_groups, whole)), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
 def test_size_by_formula():
     """V D word vectors; 5 c c' + c' a convolution; (128 + 1) 128 hidden; (128 + 1) K."""
     count = 20_000 * 100 + 5 * 100 * 128 + 128 + 2 * (5 * 128 * 128 + 128) + 129 * 128 + 129 * 20

@@ -53,12 +53,13 @@ def methods(loss: str = "cross_entropy") -> list[str]:
 
 
 def replays(name: str) -> list[str]:
-    """What is told apart on published logits: the methods that their paper prints as its authors ran them, and more
-    that its record names.
+    """What is told apart on published logits: the methods that their paper prints as its authors ran them, more that
+    its record names, and ``OF_PUBLISHED``.
     """
     paper = owner(name)
     printed = sorted(load("paper").query("paper == @paper")["method"].unique())
-    return [*PAPERS[paper].replays, *(key for of in printed if (key := PAPERS[paper].replay(of)) != of)]
+    told = [*PAPERS[paper].replays, *(key for of in printed if (key := PAPERS[paper].replay(of)) != of)]
+    return [*told, *OF_PUBLISHED]
 
 
 def cell(name: str, logits: Logits) -> dict[str, str]:
@@ -131,8 +132,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     if not all(logits.test.is_of(networks[0].test) for logits in networks):
         raise expected("logits", "of the same test samples for every seed", repr(name))
     if keys is None:
-        published = where["source"] == "published-logits"
-        keys = methods(where["loss"]) + ([*replays(name), *OF_PUBLISHED] if published else [])
+        keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
     keys = list(dict.fromkeys(keys))
     done = set() if again else _done(where, len(networks), keys)
     measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
