@@ -214,7 +214,7 @@ table(
 
 # %% [markdown]
 # Where a network was trained with a loss other than cross-entropy, the loss stands in parentheses: ResNet-50 (Brier).
-# These have some calibrators only. Those with label smoothing or MMCE are in {numref}`tbl-comparison-cts-networks`
+# These have some calibrators only. Those with label smoothing or MMCE are in {numref}`fig-comparison-cts`
 # alone. Two data sets are unlike the rest. In CamVid the samples are pixels, and the test images show other streets
 # than the validation images; its error as trained is that of all pixels, what a calibrator does is measured on a
 # hundred of each image. In 20 Newsgroups the 900 validation texts are few, and the test texts are later, unless cut at
@@ -453,25 +453,8 @@ for ax, (base, name, metric), linear in zip(axes, PAIRS, (2.0, 0.05), strict=Tru
     ax.set(title=f"{SAID[metric]} minus that of {name}", xlabel=unit)
 plt.show()
 
-# %% tags=["hide-output"]
-MARK = {"better": " −", "worse": " +"}
-cts = {}
-for base, name, metric in ((TS_ECE, "TS by ECE", "ece"), (TS, "TS", "ece"), PAIRS[1]):
-    of = against[base][against[base]["metric"] == metric]
-    cts[f"{SAID[metric]}, minus {name}"] = {
-        called(row.network): text(scaled(row, metric), metric) + MARK.get(row.word, "")
-        for row in of.itertuples()
-    }
-table(
-    pd.DataFrame(cts).fillna(""),
-    "Is CTS below one temperature on each network? ECE in points, NLL in nats "
-    "[95 % interval]; − lower and + higher beyond chance",
-    "tbl-comparison-cts-networks",
-)
-
 # %% [markdown]
-# The axes show each network by itself; the counts, and the marks in {numref}`tbl-comparison-cts-networks`, are corrected for
-# the number of tests. With the search on the calibration error the NLL rises on most networks, whatever the ECE does. What
+# The axes show each network by itself; the counts are corrected for the number of tests. With the search on the calibration error the NLL rises on most networks, whatever the ECE does. What
 # the search gains on the validation images is partly their noise.
 
 # %% tags=["hide-input", "nbval-check-output"]
