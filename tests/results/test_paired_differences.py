@@ -79,6 +79,13 @@ def test_more_seeds_are_kept(book):
     assert list(load_effects()["value"]) == [-0.05]
 
 
+def test_a_spread_over_more_seeds_is_kept(book):
+    differs(book, -0.03, seed_error=0.01, seed_df=18)
+    for seed_error, seed_df in ((0.008, 10), (None, None)):
+        differs(book, -0.03, seed_error=seed_error, seed_df=seed_df)
+    assert load_effects()[["seed_error", "seed_df"]].to_numpy().tolist() == [[0.01, 18]]
+
+
 def test_bad_rows_leave_the_file_as_it_was(book):
     differs(book, -0.03)
     before = (book / "effects.csv").read_bytes()

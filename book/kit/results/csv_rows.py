@@ -177,11 +177,11 @@ def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
 
 def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Sequence[str]) -> pd.DataFrame:
     """The rows ``old`` and ``new``: of equal keys the new one, unless it differs in its commit alone or one of its
-    ``counts`` of seeds is lower.
+    ``counts``, of seeds or of the degrees of freedom of their spread, is lower.
     """
-    before = old.set_index(list(key))[list(counts)].astype(int)
+    before = old.set_index(list(key))[list(counts)].replace("", "0").astype(float)
     before = before.reindex(pd.MultiIndex.from_frame(new[list(key)]), fill_value=0)
-    enough = (new[list(counts)].astype(int).to_numpy() >= before.to_numpy()).all(axis=1)
+    enough = (new[list(counts)].replace("", "0").astype(float).to_numpy() >= before.to_numpy()).all(axis=1)
     both = pd.concat([old, new[enough]])
     measured = [name for name in both if name != "commit"]
     return both.drop_duplicates(measured).drop_duplicates(list(key), keep="last")

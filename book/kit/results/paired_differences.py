@@ -78,9 +78,9 @@ def load_effects(folder: Path | None = None) -> pd.DataFrame:
 def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
     """Put rows into ``effects.csv``; returns how many rows of it are new or different.
 
-    A row takes the place of the one with the same key, unless that is of more seeds on either side; an infinite one
-    does so too and is not written. The file is locked, sorted and replaced in one step, as
-    :func:`book.kit.results.append` does it.
+    A row takes the place of the one with the same key, unless that is of more seeds on either side, or its spread over
+    seeds was pooled over more; an infinite one does so too and is not written. The file is locked, sorted and replaced
+    in one step, as :func:`book.kit.results.append` does it.
 
     Raises:
         KeyError: a row without all the columns.
@@ -95,7 +95,7 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f".{FILE}.lock"):
         old = load_effects(folder).map(text_of)
-        both = merged(old, new, KEY, COUNTS)
+        both = merged(old, new, KEY, (*COUNTS, "seed_df"))
         return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
 
 
