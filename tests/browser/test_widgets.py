@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from calibkit.data import subset
 from calibkit.metrics import ece, nll
 from calibkit.networks import load_logits
 
@@ -39,8 +40,9 @@ def test_temperature_is_that_of_the_package(page, values):
     if page.kind != "temperature":
         pytest.skip("the other widget")
     data = load_logits("cifar10/resnet20-cross_entropy-s0")
-    probs = softmax(np.round(data.test_logits[:2000].astype(float), 2) / values[0], axis=1)
-    labels = data.test_labels[:2000]
+    rows = subset(data.test_labels, 2000)
+    probs = softmax(np.round(data.test_logits[rows].astype(float), 2) / values[0], axis=1)
+    labels = data.test_labels[rows]
     found = moved(page, temperature=values[0], bins=values[1])
     assert found["ece"] == pytest.approx(ece(probs, labels, n_bins=values[1]), abs=1e-6)
     assert found["nll"] == pytest.approx(nll(probs, labels), abs=1e-6)
