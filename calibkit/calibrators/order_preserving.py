@@ -121,4 +121,4 @@ def _by_slopes(z: Tensor, g: Tensor, knots: Tensor) -> Tensor:
     inside = torch.bincount(piece.flatten(), (g * (z - ends[piece])).flatten(), n)
     beyond = torch.bincount(piece.flatten(), g.flatten(), n).flip(0).cumsum(0).flip(0)
     lengths = torch.cat([knots.new_zeros(1), knots.diff(), knots.new_zeros(1)])[:n]
-    return inside + lengths * (torch.cat([beyond[1:], beyond.new_zeros(1)]))
+    return inside + lengths * torch.cat([beyond[1:], beyond.new_zeros(1)])

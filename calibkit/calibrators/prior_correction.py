@@ -104,4 +104,4 @@ class PriorCorrection(Calibrator):
 
     def _probs(self, logits: Tensor) -> Tensor:
         shift = as_vector(self.target_prior, logits).log() - as_vector(self.prior, logits).log()
-        return (softmax_at(logits, self.temperature).log() + shift).softmax(1)
+        return ((logits - logits.amax(1, keepdim=True)) / self.temperature + shift).softmax(1)

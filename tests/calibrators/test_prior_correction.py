@@ -46,6 +46,14 @@ def test_estimated_frequencies():
     assert metrics.nll(fitted(SHIFTED[0]), SHIFTED[1]) == pytest.approx(metrics.nll(known, SHIFTED[1]), abs=1e-3)
 
 
+def test_a_class_that_is_gone_leaves_its_probability_to_the_others():
+    """However sure the network was of it."""
+    fitted = PriorCorrection([0.0, 1.0, 3.0]).fit(*VAL)
+    probs = fitted(np.array([[1e4, 0.0, 0.0], [0.0, 0.0, -1e4]]))
+    odds = 3 * fitted.prior[1] / fitted.prior[2]
+    np.testing.assert_allclose(probs, [[0, 1 / (1 + odds), odds / (1 + odds)], [0, 1, 0]], rtol=1e-9)
+
+
 @pytest.mark.parametrize("target", ["train", [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5]])
 def test_bad_targets(target):
     with pytest.raises(ValueError, match="Expected `target`"):
