@@ -62,14 +62,12 @@ def _append(args: argparse.Namespace) -> None:
 
 
 def _verdicts(args: argparse.Namespace) -> None:
-    from book.kit.results import everything, of_the_network, summary
+    from book.kit.results import answered_in_words, everything, summary
 
     compared = everything()
     counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
-    total = counts.sum()
     print(counts.loc[:, counts.any()].T.to_string())
-    print(of_the_network(compared))
-    print(f"{total['printed'] - total['not run']} of {total['printed']} printed numbers have an answer")
+    print(answered_in_words(compared))
 
 
 if __name__ == "__main__":

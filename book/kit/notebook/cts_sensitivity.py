@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pandas as pd
 
+from book.kit.notebook.comparisons import rank_correlation
 from calibkit._checks import check_int
 from calibkit.calibrators import calibrator
 from calibkit.logits import HeldOut, Logits
-from calibkit.metrics import accuracy, ece
+from calibkit.metrics import accuracy, ece, reliability_bins
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import load_logits
 
@@ -43,6 +44,39 @@ def errors(networks: Mapping[str, str], methods: Mapping[str, str]) -> pd.DataFr
             probs = calibrator(key).fit(*data.val)(data.test_logits)
             rows[shown][f"{method} ECE"] = 100 * ece(probs, data.test_labels)
             rows[shown][f"{method} drop"] = 100 * (right - accuracy(probs, data.test_labels))
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def by_class(networks: Iterable[str]) -> pd.DataFrame:
+    """Whether the error of a class falls with its accuracy, and how many sweeps the search needs.
+
+    Args:
+        networks: names of logits.
+
+    Returns:
+        DataFrame: one row a network; columns correlation, low, high, the rank correlation of accuracy and error of the
+        classes of the test set with its 95 % interval over classes; sweeps, the last of at most 20 that changed a
+        temperature.
+
+    Example:
+        >>> found = by_class(["cifar10/resnet20-cross_entropy-s0"]).iloc[0]
+        >>> bool(-1 <= found["low"] <= found["correlation"] <= 1), int(found["sweeps"])
+        (True, 1)
+    """
+    rows = {}
+    for name in networks:
+        data = load_logits(name)
+        probs = calibrator("identity").fit(*data.val)(data.test_logits)
+        right = probs.argmax(1) == data.test_labels
+        accuracies, gaps = [], []
+        for j in range(data.n_classes):
+            bins = reliability_bins(probs, data.test_labels, n_bins=15, class_index=j)
+            of_class = data.test_labels == j
+            accuracies.append(right[of_class].mean())
+            gaps.append(np.nansum(bins.counts * abs(bins.accuracy - bins.confidence)) / of_class.sum())
+        found = rank_correlation(np.array(accuracies), np.array(gaps))
+        search = calibrator("class_temperature_scaling max_sweeps=20").fit(*data.val)
+        rows[name] = dict(zip(("correlation", "low", "high"), found, strict=True)) | {"sweeps": search.history[-1, 0]}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 

@@ -13,6 +13,7 @@ _SYMBOLS = {
     Answer.REPRODUCED: "=",
     Answer.REPRODUCED_BY_THEIR_CODE: "\N{APPROACHES THE LIMIT}",
     Answer.SAME: "~",
+    Answer.MIXED: "\N{PLUS-MINUS SIGN}",
     Answer.OPEN: "?",
     Answer.OPPOSITE: "\N{MULTIPLICATION SIGN}",
     Answer.NOT_REPRODUCED: "\N{NOT EQUAL TO}",

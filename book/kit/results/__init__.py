@@ -11,7 +11,7 @@ from book.kit.results.csv_rows import COLUMNS, KEY, append, load, measure
 from book.kit.results.kept import gone, rests_on_gone
 from book.kit.results.paired_differences import load_effects
 from book.kit.results.verdict_rule import Answer
-from book.kit.results.verdicts import ANSWERS, answers, compare, everything, of_the_network, summary
+from book.kit.results.verdicts import ANSWERS, answered_in_words, answers, compare, everything, summary
 
 __all__ = [
     "ANSWERS",
@@ -26,7 +26,7 @@ __all__ = [
     "ledger",
     "load",
     "load_effects",
-    "of_the_network",
+    "answered_in_words",
     "measure",
     "rests_on_gone",
     "summary",

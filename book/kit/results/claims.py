@@ -7,6 +7,7 @@ its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ...
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,14 +16,15 @@ import pandas as pd
 from book.kit.results.kept import rests_on_gone
 from book.kit.results.paired_differences import load_effects, over_networks
 from calibkit import _folders
-from calibkit._checks import check_choice, expected
+from calibkit._checks import expected
 from calibkit.metrics.comparison import Estimate
 
 COLUMNS = (
     *("id", "paper", "claim", "strength", "loss", "method", "base_loss", "base_method", "metric", "networks"),
     *("wants", "found", "verdict", "chapter"),
 )
-WANTS = ("below", "above", "not below", "above -1", "within 1", "")
+#: What a claim wants of its difference: a side of 0; or, in percentage points, at least -x, or at most x either way.
+WANTS = re.compile(r"below|above|not below|(above -|within )(\d+(?:\.\d+)?)|")
 STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", "reduced": "reduced"}
 
 
@@ -54,7 +56,8 @@ def load_claims(folder: Path | None = None) -> pd.DataFrame:
     if tuple(frame.columns) != COLUMNS:
         raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
     for row in frame.itertuples():
-        check_choice("wants", row.wants, WANTS)
+        if not WANTS.fullmatch(row.wants):
+            raise expected("wants", "a side of 0, or `above -x` or `within x`", repr(row.wants))
         if (row.wants == "") == (row.verdict == ""):
             raise expected(row.id, "either a difference or a verdict", "both" if row.wants else "neither")
     return frame
@@ -89,7 +92,8 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
 
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
-        lower ("5 of 6": on how many networks), seeds, verdict, chapter, gone (how many of its differences rest on
+        lower ("5 of 6": on how many networks), seeds, verdict, judged (whether a person judged it from what the chapter
+        shows, not the rule), chapter, gone (how many of its differences rest on
         trainings whose logits are not stored, see :func:`book.kit.results.gone`).
     """
     claims = load_claims() if claims is None else claims
@@ -101,7 +105,8 @@ def _row(claim, effects: pd.DataFrame) -> dict:
     shown = {"id": claim.id, "paper": claim.paper, "claim": claim.claim}
     if not claim.wants:
         facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": "", "gone": 0}
-        return shown | facts | {"verdict": claim.verdict, "chapter": claim.chapter}
+        return shown | facts | {"verdict": claim.verdict, "judged": True, "chapter": claim.chapter}
+    shown["judged"] = False
     rows = _rows(claim, effects)
     found = pooled(rows[rows["metric"] == claim.metric])
     if found is None:
@@ -133,10 +138,9 @@ def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
-    if wants == "within 1":
-        return estimate.percent.within(1.0)
-    if wants == "above -1":
-        return estimate.percent.above(-1.0)
+    kind, width = WANTS.fullmatch(wants).groups()
+    if kind:
+        return estimate.percent.within(float(width)) if kind == "within " else estimate.percent.above(-float(width))
     turned = {"holds": "does not hold", "does not hold": "holds", "not decided": "not decided"}
     by_ece, by_nll = ("not decided" if x is None else x.below() for x in (estimate, nll))
     if wants != "below":

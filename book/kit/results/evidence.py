@@ -87,8 +87,7 @@ class Measured:
         names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
         pairs = sorted(effects.itertuples(), key=_rank, reverse=True)
         self.effects = {tuple(getattr(row, name) for name in names): row for row in pairs}
-        self.chances: dict[tuple, float] = {}  # of the tests that :meth:`correct` was asked for
-        self.adjusted: dict[tuple, float] = {}
+        self.adjusted: dict[tuple, float] = {}  # of the tests that :meth:`correct` was asked for
 
     def correct(self, questions: list[Question]) -> None:
         """Holm's correction, for each of these alone: all differences of the paper to a comparator that a claim names;
@@ -100,13 +99,11 @@ class Measured:
                 continue
             claim = question.base[1] != "identity" or question.base[0] not in (question.row.loss, "cross_entropy")
             for stand_in in (False, True) if question.network else (False,):
-                for metric in (question.metric, "nll") if question.row.metric in BINNED else (question.metric,):
-                    key = question.key(metric, stand_in)
-                    if key in self.effects:
-                        families.setdefault((claim, stand_in), set()).add(key)
-        self.chances = {key: chance_with_seeds(self.effects[key]) for key in set().union(*families.values())}
+                key = question.key(question.metric, stand_in)
+                if key in self.effects:
+                    families.setdefault((claim, stand_in), set()).add(key)
         for family in families.values():
-            for key, chance in holm({key: self.chances[key] for key in family}).items():
+            for key, chance in holm({key: chance_with_seeds(self.effects[key]) for key in family}).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
 
     def effect(self, question: Question, stand_in: bool = False) -> Effect | None:
@@ -119,29 +116,27 @@ class Measured:
         turn = -1 if question.row.metric == "accuracy_drop" else 1
         value, low, high = with_seeds(row)
         ends = sorted((turn * low, turn * high))
-        sign, objection = self._signs(question.key(question.metric, stand_in))
-        nll, of_nll = self._signs(question.key("nll", stand_in)) if question.row.metric in BINNED else (0, 0)
-        return Effect(Estimate(turn * value, *ends), turn * sign, nll, (turn * objection, of_nll))
+        sign = _side(row, self.adjusted.get(question.key(question.metric, stand_in), 1.0))
+        nll = self._nll(question.key("nll", stand_in)) if question.row.metric in BINNED else 0
+        return Effect(Estimate(turn * value, *ends), turn * sign, nll)
 
-    def _signs(self, key: tuple) -> tuple[int, int]:
-        """On which side of 0 a difference lies, where that is beyond chance: after Holm's correction, and before."""
+    def _nll(self, key: tuple) -> int:
         row = self.effects.get(key)
-        if row is None:
-            return (self._infinite(key),) * 2
-        if row.value == 0:
-            return 0, 0
-        side = int(math.copysign(1, row.value))
-        after, before = (side if chances.get(key, 1.0) <= LEVEL else 0 for chances in (self.adjusted, self.chances))
-        return after, before
+        return self._infinite(key) if row is None else _side(row, chance_with_seeds(row))
 
     def _infinite(self, key: tuple) -> int:
         """The side of a difference in NLL that has no row: of one infinite NLL, which leaves no row either, else 0."""
         *network, loss, method, base_loss, base_method, metric, n_bins = key
         cells = [(*network, *of) for of in ((loss, method), (base_loss, base_method))]
-        if metric != "nll" or not all((*cell, "ece", "15") in self.rows for cell in cells):
+        if not all((*cell, "ece", "15") in self.rows for cell in cells):
             return 0
         infinite, base = ((*cell, metric, n_bins) not in self.rows for cell in cells)
         return infinite - base
+
+
+def _side(row, chance: float) -> int:
+    """On which side of 0 a difference lies, where that is beyond chance."""
+    return int(math.copysign(1, row.value)) if chance <= LEVEL and row.value else 0
 
 
 def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:

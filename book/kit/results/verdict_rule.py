@@ -5,19 +5,19 @@ r"""The rule of the verdicts: three questions to a printed number, each answered
 before its end; else by the optimum.
 
 **Direction.** Is the method better, or worse, than the comparator that its claim names, as printed? Both are measured
-on the same test images, and the difference of the printed metric and that of the NLL are tested, all tests of one paper
-and kind together by Holm's method at 5 %. The direction is the *same* if at least one of the two lies beyond chance on
-the printed side and neither on the other; *opposite* if it is the other way round; else *not decided*. To decide, a
-difference must pass Holm's correction; to object, it need not: a correction that hid an objection would let weaker
-evidence decide more. Two losses that were trained once each are not told apart: another seed may change the side. The
-NLL has a say in what is printed of calibration errors, because it is proper and its paired difference has more power;
-the printed metric has one, because it is the claim. What a method cannot change has no direction, nor has a printed
-difference that the tolerance of the replay swallows, or that is less than a unit of its last digit.
+on the same test images, and the difference of the printed metric is tested, all tests of one paper and kind together by
+Holm's method at 5 %. Beyond chance on the printed side, the direction is the *same*; on the other, *opposite*; else it
+is *not decided*. The NLL may object to what a calibration error says, because it is proper; it never decides in its
+place. Where it lies beyond chance on the other side of 0 than the printed metric, the answer is *mixed*. To object, it
+need not pass the correction: one that hid an objection would let weaker evidence decide more. Two losses that were
+trained once each are not told apart: another seed may change the side. What a method cannot change has no direction,
+nor has a printed difference that the tolerance of the replay swallows, or that is less than a unit of its last digit.
 
 **Size.** Is the difference as large as printed, within a margin that is fixed beforehand: 0.2 points (0.002 in nats) or
-a quarter of the printed difference, whichever is more? *Equal* if the whole interval of ours lies within the margin,
-*different* if it lies outside, else *not decided*. On the paper's logits the images are the same, and the value alone
-counts.
+a quarter of the printed difference, whichever is more, but at most one point (0.01 in nats)? *Equal* if the whole
+interval of ours lies within the margin, *different* if it lies outside, else *not decided*. On the paper's logits the
+images are the same, and the value alone counts. For a number to be *reproduced* by a training of ours, the value, too,
+must lie within the margin of the printed one.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ class Answer(StrEnum):
     REPRODUCED = "reproduced"
     REPRODUCED_BY_THEIR_CODE = f"reproduced {BY_THEIR_CODE}", OURS, "reproduced"
     SAME = "same direction"
+    MIXED = "mixed"
     OPEN = "not decided"
     OPPOSITE = "opposite direction"
     NOT_REPRODUCED = "not reproduced"
     SAME_ELSEWHERE = "the same elsewhere", OTHERS, "reproduced"
     ANOTHER_ELSEWHERE = "another elsewhere", OTHERS, "not reproduced"
     SAME_BY_STAND_IN = "same direction", STAND_IN
+    MIXED_BY_STAND_IN = "mixed", STAND_IN
     OPEN_BY_STAND_IN = "not decided", STAND_IN
     OPPOSITE_BY_STAND_IN = "opposite direction", STAND_IN
     NOT_RUN = "not run"
@@ -73,8 +75,8 @@ class Answer(StrEnum):
 
 
 LEVEL = 0.05
-#: As fractions, or in nats.
-TOLERANCE, MARGIN, SHARE = 0.0005, 0.002, 0.25
+#: As fractions, or in nats; the margin of the size is a share of the printed difference, within its least and most.
+TOLERANCE, SHARE, LEAST, MOST = 0.0005, 0.25, 0.002, 0.01
 
 
 class Effect(NamedTuple):
@@ -83,14 +85,12 @@ class Effect(NamedTuple):
     Attributes:
         estimate: with its interval over test sets and, of several seeds, over seeds.
         sign: -1 or 1 where it is beyond chance after Holm's correction, else 0.
-        nll: likewise of the NLL; 0 where the printed metric is no calibration error.
-        objections: the signs of the two where they are beyond chance before the correction.
+        nll: likewise of the NLL, before the correction; 0 where the printed metric is no calibration error.
     """
 
     estimate: Estimate
     sign: int
     nll: int
-    objections: tuple[int, int] = (0, 0)
 
 
 def replays(printed: str, unit_scale: float, value: float) -> bool:
@@ -111,15 +111,24 @@ def direction(printed: float, effect: Effect) -> Answer:
         >>> better = Effect(Estimate(-0.01, -0.02, -0.005), -1, 0)
         >>> direction(-0.02, better).name, direction(+0.02, better).name
         ('SAME', 'OPPOSITE')
-        >>> direction(-0.02, better._replace(nll=1)).name
-        'OPEN'
-        >>> direction(-0.02, Effect(Estimate(-0.01, -0.02, -0.005), 0, 1, objections=(-1, 1))).name
-        'OPEN'
+        >>> direction(-0.02, better._replace(nll=1)).name, direction(-0.02, better._replace(sign=0, nll=-1)).name
+        ('MIXED', 'OPEN')
     """
-    signs = {effect.sign, effect.nll} - {0}
-    if len(signs) != 1 or len(signs | {*effect.objections} - {0}) != 1:
+    if effect.sign == 0:
         return Answer.OPEN
-    return Answer.SAME if signs.pop() == math.copysign(1, printed) else Answer.OPPOSITE
+    if effect.nll == -effect.sign:
+        return Answer.MIXED
+    return Answer.SAME if effect.sign == math.copysign(1, printed) else Answer.OPPOSITE
+
+
+def margin(printed: float) -> float:
+    """How far from a printed difference one of ours may lie and still be as large.
+
+    Example:
+        >>> [margin(printed) for printed in (-0.004, 0.02, -0.18)]
+        [0.002, 0.005, 0.01]
+    """
+    return min(max(LEAST, SHARE * abs(printed)), MOST)
 
 
 def size(printed: float, estimate: Estimate, *, same_images: bool) -> str:
@@ -133,12 +142,9 @@ def size(printed: float, estimate: Estimate, *, same_images: bool) -> str:
         >>> size(-0.04, Estimate(-0.02, -0.03, -0.01), same_images=True)
         'different'
     """
-    margin = max(MARGIN, SHARE * abs(printed))
     low, high = (estimate.value,) * 2 if same_images else estimate[1:]
-    low, high = low - printed, high - printed
-    if -margin <= low and high <= margin:
-        return "equal"
-    return "different" if low > margin or high < -margin else "not decided"
+    found = Estimate(estimate.value - printed, low - printed, high - printed).within(margin(printed))
+    return {"holds": "equal", "does not hold": "different"}.get(found, found)
 
 
 def visible(estimate: Estimate) -> float:

@@ -2,9 +2,10 @@
 
 ====================  =================================================================================================
 reproduced            the number comes out on the paper's own logits; or, of a training of ours at the paper's budget,
-                      the direction is the same and the size is equal
+                      the direction is the same, the size is equal and the value lies within the same margin
 same direction        it does not, or there are no such logits, but the method differs from its comparator as printed
-not decided           chance may have made the difference, or the printed metric and the NLL disagree
+mixed                 the printed metric is beyond chance on one side, and the NLL on the other
+not decided           chance may have made the difference
 opposite direction    the method differs from its comparator the other way round
 not reproduced        on the paper's own logits the number does not come out, and no claim goes with it
 not run               none of these: there is no measurement on the network, or only one that says nothing
@@ -24,7 +25,7 @@ import pandas as pd
 from book.kit.results.csv_rows import CELL, load
 from book.kit.results.evidence import Measured, Question, cell_of
 from book.kit.results.paired_differences import load_effects
-from book.kit.results.verdict_rule import BY_THEIR_CODE, STAND_IN, Answer, direction, replays, size, visible
+from book.kit.results.verdict_rule import BY_THEIR_CODE, STAND_IN, Answer, direction, margin, replays, size, visible
 from book.papers import PAPERS
 from calibkit._checks import check_choice
 
@@ -132,17 +133,29 @@ def everything() -> pd.DataFrame:
     return pd.concat([compare(paper, **rows) for paper in PAPERS], ignore_index=True)
 
 
-def of_the_network(compared: pd.DataFrame | None = None) -> str:
-    """How many of the reproduced numbers check the logits and say nothing of a method, as a sentence.
+def informative(compared: pd.DataFrame) -> pd.Series:
+    """Which printed numbers, rows of :func:`compare`, have an answer that says something of a method: a decision, on
+    more than the network as it is or an accuracy that its calibrator cannot change.
+    """
+    undecided = (Answer.OPEN, Answer.OPEN_BY_STAND_IN, Answer.NOT_RUN)
+    return (compared["kind"] == "result") & ~answers(compared).isin(undecided)
+
+
+def answered_in_words(compared: pd.DataFrame | None = None) -> str:
+    """How many of the printed numbers have an answer, and how many of the answers say something, as a sentence.
 
     Args:
         compared: rows of ``compare``. Default: all of every paper.
     """
     compared = everything() if compared is None else compared
-    kinds = compared.loc[answers(compared) == Answer.REPRODUCED, "kind"].value_counts()
+    found, says = answers(compared), informative(compared)
+    answered = found != Answer.NOT_RUN
+    undecided = found.isin([Answer.OPEN, Answer.OPEN_BY_STAND_IN])
+    logits = answered & ~undecided & ~says
     return (
-        f"Of {kinds.sum()} numbers reproduced, {kinds.get('fixed', 0)} are accuracies that the calibrator cannot "
-        f"change and {kinds.get('network', 0)} are of the network as it is: they check the logits, not a method."
+        f"{answered.sum():,} of {len(compared):,} printed numbers have an answer. {says.sum()} of these say something "
+        f"of a method, {undecided.sum()} are not decided, and {logits.sum()} check the logits alone: they are of the "
+        "network as it is, or accuracies that the calibrator cannot change."
     )
 
 
@@ -191,6 +204,7 @@ def _own(question: Question, measured: Measured) -> dict:
             shown["direction"] = direction(question.effect, effect)
         if source.budget == "paper":
             shown["size"] = size(question.effect, estimate, same_images=on_logits)
+            shown["near"] = abs(value - row.value / scale) <= margin(question.effect)
     shown["verdict"] = _verdict(shown, on_logits)
     leaves_room = shown["verdict"] == Answer.NOT_RUN and source.budget != "paper"
     return {} if leaves_room and question.network else shown
@@ -199,7 +213,7 @@ def _own(question: Question, measured: Measured) -> dict:
 def _verdict(shown: Mapping, on_logits: bool) -> Answer:
     if shown.get("replay") in ("exact", BY_THEIR_CODE):
         return Answer.REPRODUCED
-    if not on_logits and shown.get("direction") == Answer.SAME and shown.get("size") == "equal":
+    if not on_logits and shown.get("direction") == Answer.SAME and shown.get("size") == "equal" and shown["near"]:
         return Answer.REPRODUCED
     return shown.get("direction") or (Answer.NOT_REPRODUCED if on_logits else Answer.NOT_RUN)
 

@@ -29,7 +29,7 @@ from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
-from book.kit.sphinx.cached_results import answers, claims, differences, measured, of_the_network
+from book.kit.sphinx.cached_results import answered_in_words, answers, claims, differences, measured
 from book.papers import PAPERS
 from calibkit.keys import Key
 
@@ -71,7 +71,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
         lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
-    return lines if by == "table" else [*lines, "", of_the_network()]
+    return lines if by == "table" else [*lines, "", answered_in_words()]
 
 
 def unanswered() -> list[str]:
@@ -92,7 +92,7 @@ def ledger(pages: Container[str], paper: str) -> list[str]:
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
         found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0), row.strength
-        cells = (row.claim, f"**{row.verdict}**", *found)
+        cells = (row.claim, f"**{row.verdict}**" + "†" * row.judged, *found)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
         lines += ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."]

@@ -35,9 +35,9 @@ def answers(*by: str) -> pd.DataFrame:
 
 
 @once
-def of_the_network() -> str:
-    """What of the reproduced numbers says nothing of a method: :func:`book.kit.results.of_the_network`."""
-    return results.of_the_network(compared())
+def answered_in_words() -> str:
+    """How many answers there are, and how many say something: :func:`book.kit.results.answered_in_words`."""
+    return results.answered_in_words(compared())
 
 
 @once

@@ -52,6 +52,7 @@ class Share(NamedTuple):
 SHARES = (
     Share("replayed", "reproduced", (Answer.REPRODUCED,)),
     Share("same", "same direction", (Answer.SAME,)),
+    Share("mixed", "mixed", (Answer.MIXED,)),
     Share("open", "not decided, or not reproduced", (Answer.OPEN, Answer.NOT_REPRODUCED)),
     Share("against", "opposite direction", (Answer.OPPOSITE,)),
     Share("elsewhere", "measured by others", tuple(answer for answer in Answer if answer.by == OTHERS)),
