@@ -117,6 +117,7 @@ gpu: install  ## Run the tests that need a GPU; without one, say which were skip
 
 results: install  ## Fit the methods that the papers print on every stored network, record them in book/results/ours.csv
 	$(BIN)/python -m book.kit record --all
+	$(BIN)/python -m book.kit refit
 
 paper: install  ## Train what the papers trained (GPUs), calibrate, record, run every chapter; of one: PAPER=mbls DATASETS=cifar10
 	$(SNAKEMAKE) $(DRY) --config budget=paper $(if $(PAPER),"paper=[$(PAPER)]") $(if $(DATASETS),"datasets=[$(DATASETS)]")

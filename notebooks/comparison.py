@@ -59,7 +59,7 @@ from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, tally
 from book.kit.notebook.table import minus, table
 from book.kit.results.comparators import KEEP_THE_PREDICTION
-from book.kit.results.paired_differences import chance_with_seeds, with_seeds
+from book.kit.results.paired_differences import chance_of, interval_of
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import need_of
@@ -105,7 +105,7 @@ ours, effects, third = (
     .query("source != 'public'"),  # only NC was fitted there
     results.load("third_party"),
 )
-effects["chance"] = [chance_with_seeds(row) for row in effects.itertuples()]
+effects["chance"] = [chance_of(row) for row in effects.itertuples()]
 ours["network"], third["network"] = (
     over_networks.network_names(ours),
     over_networks.network_names(third),
@@ -226,17 +226,18 @@ table(
 #
 # Temperature scaling (TS) is what everything is compared with. For a calibrator and a metric let $\Delta_j$ be the
 # difference from TS on network $j$, negative if the calibrator is better. The {ref}`protocol <sec-intervals>` gives
-# each $\Delta_j$ an interval by the paired bootstrap. Their mean gets one as follows. Networks of one data set share their
-# test images, so their errors are taken as *fully correlated*, and the arms of their intervals (from the value to
-# either end) are added, which never makes an interval shorter. The long-tailed CIFAR-10 is tested on the same images
-# as the whole one. Different test sets are independent, and so are the seeds of different networks; these are added in squares:
+# each $\Delta_j$ an interval by the paired bootstrap. Their mean gets one as follows. Let $a_j$ be the standard error of
+# $\Delta_j$ over test images, and $s_j$ that over seeds and validation samples. Networks of one data set share their
+# test images, so their errors go together, with a correlation of at most $\rho$; the long-tailed CIFAR-10 is tested on the images
+# of the whole one. Different test sets are independent, and so are the seeds of different networks:
 #
 # $$
-# \text{arm} = \frac1J \sqrt{\sum_{t} \Bigl( \sum_{j \in t} \text{arm}_j \Bigr)^2 + \sum_j s_j^2}
+# \text{arm} = \frac{t_\nu}{J} \sqrt{\sum_{t} \Bigl[ (1 - \rho) \sum_{j \in t} a_j^2
+#   + \rho \Bigl( \sum_{j \in t} a_j \Bigr)^2 \Bigr] + \sum_j s_j^2}
 # $$ (eq-comparison-arm)
 #
-# for $J$ networks, test sets $t$, and the arm $s_j$ over the seeds of network $j$, by Student's quantile; 0 if it was
-# trained once. Such an interval answers: would *these* networks give another mean on other test images and from other seeds? For other
+# for $J$ networks, test sets $t$, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The {ref}`protocol <sec-pooled>` says
+# where $\rho$ and $s_j$ come from. Such an interval answers: would *these* networks give another mean on other test images, from other seeds and other validation samples? For other
 # networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
 # chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? The family is all tests of one calibrator, over
 # seeds too, on every network and in ECE, NLL and Brier score.
@@ -625,9 +626,9 @@ table(
 # ## Training losses
 #
 # A paired difference alone cannot judge a training loss: trainings differ by their seed, too. On CIFAR-10 with a
-# ResNet-20 each loss, as trained and with its own temperature, is compared with cross-entropy *with one temperature*. The interval is over test images, paired. The column *± seeds* of
-# {numref}`tbl-comparison-losses` is the half-width that seeds alone would give: the standard deviation of a training,
-# pooled over the losses, made the standard error of the difference of two means, times Student's quantile.
+# ResNet-20 each loss, as trained and with its own temperature, is compared with cross-entropy *with one temperature*. The first interval in
+# {numref}`tbl-comparison-losses` is over test images, paired. In the column *and over seeds* the standard deviation of a training,
+# pooled over the losses, is made the standard error of the difference of two means and added in squares.
 #
 # Some second seeds are {ref}`not kept <sec-gone>`.
 
@@ -636,15 +637,15 @@ CELL = {"dataset": "cifar10", "model": "resnet20"}
 RAW, AFTER = "as trained", "after one temperature"
 
 
-def seed_arm(row):
-    """Half-width of the 95 % interval over seeds; infinite where each loss was trained once."""
-    return (
-        np.inf if np.isnan(row.seed_error) else results.paired_differences.seed_arm(row)
-    )
+def wider(row, scale):
+    """The difference with its interval over test images and seeds; endless where each loss was trained once."""
+    if np.isnan(row.seed_error):
+        return Estimate(scale * row.value, -np.inf, np.inf)
+    return Estimate(*(scale * x for x in interval_of(row)))
 
 
 def losses_beside(metric):
-    """Losses minus cross-entropy with one temperature: (how, loss) -> interval over test images, arm over seeds."""
+    """Losses minus cross-entropy with one temperature: (how, loss) -> interval over test images, over seeds too."""
     found = {}
     for how, method in ((RAW, "identity"), (AFTER, TS)):
         for row in select(
@@ -656,34 +657,27 @@ def losses_beside(metric):
                 )
                 found[how, row.loss] = (
                     estimate,
-                    SCALE[metric] * seed_arm(row),
+                    wider(row, SCALE[metric]),
                     row.n_seeds,
                 )
     return found
 
 
-def both(estimate, arm):
-    """The interval over test images and seeds."""
-    value, low, high = estimate
-    return Estimate(
-        value, value - np.hypot(value - low, arm), value + np.hypot(high - value, arm)
-    )
-
-
 beside = {metric: losses_beside(metric) for metric in ("ece", "nll")}
 DIRECTION = {"holds": "lower", "does not hold": "higher", "not decided": ""}
 of_losses = {}
-for (how, loss), (estimate, arm, n) in beside["ece"].items():
-    nothing = (Estimate(np.nan, np.nan, np.nan), np.nan, 0)
-    nll, nll_arm, _ = beside["nll"].get((how, loss), nothing)
+for (how, loss), (estimate, both, n) in beside["ece"].items():
+    nll, nll_both, _ = beside["nll"].get(
+        (how, loss), (Estimate(np.nan, np.nan, np.nan),) * 3
+    )
     of_losses[how, shown(loss)] = {
         ("", "trainings"): n,
         ("ECE, points", "difference"): text(estimate, "ece"),
-        ("ECE, points", "± seeds"): f"{arm:.2f}",
-        ("ECE, points", "beyond both"): DIRECTION[both(estimate, arm).below()],
+        ("ECE, points", "and over seeds"): text(both, "ece"),
+        ("ECE, points", "beyond both"): DIRECTION[both.below()],
         ("NLL, nats", "difference"): text(nll, "nll"),
-        ("NLL, nats", "± seeds"): f"{nll_arm:.3f}",
-        ("NLL, nats", "beyond both"): DIRECTION[both(nll, nll_arm).below()],
+        ("NLL, nats", "and over seeds"): text(nll_both, "nll"),
+        ("NLL, nats", "beyond both"): DIRECTION[nll_both.below()],
     }
 table(
     pd.DataFrame.from_dict(of_losses, orient="index"),
@@ -706,9 +700,9 @@ for ax, how in zip(axes, (RAW, AFTER), strict=True):
         {shown(loss): e for loss, (e, *_) in of_how.items()},
         ax=ax,
     )
-    for y, (estimate, arm, _) in enumerate(of_how.values()):
-        if np.isfinite(arm):
-            ax.plot(both(estimate, arm)[1:], [y, y], color=plots.BLACK, linewidth=0.8)
+    for y, (_, both, _) in enumerate(of_how.values()):
+        if np.isfinite(both).all():
+            ax.plot(both[1:], [y, y], color=plots.BLACK, linewidth=0.8)
     ax.set(title=how, xlabel="ECE minus that of CE + TS, points")
 plt.show()
 
@@ -812,7 +806,7 @@ for dataset in ELSEWHERE:
         for metric in ("ece", "nll"):
             chosen = of["metric"] == metric
             best = next(of[chosen].sort_values("value").itertuples())
-            low = Estimate(*(SCALE[metric] * x for x in with_seeds(best)))
+            low = Estimate(*(SCALE[metric] * x for x in interval_of(best)))
             elsewhere[shown(dataset), how, SAID[metric]] = {
                 COUNTS_OF: tally(words[chosen]),
                 "lowest": shown(best.loss),
@@ -844,7 +838,7 @@ answers = {}
 for row in margin.itertuples():
     scale = SCALE.get(row.metric, 100)
     estimate = Estimate(*(scale * x for x in (row.value, row.low, row.high)))
-    wide = both(estimate, scale * seed_arm(row))
+    wide = wider(row, scale)
     answers[row.metric] = {
         "over test images": text(estimate, row.metric),
         "and over seeds": text(wide, row.metric),
@@ -1333,11 +1327,7 @@ balanced_better = {
 }
 best = min(balanced_better, key=lambda name: balanced_better[name].value)
 off = between.where(~np.eye(len(between), dtype=bool))
-raw = [
-    both(e, arm).below()
-    for (how, _), (e, arm, _) in beside["ece"].items()
-    if how == RAW
-]
+raw = [both.below() for (how, _), (_, both, _) in beside["ece"].items() if how == RAW]
 largest = regret.max().sort_values().iloc[:3].items()
 regretted = ", ".join(f"{name} {value:.3f}" for name, value in largest)
 Markdown(

@@ -1,4 +1,4 @@
-"""``python -m book.kit record | append | verdicts``: the numbers of the book."""
+"""``python -m book.kit record | refit | append | verdicts``: the numbers of the book."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument("--again", action="store_true", help="also the numbers that are recorded already")
     record.set_defaults(run=_record)
 
+    refit = commands.add_parser("refit", help="fit the pairs of the claims again, to drawn validation samples")
+    refit.set_defaults(run=_refit)
+
     append = commands.add_parser("append", help="rows that other jobs wrote, CSV as ours.csv, into ours.csv")
     append.add_argument("files", nargs="+", type=Path, metavar="FILE")
     append.set_defaults(run=_append)
@@ -50,6 +53,12 @@ def _record(args: argparse.Namespace) -> None:
         print(f"{name}: {record(name, again=args.again)} rows are new", flush=True)
     if len(args.logits) > 1:
         print(f"{record_losses(args.logits)} differences of losses are new")
+
+
+def _refit(_: argparse.Namespace) -> None:
+    from book.kit.results.refits import refit_all
+
+    refit_all()
 
 
 def _append(args: argparse.Namespace) -> None:

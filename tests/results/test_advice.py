@@ -7,7 +7,7 @@ import pandas as pd
 
 from book.kit.notebook.over_networks import beyond_chance, select
 from book.kit.results import load
-from book.kit.results.paired_differences import chance_with_seeds, load_effects, over_networks
+from book.kit.results.paired_differences import chance_of, load_effects, over_networks
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 WORDS = "none one two three four five six seven eight nine ten eleven twelve".split()
@@ -17,7 +17,7 @@ TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_tempe
 @cache
 def effects() -> pd.DataFrame:
     found = load_effects().query("source != 'public' and not loss.str.fullmatch('(mbls|acls) margin=[0-9]+')")
-    return found.assign(chance=[chance_with_seeds(row) for row in found.itertuples()])
+    return found.assign(chance=[chance_of(row) for row in found.itertuples()])
 
 
 @cache

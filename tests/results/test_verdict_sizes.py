@@ -60,12 +60,12 @@ def test_on_the_authors_images_the_value_of_a_difference_counts(book):
 
 # -------------------------------------------------------------------------------------------------------- seeds
 def test_seeds_widen_a_difference_and_its_p_value(book):
-    """Test sets alone: -3 +- 2 points. A seed's error of 1 point on one degree of freedom adds 12.7."""
+    """Test sets alone: -3 +- 2 points. A seed's error of 1 point beside 1.02 has 4.17 degrees of freedom."""
     falls(book)
     measured(book, measured_row(0.05, method=TS, budget="reduced", n_seeds=2))
     differs(book, -0.03, 0.02, chance=0.003, seed_error=0.01, seed_df=1, n_seeds=2, base_seeds=2)
     row = compare("mbls").iloc[1]
     assert row["verdict"] == "not decided"
-    assert row["effect_high"] - row["effect"] == pytest.approx(100 * math.hypot(0.02, 12.706 * 0.01), rel=1e-4)
+    assert row["effect_high"] - row["effect"] == pytest.approx(2.733 * math.hypot(2 / 1.96, 1), rel=1e-3)
     differs(book, -0.03, 0.02, chance=0.003, seed_error=0.0001, seed_df=1, n_seeds=2, base_seeds=2)
     assert compare("mbls")["verdict"].iloc[1] == "same direction"

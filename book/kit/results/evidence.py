@@ -9,7 +9,7 @@ import pandas as pd
 
 from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
 from book.kit.results.csv_rows import CELL
-from book.kit.results.paired_differences import chance_with_seeds, with_seeds
+from book.kit.results.paired_differences import chance_of, interval_of
 from book.kit.results.verdict_rule import LEVEL, TOLERANCE, Effect
 from book.papers import owner
 from calibkit.keys import Key
@@ -103,7 +103,7 @@ class Measured:
                 if key in self.effects:
                     families.setdefault((claim, stand_in), set()).add(key)
         for family in families.values():
-            for key, chance in holm({key: chance_with_seeds(self.effects[key]) for key in family}).items():
+            for key, chance in holm({key: chance_of(self.effects[key]) for key in family}).items():
                 self.adjusted[key] = max(chance, self.adjusted.get(key, 0.0))
 
     def effect(self, question: Question, stand_in: bool = False) -> Effect | None:
@@ -114,7 +114,7 @@ class Measured:
         if row is None:
             return None
         turn = -1 if question.row.metric == "accuracy_drop" else 1
-        value, low, high = with_seeds(row)
+        value, low, high = interval_of(row)
         ends = sorted((turn * low, turn * high))
         sign = _side(row, self.adjusted.get(question.key(question.metric, stand_in), 1.0))
         nll = self._nll(question.key("nll", stand_in)) if question.row.metric in BINNED else 0
@@ -122,7 +122,7 @@ class Measured:
 
     def _nll(self, key: tuple) -> int:
         row = self.effects.get(key)
-        return self._infinite(key) if row is None else _side(row, chance_with_seeds(row))
+        return self._infinite(key) if row is None else _side(row, chance_of(row))
 
     def _infinite(self, key: tuple) -> int:
         """The side of a difference in NLL that has no row: of one infinite NLL, which leaves no row either, else 0."""

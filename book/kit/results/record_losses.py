@@ -81,14 +81,20 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
     return rows
 
 
-def record_all(*, again: bool = False) -> None:
-    """:func:`record` every network of the zoo and every external one, then :func:`record_losses`; says what it did.
+def stored_networks() -> list[str]:
+    """Every network of the zoo, one of all its seeds, then every external one that is here.
 
     Networks of the budget "smoke" show how things work, and are not recorded.
     """
     facts = {name: read_meta(path) for name, path in zoo().items()}
     one_of = {tuple(of[key] for key in ("dataset", "model", "loss", "budget")): name for name, of in facts.items()}
-    stored = sorted(name for name in one_of.values() if facts[name]["budget"] != "smoke")  # one of all its seeds
-    for name in [*stored, *(name for name in published() if name in PUBLISHED)]:
+    stored = sorted(name for name in one_of.values() if facts[name]["budget"] != "smoke")
+    return [*stored, *(name for name in published() if name in PUBLISHED)]
+
+
+def record_all(*, again: bool = False) -> None:
+    """:func:`record` every stored network, then :func:`record_losses`; says what it did."""
+    networks = stored_networks()
+    for name in networks:
         print(f"{name}: {record(name, again=again)} rows are new", flush=True)
-    print(f"{record_losses(stored)} differences of losses are new")
+    print(f"{record_losses(networks)} differences of losses are new")
