@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.kit.results.paired_differences import load_effects, load_refits, spread_of
+from book.kit.results.paired_differences import FITS, load_effects, load_refits, spread_of
 from book.kit.results.refits import METRICS, refit
 from calibkit.calibrators import calibrator
 from calibkit.metrics import nll
@@ -31,7 +31,7 @@ def test_the_spread_is_that_of_fits_to_samples_drawn_with_replacement(tmp_path):
 def test_it_is_added_in_squares_to_that_of_seeds():
     row = pd.Series({"seed_error": 0.3, "seed_df": 2.0, "fit_error": 0.4})
     error, df = spread_of(row)
-    assert error == pytest.approx(0.5) and df == pytest.approx(0.25**2 / (0.09**2 / 2 + 0.16**2 / 19))
+    assert error == pytest.approx(0.5) and df == pytest.approx(0.25**2 / (0.09**2 / 2 + 0.16**2 / (FITS - 1)))
     assert spread_of(row.drop("fit_error"))[0] == pytest.approx(0.3)
 
 
