@@ -48,6 +48,7 @@ from calibkit.metrics import bootstrap_difference as bootstrap_difference
 from calibkit.metrics import brier as brier
 from calibkit.metrics import classwise_ece as classwise_ece
 from calibkit.metrics import debiased_ece as debiased_ece
+from calibkit.metrics import detectable as detectable
 from calibkit.metrics import ece as ece
 from calibkit.metrics import entropy as entropy
 from calibkit.metrics import evaluate as evaluate

@@ -147,6 +147,16 @@ def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
     assert lines[end + 1 : -1] == [command for text in lost["commands"] for command in text.split("\n")]
 
 
+def test_what_a_test_set_decides_is_that_of_the_file():
+    _, _, *lines, _, said = booktables.power()
+    rows = pd.read_csv(_folders.stored() / "power.csv")
+    assert [line.split(" | ")[1] for line in lines] == [f"{share:g}%" for share in rows["ece"]]
+    rows = results.everything().query("dataset == 'cifar10' and metric == 'ece' and printed_effect.notna()")
+    between = [row for row in rows.itertuples() if row.against not in ("identity", "cross_entropy")]
+    assert f"Of {len(between)} differences" in said
+    assert f", {sum(abs(row.printed_effect) < 0.5 for row in between)} are below half a point" in said
+
+
 def test_what_training_the_networks_of_a_paper_takes(monkeypatch):
     monkeypatch.setattr(booktables, "PAPERS", {"class_loss_scaling": None})
     monkeypatch.setattr(booktables, "epochs_of_resnet50", lambda plan: 900.0 * len(plan))

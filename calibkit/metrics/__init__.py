@@ -1,9 +1,9 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` has a record of each, a ``Metric``; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals,
-``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of selective prediction, ``variational_ece`` a
-lower bound, ``mean_iou`` the mIoU of dense prediction. ``Sample`` is checked predictions, which a metric takes in the
-place of ``probs``.
+``detectable`` what a test set can decide, ``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of
+selective prediction, ``variational_ece`` a lower bound, ``mean_iou`` the mIoU of dense prediction. ``Sample`` is
+checked predictions, which a metric takes in the place of ``probs``.
 ``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day what a
 deployed network does.
 """
@@ -15,6 +15,7 @@ from calibkit.metrics.ece_alternatives import debiased_ece, ks_error, smooth_ece
 from calibkit.metrics.iou import mean_iou
 from calibkit.metrics.metric import Metric
 from calibkit.metrics.monitor import Monitor
+from calibkit.metrics.power import detectable
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
@@ -40,6 +41,7 @@ __all__ = [
     "brier",
     "classwise_ece",
     "debiased_ece",
+    "detectable",
     "ece",
     "entropy",
     "evaluate",

@@ -33,7 +33,16 @@ def test_what_others_measured_has_its_answer():
     found = results.compare("class_loss_scaling", "1", stand_in={}).iloc[:1]
     found = found.assign(ours=math.nan, verdict="not run", elsewhere=5.6, elsewhere_verdict="another elsewhere")
     (row,) = beside(found, "method").rows
-    assert [tuple(cell) for cell in row.cells] == [("5.50", ""), ("[5.60]", "another elsewhere")]
+    assert [tuple(cell) for cell in row.cells] == [("5.50", "", ""), ("[5.60]", "another elsewhere", "")]
+
+
+@pytest.mark.parametrize(("unit", "printed"), [("percent", "5.50"), ("fraction", "0.0550")])
+def test_a_badge_that_says_not_decided_says_what_would_have_been_seen(unit, printed):
+    found = results.compare("class_loss_scaling", "1", stand_in={}).iloc[:1]
+    seen = 0.4321 if unit == "percent" else 0.004321
+    found = found.assign(unit=unit, printed=printed, ours=math.nan, verdict="not decided", visible=seen)
+    html = beside(found, "method")._repr_html_()
+    assert 'title="not decided; a difference of 0.432 would have been seen"' in html
 
 
 @pytest.mark.parametrize("column", ["dataset", "metric", "n_bins", "unit"])
@@ -95,7 +104,7 @@ def test_numbers_stand_in_the_cells_that_their_heads_name(first):
         "dataset == 'cifar10' and model == 'resnet50' and loss == 'focal' and metric == 'adaptive_ece'"
     )
     assert row.cells[at["printed", "FL"]].text == wanted["printed"].item()
-    assert row.cells[at["ours", "FL"]] == (f"({wanted['stand_in_value'].item():.2f})", results.answers(wanted).item())
+    assert row.cells[at["ours", "FL"]][:2] == (f"({wanted['stand_in_value'].item():.2f})", results.answers(wanted).item())
 
 
 def test_fractions_are_in_percent_with_the_printed_digits():

@@ -14,10 +14,11 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell: its text, and the answer to a printed number, of which a badge is drawn."""
+    """A cell: its text, the answer to a printed number, of which a badge is drawn, and what else the badge says."""
 
     text: str
     answer: str = ""
+    hint: str = ""
 
 
 class Row(NamedTuple):

@@ -33,7 +33,8 @@ def beside(
 
     The paper's own method comes first. Numbers with one bin count, or with none as the accuracy, share their rows;
     a drop of accuracy has a column of its own. Fractions are shown in percent, with the digits that are printed.
-    What comes out by the authors' code, while ours beside it is another number, has a badge of its own.
+    What comes out by the authors' code, while ours beside it is another number, has a badge of its own. A badge that
+    says "not decided" says as well what difference would have been seen.
 
     Args:
         compared: rows of :func:`book.kit.results.compare`, or some of them, of one paper.
@@ -90,7 +91,8 @@ def beside(
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
         ours = number_of_ours(compared.loc[i])
         answer = "" if answer == Answer.NOT_RUN else answer
-        rows[key][column] = Cell(minus(compared.loc[i, "printed"])), Cell(minus(ours), answer)
+        cell = Cell(minus(ours), answer, _would_be_seen(compared.loc[i]) if answer == Answer.OPEN else "")
+        rows[key][column] = Cell(minus(compared.loc[i, "printed"])), cell
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
 
@@ -98,13 +100,21 @@ def beside(
 def _in_percent(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with what is a fraction in percent; no printed digit is gained or lost."""
     of = rows["unit"] == "fraction"
-    numbers = ["ours", "elsewhere", "stand_in_value"]
+    numbers = ["ours", "elsewhere", "stand_in_value", "visible"]
     shifted = [f"{Decimal(text).scaleb(2):f}" for text in rows.loc[of, "printed"]]
     rows = rows.copy()
     rows.loc[of, "printed"] = shifted
     rows.loc[of, numbers] = 100 * rows.loc[of, numbers].astype(float)
     rows.loc[of, "unit"] = "percent"
     return rows
+
+
+def _would_be_seen(row: pd.Series) -> str:
+    """The smallest difference that a test of its own would have seen, with one digit more than is printed."""
+    if pd.isna(row["visible"]):
+        return ""
+    decimals = len(row["printed"].partition(".")[2]) + 1
+    return f"a difference of {row['visible']:.{decimals}f} would have been seen"
 
 
 def number_of_ours(row: pd.Series) -> str:

@@ -105,14 +105,15 @@ def _column(cells: list[Cell], starts: bool) -> list[str]:
     drawn = []
     for cell, pad in zip(cells, pads(texts), strict=True):
         text = f'<span data-pad="{pad}">{escape(cell.text)}</span>' if pad and "number" in style else escape(cell.text)
-        drawn.append(f"<td{style}>{text}{_badge(cell.answer) if marked else ''}</td>")
+        drawn.append(f"<td{style}>{text}{_badge(cell.answer, cell.hint) if marked else ''}</td>")
     return drawn
 
 
-def _badge(answer: str) -> str:
+def _badge(answer: str, hint: str = "") -> str:
     if not badge(answer):
         return '<span class="answer"></span>'
-    words = f'role="img" aria-label="{answer}" title="{answer}"'
+    said = f"{answer}; {hint}" if hint else answer
+    words = f'role="img" aria-label="{said}" title="{said}"'
     return f' <span class="answer {style_of(answer)}" {words}>{badge(answer)}</span>'
 
 

@@ -2,6 +2,7 @@
 
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{unanswered}`` says what the numbers without an answer wait for;
+``{power}`` says how often 10,000 images tell two calibrations apart, by ``book/results/power.csv``;
 ``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
 ``{ledger}`` has a section for each paper, with its claims;
 ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
@@ -17,6 +18,7 @@ import importlib
 import inspect
 from collections.abc import Container
 
+import pandas as pd
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -29,8 +31,9 @@ from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
-from book.kit.sphinx.cached_results import answered_in_words, answers, claims, differences, measured
+from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
 from book.papers import PAPERS
+from calibkit import _folders
 from calibkit.keys import Key
 
 #: Answers that share a column where papers are counted.
@@ -108,6 +111,20 @@ def gone() -> list[str]:
         cell = DATASETS[row.dataset], shown(row.model), shown(row.loss), f"`{row.budget}`"
         lines.append("| " + " | ".join([*cell, row.seeds, str(row.ours), str(row.effects)]) + " |")
     return [*lines, "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+
+
+def power() -> list[str]:
+    """How often a test set sees a true difference, as ``benchmarks/power.py`` measured it: a Markdown table."""
+    lines = ["| true ECE of the two, % | ECE | ECE, of 60 tests | NLL |", "|---|--:|--:|--:|"]
+    for row in pd.read_csv(_folders.stored() / "power.csv").itertuples():
+        pair = f"{abs(row.one):g} and {row.other:g}" + ", too unsure and too sure" * (row.one < 0)
+        lines.append(f"| {pair} | " + " | ".join(f"{share:g}%" for share in (row.ece, row.holm, row.nll)) + " |")
+    rows = compared()
+    between = ~rows["against"].isin(["", "identity", "cross_entropy"]) & rows["printed_effect"].notna()
+    rows = rows[between & (rows["dataset"] == "cifar10") & (rows["metric"] == "ece")]
+    small = int((rows["printed_effect"].astype(float).abs() < 0.5).sum())
+    said = f"Of {len(rows)} differences in ECE between two methods that the papers print on CIFAR-10, {small} are below"
+    return [*lines, "", f"{said} half a point."]
 
 
 def plans() -> list[str]:
@@ -202,6 +219,14 @@ class Gone(Computed):
         return self.parse(gone(), ("sortable",))
 
 
+class Power(Computed):
+    """``{power}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """What 10,000 images decide."""
+        return self.parse(power())
+
+
 class Plans(Computed):
     """``{plans}``."""
 
@@ -253,6 +278,7 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("unanswered", Unanswered)
     app.add_directive("ledger", Ledger)
     app.add_directive("gone", Gone)
+    app.add_directive("power", Power)
     app.add_directive("plans", Plans)
     app.add_directive("printed", Printed)
     app.add_directive("registry", Registry)
