@@ -104,7 +104,10 @@ def test_numbers_stand_in_the_cells_that_their_heads_name(first):
         "dataset == 'cifar10' and model == 'resnet50' and loss == 'focal' and metric == 'adaptive_ece'"
     )
     assert row.cells[at["printed", "FL"]].text == wanted["printed"].item()
-    assert row.cells[at["ours", "FL"]][:2] == (f"({wanted['stand_in_value'].item():.2f})", results.answers(wanted).item())
+    assert row.cells[at["ours", "FL"]][:2] == (
+        f"({wanted['stand_in_value'].item():.2f})",
+        results.answers(wanted).item(),
+    )
 
 
 def test_fractions_are_in_percent_with_the_printed_digits():
