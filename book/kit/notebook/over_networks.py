@@ -11,6 +11,10 @@ from book.kit.results.verdict_rule import LEVEL
 from calibkit.metrics.intervals import holm
 
 WORDS = ("better", "worse", "not decided")
+#: Kinds of networks that a mean is taken over. Two data sets stand apart: CamVid, whose classes are rare in use too,
+#: and 20 Newsgroups cut by date, whose test texts are unlike the others.
+STRATA = ("published, balanced", "published, long-tailed", "ours, balanced", "ours, long-tailed")
+APART = ("camvid", "20newsgroups")
 
 
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
@@ -44,6 +48,19 @@ def network_names(rows: pd.DataFrame) -> pd.Series:
     """
     plain = rows["dataset"] + "/" + rows["model"]
     return plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
+
+
+def stratum(rows: pd.DataFrame) -> pd.Series:
+    """The one of ``STRATA`` that each row is of, by its columns dataset and source; "apart" for those of ``APART``.
+
+    Example:
+        >>> rows = pd.DataFrame({"dataset": ["cifar10_lt", "cifar10", "camvid"]})
+        >>> stratum(rows.assign(source=["published-logits", "public", "ours"])).tolist()
+        ['published, long-tailed', 'ours, balanced', 'apart']
+    """
+    whose = rows["source"].map(lambda source: "published" if source == "published-logits" else "ours")
+    kind = rows["dataset"].map(lambda name: "long-tailed" if name.endswith("_lt") else "balanced")
+    return (whose + ", " + kind).mask(rows["dataset"].isin(APART), "apart")
 
 
 def beyond_chance(rows: pd.DataFrame, level: float = LEVEL) -> pd.Series:
