@@ -17,10 +17,12 @@ PAPER = Paper(
     citation="liu2022devil",
     claim="A network trained with a margin on its logits is calibrated as it is.",
     found="""
-On CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 mbls | identity`, that of cross-entropy
+Here a ResNet-20 was trained on CIFAR-10 for 30 epochs, to an accuracy of {ours}`accuracy cifar10 resnet20 identity`;
+in the paper a ResNet-50 for 350, to 93.20 %.
+The ECE of MbLS is {ours}`ece cifar10 resnet20 mbls | identity`, that of cross-entropy
 {ours}`ece cifar10 resnet20 identity` (means over seeds).
-But one temperature takes cross-entropy to {ours}`ece cifar10 resnet20 temperature_scaling`, and on average over all
-data sets the two are not told apart.
+But one temperature takes cross-entropy to {ours}`ece cifar10 resnet20 temperature_scaling`, and on average over four
+balanced data sets the two are not told apart.
 Without the margin, at half the weight, MbLS has {ours}`ece cifar10 resnet20 mbls margin=0 weight=0.05 | identity`:
 no difference beyond chance.
 The margin has to fit: at 2 in place of 6 the ECE is {ours}`ece cifar10 resnet20 mbls margin=2 | identity`.

@@ -8,6 +8,7 @@ import pandas as pd
 from book.kit.notebook.over_networks import beyond_chance, select, stratum
 from book.kit.results import load
 from book.kit.results.paired_differences import chance_of, load_effects, over_networks
+from book.papers import PAPERS
 from calibkit.metrics.comparison import Estimate
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
@@ -87,6 +88,14 @@ def test_nothing_else_is_lower_in_both_on_balanced_data_on_the_front_page():
         assert not any(ece.below() == nll.below() == "holds" for ece, nll in zip(*found, strict=True))
 
 
+def test_the_margin_is_not_told_apart_from_one_temperature_on_its_card():
+    assert "four\nbalanced data sets the two are not told apart" in PAPERS["mbls"].found
+    for metric in ("ece", "nll"):
+        rows = select(effects(), TS, "cross_entropy", loss="mbls", method="identity", metric=metric)
+        rows = rows[stratum(rows) == OURS]
+        assert len(rows) == 4 and over_networks(rows).below() == "not decided"
+
+
 def test_rare_classes_on_the_front_page():
     for method in (CLS, f"{TS}:class_balanced", f"{CTS}:class_loss_scaling", "prior_correction"):
         for metric, least in (("ece", 0.01), ("nll", 0.005)):
@@ -96,7 +105,9 @@ def test_rare_classes_on_the_front_page():
 
 
 def test_the_increasing_map_on_the_front_page():
-    assert "on nine of eleven published networks for balanced data and on all four for long-tailed data" in text("index")
+    assert "on nine of eleven published networks for balanced data and on all four for long-tailed data" in text(
+        "index"
+    )
     for kind, lower in ((PUBLISHED, 9), (TAIL, 4)):
         both = [strata("order_preserving", metric)[kind].set_index("network")["value"] < 0 for metric in ("ece", "nll")]
         assert (both[0] & both[1]).sum() == lower
