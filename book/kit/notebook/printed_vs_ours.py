@@ -11,7 +11,7 @@ from book.kit.notebook.display_names import shown
 from book.kit.notebook.grid import Cell, Column
 from book.kit.notebook.table import Table, check_name, made, minus
 from book.kit.results.verdict_rule import BY_THEIR_CODE, Answer
-from book.kit.results.verdicts import answers
+from book.kit.results.verdicts import UNDECIDED, answers
 from book.papers import PAPERS
 from calibkit._checks import expected
 from calibkit.keys import Key
@@ -91,7 +91,7 @@ def beside(
             raise expected("compared", "rows of which each has a cell of its own", f"two for {column!r} in {key}")
         ours = number_of_ours(compared.loc[i])
         answer = "" if answer == Answer.NOT_RUN else answer
-        cell = Cell(minus(ours), answer, _would_be_seen(compared.loc[i]) if answer == Answer.OPEN else "")
+        cell = Cell(minus(ours), answer, _would_be_seen(compared.loc[i]) if answer in UNDECIDED else "")
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), cell
     groups = list(dict.fromkeys(column for row in rows.values() for column in row))
     return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)

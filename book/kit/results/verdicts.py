@@ -29,6 +29,7 @@ from book.kit.results.verdict_rule import BY_THEIR_CODE, STAND_IN, Answer, direc
 from book.papers import PAPERS
 from calibkit._checks import check_choice
 
+UNDECIDED = (Answer.OPEN, Answer.OPEN_BY_STAND_IN)
 #: Every answer that a printed number is counted by; one by the authors' code is counted as reproduced.
 ANSWERS = tuple(answer for answer in Answer if answer != Answer.REPRODUCED_BY_THEIR_CODE)
 _BY_STAND_IN = {answer.word: answer for answer in Answer if answer.by == STAND_IN}
@@ -137,8 +138,7 @@ def informative(compared: pd.DataFrame) -> pd.Series:
     """Which printed numbers, rows of :func:`compare`, have an answer that says something of a method: a decision, on
     more than the network as it is or an accuracy that its calibrator cannot change.
     """
-    undecided = (Answer.OPEN, Answer.OPEN_BY_STAND_IN, Answer.NOT_RUN)
-    return (compared["kind"] == "result") & ~answers(compared).isin(undecided)
+    return (compared["kind"] == "result") & ~answers(compared).isin([*UNDECIDED, Answer.NOT_RUN])
 
 
 def answered_in_words(compared: pd.DataFrame | None = None) -> str:
@@ -150,7 +150,7 @@ def answered_in_words(compared: pd.DataFrame | None = None) -> str:
     compared = everything() if compared is None else compared
     found, says = answers(compared), informative(compared)
     answered = found != Answer.NOT_RUN
-    undecided = found.isin([Answer.OPEN, Answer.OPEN_BY_STAND_IN])
+    undecided = found.isin(UNDECIDED)
     logits = answered & ~undecided & ~says
     return (
         f"{answered.sum():,} of {len(compared):,} printed numbers have an answer. {says.sum()} of these say something "
@@ -243,6 +243,7 @@ def _stand_in(question: Question, measured: Measured) -> dict:
         shown["stand_in_value"] = question.scale * found.value
     if effect is not None:
         shown["stand_in_effect"] = question.scale * effect.estimate.value
+        shown["visible"] = question.scale * visible(effect.estimate)
         if question.row.metric == "accuracy_drop":  # a difference itself
             shown["stand_in_value"] = shown["stand_in_effect"]
         if question.has_direction:
