@@ -950,7 +950,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-own")
 # Each printed number stands beside ours, with a badge that says what became of it; rows that nobody ran here are folded
 # away. A number in parentheses is that of a stand-in, of which only the direction counts: the ResNet-20 of this book
 # stands in for the ResNet-110 of CIFAR-100. A number in brackets was measured by others on
-# the same networks {cite:p}`calarena2026`. The rule is in the {ref}`protocol <sec-verdicts>`.
+# the same networks ({doc}`../book/replications`). The rule is in the {ref}`protocol <sec-verdicts>`.
 #
 # Ours are the exact fits, on the paper's logits where they are public, else on our training by its recipe, where =
 # means an equal difference, not an equal value; FL is the true focal loss, which the public code does not minimise.

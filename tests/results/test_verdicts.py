@@ -229,8 +229,8 @@ def test_each_number_is_counted_once(book):
     measured(book, *[measured_row(0.02, model=m, method=TS, budget="reduced") for m in ("same", "open", "other")])
     for model, value in {"same": -0.01, "open": -0.001, "other": 0.01, "resnet20": -0.01}.items():
         differs(book, value, model=model)
-    rows = [measured_row(v, model=m, method=TS, source="third-party") for m, v in (("public", 0.01), ("public2", 0.02))]
-    rows.append(measured_row(0.01, model="bins", method=TS, source="third-party", n_bins="25"))
+    rows = [measured_row(v, model=m, method=TS, source="calarena") for m, v in (("public", 0.01), ("public2", 0.02))]
+    rows.append(measured_row(0.01, model="bins", method=TS, source="calarena", n_bins="25"))
     third = pd.DataFrame([{name: str(row.get(name, "")) for name in COLUMNS} for row in rows])
     third.to_csv(book / "third_party.csv", index=False)
     compared = compare("class_loss_scaling", stand_in={"small": "resnet20"})

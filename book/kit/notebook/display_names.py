@@ -8,7 +8,7 @@ DATASETS = {
     **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar10_lt": "CIFAR-10-LT", "cifar100_lt": "CIFAR-100-LT"},
     **{"imagenet": "ImageNet", "tiny_imagenet": "Tiny-ImageNet", "tiny_imagenet_20": "Tiny-ImageNet, 20 classes"},
     **{"svhn": "SVHN", "cub200": "CUB-200", "20newsgroups": "20 Newsgroups", "camvid": "CamVid", "voc2012": "VOC 2012"},
-    "20newsgroups_random": "20 Newsgroups, random split",
+    **{"20newsgroups_random": "20 Newsgroups, random split", "cars": "Cars", "derma": "Derma", "oct": "OCT"},
 }
 MODELS = {
     **{f"resnet{depth}": f"ResNet-{depth}" for depth in (18, 20, 32, 34, 50, 56, 101, 110, 152)},
@@ -18,6 +18,10 @@ MODELS = {
     **{f"wide_resnet_{depth}": f"WRN-{depth}" for depth in (28, 32)},
     **{"wide_resnet_26_10": "WRN-26-10", "wide_resnet_40_10": "WRN-40-10", "regnet_y_400mf": "RegNetY-400MF"},
     **{"efficientnet_b0": "EfficientNet-B0", "gpool_cnn": "GPool-CNN", "small_cnn": "small CNN", "vit": "ViT"},
+    **{"beit": "BEiT", "convnext": "ConvNeXt", "eva": "EVA", "swin": "Swin", "swin_tiny": "Swin-T", "swin_b": "Swin-B"},
+    **{f"vit_{size}": f"ViT-{size.upper()}" for size in ("b16", "b32", "l16")},
+    **{"pnasnet5_large": "PNASNet-5", "resnet101_scratch": "ResNet-101 from scratch", "wide_resnet50": "WRN-50"},
+    **{"alexnet": "AlexNet", "resnet50_pretrained": "ResNet-50, pretrained"},
     **{f"deeplabv3_resnet{depth}": f"DeepLabV3, ResNet-{depth}" for depth in (34, 50)},
 }
 LOSSES = {

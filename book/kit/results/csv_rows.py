@@ -21,7 +21,8 @@ n_seeds      trainings behind the number; of Neural Clamping fits of one network
              draws of held-out and test images.
 budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
-             public (weights that others than the paper's authors trained).
+             public (weights that others than the paper's authors trained). third_party.csv: who measured it, a row of
+             ``third_parties.csv``; of two with one cell the verdict takes that of the last row.
 commit       of this project, when the number was first measured: one that comes out the same keeps it.
 note         what else there is to know.
 ===========  ==========================================================================================================
@@ -67,7 +68,7 @@ BUDGETS = ("reduced", "paper")
 SOURCES = {
     "paper": ("printed", "author-log"),
     "ours": ("published-logits", "ours", "public"),
-    "third_party": ("third-party",),
+    "third_party": ("calarena", "h-calibration", "re-labelsmoothing", "cals-4", "focal"),
 }
 #: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")

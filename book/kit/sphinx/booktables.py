@@ -32,6 +32,7 @@ from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
+from book.kit.sphinx.replications import linked
 from book.papers import PAPERS
 from calibkit import _folders
 from calibkit.keys import Key
@@ -94,8 +95,9 @@ def ledger(pages: Container[str], paper: str) -> list[str]:
     rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
-        found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0), row.strength
-        cells = (row.claim, f"**{row.verdict}**" + "†" * row.judged, *found)
+        found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0)
+        verdict = f"**{row.verdict}**" + "†" * row.judged
+        cells = (row.claim, verdict, *found, row.strength + linked(row.id))
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
         lines += ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."]
