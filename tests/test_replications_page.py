@@ -66,7 +66,7 @@ def test_class_loss_and_maps_are_counted_as_in_their_file():
         assert len(inside) == 8 and f"on {of(inside)} {words.format(of(outside))}" in said
     assert "8 of 8 printed numbers come out to the last digit" in said
     many = re.compile("imgnet|cars|birds|imagenet|cub200")
-    for method, words in (("gp", "in ECE and NLL on {} networks"), ("diag", "`rahimi2020intra` on {}.")):
+    for method, words in (("gp", "in ECE and NLL on {} networks"), ("diag", "the map DIAG on {}.")):
         ece, nll = (lower(rows, method, metric) for metric in ("ece", "nll"))
         assert words.format(of([ece[n] and nll[n] for n in ece if many.search(n)])) in " ".join(page.block("maps")[0])
 

@@ -167,8 +167,7 @@ def maps() -> Block:
     gp, diag = (f"{both.loc[many, method].sum()} of {many.sum()}" for method in ("gp", "diag"))
     said = f"""
 *Agreement:* that of CLS is above; no paper prints GP calibration or DIAG.
-With many classes GP calibration {{cite:p}}`wenger2020nonparametric` is lower than TS in ECE and NLL on {gp} networks,
-the order-preserving map DIAG {{cite:p}}`rahimi2020intra` on {diag}.
+With many classes GP calibration is lower than TS in ECE and NLL on {gp} networks, the map DIAG on {diag}.
 Our `order_preserving`, a map of ten pieces, is lower in both on {ours} of {len(own)} published networks for CIFAR,
 whole and long-tailed; the mean differences are {100 * own["ece"].mean():.2f} points and {own["nll"].mean():.3f} nats.
 {{numref}}`tbl-comparison-map` says where this is beyond chance.
