@@ -24,14 +24,8 @@ NEW = {"mixture", "poly1", "spherical_loss"}
 WHOLE = """
     calibrators/test_contract.py calibrators/test_state.py losses/test_contract.py losses/test_defaults.py
     losses/test_keys.py metrics/test_contract.py metrics/test_defaults.py metrics/test_resampling.py
-<<<<<<< HEAD
     plots/test_style.py reporting/test_needs.py results/test_advice.py test_deploy.py test_deploy_export.py
     test_booktables.py::test_a_registry_documents_each_entry test_keys.py test_tree.py
-=======
-    plots/test_forest.py::test_each_metric_has_its_unit plots/test_style.py reporting/test_needs.py
-    results/test_advice.py test_deploy.py test_deploy_export.py
-    test_booktables.py::test_a_registry_documents_each_entry test_keys.py test_layers.py
->>>>>>> d693c0f (A metric is one record; adding one touches one file)
 """.split()
 #: Loaded by pytest in the copy: every test that is given one of the new methods, and of WHOLE all that is given none.
 PLUGIN = f"""

@@ -51,7 +51,7 @@ COMPARED = MEASURED
 FILE = "effects.csv"
 #: How far the sampling errors of two networks on the same test images go together, by metric of the difference: the
 #: largest mean over pairs of networks that ``benchmarks/correlation.py`` finds for any pair of methods; else 1.
-CORRELATION = {"accuracy": 0.1, "ece": 0.1, "adaptive_ece": 0.1, "classwise_ece": 0.1, "brier": 0.2, "nll": 0.4}
+CORRELATION = {"accuracy": 0.1, "ece": 0.1, "adaptive_ece": 0.1, "classwise_ece": 0.2, "brier": 0.4, "nll": 0.5}
 #: Of other validation samples: columns of ``refits.csv`` that tell a difference, and how many refits are behind it.
 REFIT_KEY = ("dataset", "model", "loss", "method", "base_method", "metric", "n_bins", "budget", "source")
 FITS = 10

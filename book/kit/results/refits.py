@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook.paper_tables import select
 from book.kit.results.claims import load_claims
 from book.kit.results.csv_rows import locked, replace, text_of
 from book.kit.results.paired_differences import FITS, REFIT_KEY, load_effects, load_refits
@@ -54,7 +53,7 @@ def refit_all() -> None:
     effects = load_effects().query("loss == base_loss")
     for name in stored_networks():
         where = cell(name, trainings(name)[0])
-        here = select(effects, **{key: value for key, value in where.items() if key in REFIT_KEY})
+        here = effects[np.logical_and.reduce([effects[key] == where[key] for key in where if key in REFIT_KEY])]
         pairs = wanted() & {*zip(here["method"], here["base_method"], strict=True)}
         print(f"{name}: {refit(name, pairs)} rows are new", flush=True)
 
