@@ -1,16 +1,36 @@
-"""Keys: how results, files and the command line name a loss or a method, with its options, in one line of text."""
+"""Keys: how results, files and the command line name a loss or a method, with its options, in one line of text.
+
+:func:`find` is the one place where a name becomes a class: of a registry, of an entry point of another package, or of a
+file of one's own, ``PATH.py:CLASS``. The code of that file is executed.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
+import re
+import sys
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from calibkit._checks import expected
 
 Made = TypeVar("Made")
+
+GRAMMAR = "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]], where NAME may be PATH.py:CLASS"
+#: What other packages may add: the group of their entry points; and what instances of a class must have to be one.
+GROUPS = {"calibrator": "calibkit.calibrators", "loss": "calibkit.losses"}
+NEEDED = {
+    "calibrator": ("fit(logits, labels), and transform(logits) or __call__(logits)", ("fit", "transform|__call__")),
+    "loss": ("__call__(logits, labels)", ("__call__",)),
+}
+_IN_FILE = re.compile(r"(?P<path>.+?\.py):(?P<cls>[^\W\d]\w*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -18,7 +38,7 @@ class Key:
     """``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: a registry name and the options that are not default.
 
     Attributes:
-        name: key of a registry: of a loss, a calibrator or an objective.
+        name: key of a registry: of a loss, a calibrator or an objective; or an entry point, or ``PATH.py:CLASS``.
         options: keyword arguments.
         objective: of a calibrator, what it minimises; None: its default.
 
@@ -26,8 +46,8 @@ class Key:
         >>> key = Key.parse("ets:class_loss_scaling normalization=cm")
         >>> key.name, key.objective.name, key.objective.options
         ('ets', 'class_loss_scaling', {'normalization': 'cm'})
-        >>> str(Key("mbls", {"margin": 0}))
-        'mbls margin=0'
+        >>> str(Key("mbls", {"margin": 0})), Key.parse("my/own.py:Mine bins=5").name
+        ('mbls margin=0', 'my/own.py:Mine')
     """
 
     name: str
@@ -41,10 +61,12 @@ class Key:
         Raises:
             ValueError: the text is no key, or gives an option twice.
         """
-        parts = text.split(":") if isinstance(text, str) else []
-        if not 1 <= len(parts) <= 2:
-            raise expected("key", "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]", repr(text))
-        keys = [cls(*_part(part, text)) for part in parts]
+        own = _IN_FILE.match(text) if isinstance(text, str) else None
+        name, rest = (own[0], text[own.end() :]) if own else ("", text)
+        parts = rest.split(":") if isinstance(rest, str) else []
+        if not 1 <= len(parts) <= 2 or (own and rest[:1] not in ("", " ", ":")):
+            raise expected("key", GRAMMAR, repr(text))
+        keys = [cls(*_part(parts[0], text, name)), *(cls(*_part(part, text)) for part in parts[1:])]
         return keys[0] if len(keys) == 1 else cls(keys[0].name, keys[0].options, keys[1])
 
     def __str__(self) -> str:
@@ -54,7 +76,7 @@ class Key:
         return own if self.objective is None else f"{own}:{self.objective}"
 
     def build(self, registry: Mapping[str, Callable[..., Made]], what: str = "key") -> Made:
-        """``registry[name](**options)``.
+        """What :func:`find` finds, called with the options.
 
         Args:
             registry: names and what they build.
@@ -63,17 +85,15 @@ class Key:
         Raises:
             ValueError: an unknown name, or an option that it does not have.
         """
-        if self.name not in registry:
-            raise expected(what, f"one of {', '.join(registry)}", repr(self.name))
-        return make(registry[self.name], what, self.options)
+        return make(find(self.name, registry, what), what, self.options)
 
 
-def _part(text: str, key: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of one side of the colon."""
-    name, *given = text.split() or [""]
+def _part(text: str, key: str, own: str = "") -> tuple[str, dict[str, Any]]:
+    """Name and options of one side of the colon; of a class in a file the name is known."""
+    name, *given = [own, *text.split()] if own else text.split() or [""]
     pairs = [option.partition("=") for option in given]
-    if not name.isidentifier() or not all(o.isidentifier() and eq and value for o, eq, value in pairs):
-        raise expected("key", "NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]", repr(key))
+    if not (own or name.isidentifier()) or not all(o.isidentifier() and eq and value for o, eq, value in pairs):
+        raise expected("key", GRAMMAR, repr(key))
     options = {option: _literal(value) for option, _, value in pairs}
     if len(options) < len(pairs):
         raise expected("key", "one that gives each option once", repr(key))
@@ -95,3 +115,66 @@ def make(cls: Callable[..., Made], what: str, options: Mapping[str, Any]) -> Mad
         if option not in known and not takes_more:
             raise expected(what, f"with options among {', '.join(known)}" if known else "without options", option)
     return cls(**options)
+
+
+def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> Callable[..., Made]:
+    """What a name stands for: an entry of ``registry``, or the class of an entry point or of a file.
+
+    Args:
+        name: of the registry; of an entry point of the group in ``GROUPS``; or ``PATH.py:CLASS``. The file is executed,
+            with its folder on the path of imports.
+        registry: names and what they build.
+        what: "calibrator", "loss", or another argument that an error speaks of; only the two are looked for elsewhere.
+
+    Raises:
+        ValueError: no such name, file or class, a file that does not run, a class that lacks what ``NEEDED`` says.
+    """
+    if name in registry:
+        return registry[name]
+    own, others = _IN_FILE.fullmatch(name) if what in GROUPS else None, _entry_points(what)
+    if own is None and name not in others:
+        more = ", or PATH.py:CLASS" if what in GROUPS else ""
+        raise expected(what, f"one of {', '.join((*registry, *others))}{more}", repr(name))
+    found = others[name].load() if own is None else getattr(_executed(own["path"], what), own["cls"], None)
+    if not isinstance(found, type):
+        raise expected(what, "the name of a class", f"{name!r}, which is {'none' if found is None else repr(found)}")
+    has = {entry for cls in found.__mro__ for entry in vars(cls)}
+    text, needed = NEEDED[what]
+    if not all(has.intersection(one.split("|")) for one in needed):
+        raise expected(what, f"a class with {text}", f"{name!r}, which lacks it")
+    return found
+
+
+def installed(what: str, module: str, cls: str) -> Callable[..., Any] | None:
+    """The class of the entry point that names a class of a module, by the last part of the module's name; or None."""
+    points = _entry_points(what).values()
+    return next((p.load() for p in points if p.attr == cls and p.module.rpartition(".")[2] == module), None)
+
+
+def _entry_points(what: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUPS[what])} if what in GROUPS else {}
+
+
+def _executed(path: str, what: str) -> object:
+    """The module of a file, executed once for each state of the file."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise expected(what, "PATH.py:CLASS of a file", f"{path!r}, where there is none")
+    try:
+        return _module(file, file.stat().st_mtime_ns)
+    except (Exception, SystemExit) as error:  # whatever the code raises
+        raise expected(what, "in a file that runs", f"{path!r}: {type(error).__name__}: {error}") from error
+
+
+@cache
+def _module(file: Path, _: int) -> object:
+    name = f"calibkit_own_{zlib.crc32(str(file).encode()):08x}.{file.stem}"  # hides no other module
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # as the name ends in .py
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    return module

@@ -29,8 +29,9 @@ from calibkit.calibrators.structured_vector_scaling import StructuredVectorScali
 from calibkit.calibrators.temperature_scaling import TemperatureScaling
 from calibkit.calibrators.vector_scaling import VectorScaling
 from calibkit.fitting import file_header
-from calibkit.fitting.base import Calibrator
-from calibkit.keys import Key
+from calibkit.fitting.base import Calibrator, Fitted
+from calibkit.fitting.own import as_calibrator
+from calibkit.keys import Key, find, installed, make
 from calibkit.objectives import OBJECTIVES
 
 CALIBRATORS = {
@@ -57,6 +58,10 @@ CALIBRATORS = {
 def calibrator(key: str | Key) -> Calibrator:
     """The unfitted calibrator of a key, such as ``"ets"``, ``"ets:focal"`` or ``"temperature_scaling solver=sctl"``.
 
+    A key may also name a class of one's own, ``"mine.py:Mine bins=5"``, whose file is executed, or an entry point of
+    the group ``calibkit.calibrators``. It is a subclass of :class:`Calibrator`, or has ``fit(logits, labels)`` and
+    ``transform(logits)``, which get and give numpy.
+
     Raises:
         ValueError: no such calibrator or objective, or an option that it does not have.
 
@@ -71,23 +76,34 @@ def calibrator(key: str | Key) -> Calibrator:
     if key.objective is not None:
         objective = key.objective.build(OBJECTIVES, "objective")
         options["objective"] = objective if key.objective.options else key.objective.name
-    return Key(key.name, options).build(CALIBRATORS, "calibrator")
+    return make(as_calibrator(find(key.name, CALIBRATORS, "calibrator")), "calibrator", options)
 
 
-def load_calibrator(path: str | os.PathLike) -> Calibrator:
-    """The calibrator of ``CALIBRATORS`` that ``save`` wrote to ``path``; a class of one's own has its own ``load``.
+def load_calibrator(path: str | os.PathLike, own: str | None = None) -> Calibrator:
+    """The calibrator that ``save`` wrote to ``path``: of ``CALIBRATORS``, or of an entry point.
+
+    Args:
+        path: the file. No code that it names is executed.
+        own: where a class of one's own wrote it, ``PATH.py:CLASS``; that file is executed.
 
     Raises:
-        ValueError: another file, also that of a class of one's own.
+        ValueError: another file, also that of a class of one's own without ``own``.
         FileNotFoundError: no such file.
     """
+    of_own = None if own is None else find(own, {}, "calibrator")
     with file_header.reading(path, "Calibrator"):
         header = file_header.read_header(path)
-        cls = CALIBRATORS.get(header["calibrator"])
-        if cls is None or header["class"] != cls.__name__:
-            name = header["class"]
-            raise ValueError(f"that of {name}, which is none of CALIBRATORS; {name}.load reads it")
-        return cls.of_file(path, header)
+        name = header["class"]
+        cls = of_own or CALIBRATORS.get(header["calibrator"]) or installed("calibrator", header["calibrator"], name)
+        if cls is None or name != cls.__name__:
+            cure = f"{name}.load reads it, or load_calibrator with `own`, its PATH.py:CLASS"
+            raise ValueError(f"that of {name}, which is none of CALIBRATORS; {cure}")
+        return as_calibrator(cls).of_file(path, header)
+
+
+def on_logits() -> dict[str, type[Fitted]]:
+    """The entries of ``CALIBRATORS`` that a fit on logits gives: all but what takes the network itself."""
+    return {name: cls for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)}
 
 
 __all__ = [
@@ -112,4 +128,5 @@ __all__ = [
     "VectorScaling",
     "calibrator",
     "load_calibrator",
+    "on_logits",
 ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calibkit.reading import Given
 
 LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
+KEY = 'a key: ets, or "ets:focal gamma=2", or PATH.py:CLASS of your own, which is executed'
 _SOURCE = "the network's outputs: .npz, .npy, .pt, .csv, .parquet, a folder of .npy, or a name of `calibkit networks`"
 
 

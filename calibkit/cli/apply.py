@@ -21,6 +21,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     apply = commands.add_parser("apply", help="calibrated probabilities of new outputs")
     apply.add_argument("calibrator", type=some_path, help="a file that `report` or `calibrate --out` wrote")
     add_source(apply, labels=False)
+    apply.add_argument("--own", metavar="PATH.py:CLASS", help="where a class of your own wrote it; it is executed")
     apply.add_argument("--out", type=some_path, help=".npy, .csv, .parquet or .json; default: JSON to the terminal")
     apply.set_defaults(run=_apply)
 
@@ -32,7 +33,7 @@ def _apply(args: argparse.Namespace) -> None:
     if args.out is not None:
         check_writable(args.out)
         check_choice("out", args.out.suffix, WRITERS)
-    calibrate = load_calibrator(args.calibrator)
+    calibrate = load_calibrator(args.calibrator, args.own)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
     given = read_source(args, None, labelled=False, known=calibrate.classes)

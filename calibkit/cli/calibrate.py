@@ -7,8 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from calibkit._checks import check_choice
-from calibkit.cli import LOGITS, check_writable, load, some_path, tell
+from calibkit.cli import KEY, LOGITS, check_writable, load, some_path, tell
 
 if TYPE_CHECKING:
     from calibkit.calibrators import Calibrator
@@ -19,7 +18,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     """Add the two commands."""
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
     calibrate.add_argument("logits", help=LOGITS)
-    calibrate.add_argument("--calibrator", help='a key: ets, or "ets:focal gamma=2"; default: temperature_scaling')
+    calibrate.add_argument("--calibrator", help=f"{KEY}; default: temperature_scaling")
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=some_path, help="where to save the fitted calibrator (.npz)")
     calibrate.set_defaults(run=_calibrate)
@@ -46,12 +45,11 @@ def _calibrate(args: argparse.Namespace) -> None:
 
 def _key(name: str, objective: str | None) -> str:
     """The key of a calibrator that a fit on logits gives."""
-    from calibkit.calibrators import CALIBRATORS
-    from calibkit.keys import Key
+    from calibkit.calibrators import on_logits
+    from calibkit.keys import Key, find
 
     key = f"{name}:{objective}" if objective else name
-    on_logits = [known for known in CALIBRATORS if known != "neural_clamping"]  # which needs the network itself
-    check_choice("calibrator", Key.parse(key).name, on_logits)
+    find(Key.parse(key).name, on_logits(), "calibrator")
     return key
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from calibkit._checks import expected
 from calibkit._extras import needs
-from calibkit.cli import add_source, check_writable_folder, is_name, read_source, some_path
+from calibkit.cli import KEY, add_source, check_writable_folder, is_name, read_source, some_path
 
 if TYPE_CHECKING:
     from calibkit.reporting import Report
@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_methods(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help="which to try; default: all that fit in time")
+    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help=f"{KEY}; default: all that fit in time")
     parser.add_argument("--keep-predictions", action="store_true", help="recommend only what keeps every prediction")
     parser.add_argument("--all", action="store_true", help="try also what takes minutes or more")
 

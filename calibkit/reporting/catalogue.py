@@ -6,9 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
-from calibkit._checks import check_choice
-from calibkit.calibrators import CALIBRATORS, Calibrator, calibrator
-from calibkit.keys import Key
+from calibkit.calibrators import Calibrator, calibrator, on_logits
+from calibkit.keys import Key, find
 
 BASE = "temperature_scaling"
 SAMPLES, LENGTH = 100, 100  # a parameter should have; of an array whose length the data decide
@@ -72,7 +71,7 @@ def need_of(key: str) -> Need:
     name = Key.parse(key).name
     if key in NEEDS:
         return NEEDS[key]
-    check_choice("calibrators", name, [known for known, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)])
+    find(name, on_logits(), "calibrator")
     unfitted = calibrator(key)  # its options
     counted = _counted(unfitted)
     if name not in NEEDS:

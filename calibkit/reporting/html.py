@@ -11,6 +11,7 @@ import numpy as np
 
 from calibkit import __version__, plots
 from calibkit._extras import needs
+from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
 from calibkit.plots.classes import class_names
 from calibkit.reporting.catalogue import BASE
@@ -91,10 +92,12 @@ def page(report: Report) -> str:
 
 
 def _code(key: str) -> str:
+    name = Key.parse(key).name
+    own = f", {name!r}" if ".py:" in name else ""
     lines = (
         "from calibkit import load_calibrator",
         "",
-        'calibrate = load_calibrator("calibrator.npz")  # saved beside this page',
+        f'calibrate = load_calibrator("calibrator.npz"{own})  # saved beside this page',
         f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}",
     )
     return f"<pre>{escape(chr(10).join(lines))}</pre>"

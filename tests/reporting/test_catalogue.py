@@ -33,7 +33,7 @@ def test_every_calibrator_on_logits_has_its_needs():
 
 def test_the_guide_names_calibrators_on_logits():
     assert {key.partition(":")[0] for key in NEEDS} <= set(CALIBRATORS) - {"neural_clamping"}
-    with pytest.raises(ValueError, match="Expected `calibrators` to be one of identity, .*, but got 'neural_clamping'"):
+    with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'neural_clamping'"):
         need_of("neural_clamping")
 
 
