@@ -1,4 +1,4 @@
-"""``calibkit report | compare | apply | calibrate | evaluate | train | ...``: from images to honest probabilities."""
+"""``calibkit report | compare | apply | calibrate | judge | train | ...``: from images to honest probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from calibkit import __version__
 from calibkit._checks import expected
-from calibkit.cli import apply, calibrate, report, train
+from calibkit.cli import apply, calibrate, judge, report, train
 
 
 def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentParser] | None = None) -> int:
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="calibkit", description=__doc__)
     result.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = result.add_subparsers(dest="command", required=True)
-    for of_a_kind in (report, apply, calibrate, train):
+    for of_a_kind in (report, apply, calibrate, judge, train):
         of_a_kind.add_to(commands)
     return result
 

@@ -6,7 +6,9 @@ number that comes out, and says what it decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -60,6 +62,37 @@ class Estimate(NamedTuple):
         """Whether it lies between ``-width`` and ``width``, in the words of :meth:`below`."""
         verdicts = {self.below(width), self.above(-width)}
         return next((word for word in ("does not hold", "not decided") if word in verdicts), "holds")
+
+
+def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable]) -> Estimate:
+    r"""The mean of the differences of N networks, with a 95 % interval over test sets.
+
+    Networks of one test set t share its samples, and their errors are taken as fully correlated: the arms of their
+    intervals, from the value to either end, are added. Test sets are independent: those sums are added in squares,
+
+    .. math:: \mathrm{arm} = \frac1N \sqrt{\sum_t \Bigl( \sum_{n \in t} \mathrm{arm}_n \Bigr)^2} .
+
+    The interval speaks of these networks on other test samples, not of other networks.
+
+    Args:
+        differences: of each network; NaN, not finite or none give NaN.
+        test_sets: what the test set of each is called.
+
+    Example:
+        >>> f"{pooled([Estimate(1, -1, 4), Estimate(3, 2, 5)], ['a', 'a']):.2f}"
+        '2.00 [0.50, 4.50]'
+        >>> f"{pooled([Estimate(1, -2, 4), Estimate(3, -1, 7)], ['a', 'b']):.2f}"
+        '2.00 [-0.50, 4.50]'
+    """
+    if not differences or not all(math.isfinite(x) for estimate in differences for x in estimate):
+        return Estimate(math.nan, math.nan, math.nan)
+    value = sum(estimate.value for estimate in differences) / len(differences)
+    arms: dict[Hashable, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for estimate, test_set in zip(differences, test_sets, strict=True):
+        arms[test_set][0] += estimate.value - estimate.low
+        arms[test_set][1] += estimate.high - estimate.value
+    low, high = (math.hypot(*ends) / len(differences) for ends in zip(*arms.values(), strict=True))
+    return Estimate(value, value - low, value + high)
 
 
 class Comparison:

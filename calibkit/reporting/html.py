@@ -1,9 +1,9 @@
-"""A report as one HTML page: no script, no other file, light and dark."""
+"""A report as one HTML page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ import numpy as np
 from calibkit import __version__, plots
 from calibkit._extras import needs
 from calibkit.keys import Key
-from calibkit.metrics.comparison import Estimate
 from calibkit.plots.classes import class_names
 from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.elements import change, document, figure, table
 from calibkit.reporting.recommend import WORTH
 from calibkit.reporting.summary import ClassRow
 from calibkit.reporting.trial import FOLDS, Trial, Tried
@@ -26,27 +26,6 @@ if TYPE_CHECKING:
     from calibkit.reporting import Report
 
 
-STYLE = """
-:root { color-scheme: light dark; --line: #d5d9de; --soft: #f3f5f7; --ink: #1d2329; --mark: #0072b2; --warn: #b34700; }
-@media (prefers-color-scheme: dark) {
-  :root { --line: #3a424b; --soft: #20262c; --ink: #e4e8ec; --mark: #56b4e9; --warn: #f0a050; }
-  body { background: #14181c; }
-}
-body { color: var(--ink); font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; max-width: 80rem; padding: 1.5rem; }
-h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-p { max-width: 46rem; } code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-pre { background: var(--soft); overflow-x: auto; padding: 0.8rem 1rem; }
-.box { border-left: 0.3rem solid var(--mark); background: var(--soft); padding: 0.2rem 1.2rem; }
-.warn { border-color: var(--warn); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
-caption { text-align: left; padding-bottom: 0.4rem; max-width: 46rem; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, td.text { text-align: left; } td.text { white-space: normal; }
-tr.taken { background: var(--soft); font-weight: 600; }
-figure { margin: 1.2rem 0; } figure svg { background: #fff; height: auto; max-width: 100%; }
-figcaption { max-width: 46rem; font-size: 0.92rem; }
-"""
 SURE = {
     "high": "The numbers decide.",
     "some": "Nothing speaks against it.",
@@ -86,9 +65,7 @@ def page(report: Report) -> str:
         f"<p>calibkit {__version__}. Every interval is of 95 %, over the samples judged on. What a difference is, and "
         "which one counts, the book says under Protocol; when to take which method, under Which method?</p>",
     ]
-    body = "\n".join(parts)
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'
+    return document(title, parts)
 
 
 def _code(key: str) -> str:
@@ -114,11 +91,11 @@ def _methods(report: Report) -> str:
         "common resamples: below 0 is better, and an interval that holds 0 may be chance. "
         "Methods marked * should have more samples, and are not recommended."
     )
-    return _table(caption, (*head, "predictions changed", "seconds to fit"), rows)
+    return table(caption, (*head, "predictions changed", "seconds to fit"), rows)
 
 
 def _method(key: str, tried: Tried, taken: bool) -> str:
-    less = [_change(tried.changes[m], s) if key != BASE else "" for m, s in (("nll", 1), ("ece", 100))]
+    less = [change(tried.changes[m], s) if key != BASE else "" for m, s in (("nll", 1), ("ece", 100))]
     values = {metric: estimate.value for metric, estimate in tried.values.items()}
     cells = (
         escape(tried.need.name) + ("" if tried.enough else " *"),
@@ -134,14 +111,6 @@ def _method(key: str, tried: Tried, taken: bool) -> str:
     return f"<tr{' class=taken' if taken else ''}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _change(x: Estimate, scale: float) -> str:
-    """A difference with its interval, a true minus sign before what is below 0."""
-    if not all(map(math.isfinite, x)):
-        return ""
-    digits = 4 if scale == 1 else 2
-    return format(Estimate(*(scale * part for part in x)), f"+.{digits}f").replace("-", "\N{MINUS SIGN}")
-
-
 def _metrics(report: Report) -> str:
     rows = []
     for metric, before in report.metrics["before"].items():
@@ -152,7 +121,7 @@ def _metrics(report: Report) -> str:
         "All metrics with their intervals, fractions and nats. A calibration error whose interval begins at 0 is not "
         "told apart from 0."
     )
-    return _table(caption, ("metric", "before", "after"), rows)
+    return table(caption, ("metric", "before", "after"), rows)
 
 
 def _classes(report: Report) -> str:
@@ -166,7 +135,7 @@ def _classes(report: Report) -> str:
     caption = (
         f"Of what is predicted to be of a class: how much is, and the mean confidence less that share, in points.{more}"
     )
-    return _table(caption, ("class", "samples", "predicted", "right, %", "gap before", "gap after"), rows)
+    return table(caption, ("class", "samples", "predicted", "right, %", "gap before", "gap after"), rows)
 
 
 def _points(gap: float) -> str:
@@ -184,13 +153,6 @@ def _findings(report: Report) -> str:
     return f"<p>{looked} Found: {'nothing.' if not found else ''}</p><ul>{items}</ul>"
 
 
-def _table(caption: str, head: Iterable[str], rows: Iterable[str]) -> str:
-    cells = "".join(f'<th scope="col">{name}</th>' for name in head)
-    body = "\n".join(rows)
-    caption = f"<caption>{caption}</caption>"
-    return f'<div class="wide"><table>{caption}<thead><tr>{cells}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
-
-
 def _reliability(probs: Mapping[str, np.ndarray], labels: np.ndarray) -> str:
     """Reliability diagrams before and after, beside each other."""
     caption = (
@@ -198,7 +160,7 @@ def _reliability(probs: Mapping[str, np.ndarray], labels: np.ndarray) -> str:
         "dashed line the two are equal. Grey: where a calibrated network would lie."
     )
     alt = "Reliability diagrams before and after calibration"
-    return _figure(lambda figure: plots.before_after(probs, labels, fig=figure), (8.0, 4.4), caption, alt)
+    return figure(lambda figure: plots.before_after(probs, labels, fig=figure), (8.0, 4.4), caption, alt)
 
 
 def _forest(trial: Trial) -> str:
@@ -213,7 +175,7 @@ def _forest(trial: Trial) -> str:
         ax.set_xlabel("NLL less that of one temperature, nats")
 
     caption = "Which methods are better than one temperature? Left of the line, those whose whole interval lies there."
-    return _figure(draw, (8.0, 0.8 + 0.3 * len(rows)), caption, "Differences in NLL to temperature scaling")
+    return figure(draw, (8.0, 0.8 + 0.3 * len(rows)), caption, "Differences in NLL to temperature scaling")
 
 
 def _class_gaps(rows: Sequence[ClassRow]) -> str:
@@ -232,9 +194,4 @@ def _class_gaps(rows: Sequence[ClassRow]) -> str:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # above: within it may lie on a class
 
     caption = "Which classes is the network too sure of? Right of the line those of which it says too much."
-    return _figure(draw, (8.0, 1.2 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")
-
-
-def _figure(draw: Callable[[Figure], object], size: tuple[float, float], caption: str, alt: str) -> str:
-    """What ``draw`` draws, with its caption."""
-    return f"<figure>{plots.svg(draw, size, alt)}<figcaption>{escape(caption)}</figcaption></figure>"
+    return figure(draw, (8.0, 1.2 + 0.25 * len(shown)), caption, "Confidence less accuracy by predicted class")

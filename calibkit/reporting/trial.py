@@ -149,7 +149,7 @@ def try_all(
             continue
         show(f"{i + 1} of {len(wanted)}, {need.name}")
         try:
-            fitted, seconds = _fit(key, val)
+            fitted, seconds = timed_fit(key, val)
             of_folds = () if folds is None else _fit_folds(key, val, folds)
             probs = _probs(key, fitted, of_folds, judged, folds)
             measure(comparison, key, probs, judged if key == "identity" else None)
@@ -197,7 +197,8 @@ def deal(val: HeldOut, seed: int) -> np.ndarray:
     return fold
 
 
-def _fit(key: str, held: HeldOut) -> tuple[Calibrator, float]:
+def timed_fit(key: str, held: HeldOut) -> tuple[Calibrator, float]:
+    """A method fitted to the samples, and the seconds that it took."""
     with warnings.catch_warnings():  # that a search ends at its bound shows in what it ends at
         warnings.simplefilter("ignore", RuntimeWarning)
         _warm(key)
@@ -216,7 +217,7 @@ def _warm(key: str) -> None:
 def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Calibrator, ...]:
     """For each fold, what is fitted on the others."""
     others = (folds != fold for fold in range(FOLDS))
-    return tuple(_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
+    return tuple(timed_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
 
 
 def _probs(

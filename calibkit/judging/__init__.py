@@ -1,0 +1,259 @@
+"""A verdict on a calibrator, the book's own or anybody's: on all stored networks, beside one temperature.
+
+The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own. No pickle is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from calibkit import __version__, _folders
+from calibkit._checks import check_count, check_int, check_real, expected
+from calibkit._files import write_atomic
+from calibkit.calibrators import Calibrator, calibrator
+from calibkit.judging import verdict
+from calibkit.judging.network import Row
+from calibkit.judging.verdict import Claim, Tally
+from calibkit.judging.workers import run
+from calibkit.keys import Key
+from calibkit.metrics.comparison import Estimate
+from calibkit.networks import Network, load_logits, published, zoo
+from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.trial import METRICS
+
+FILES = ("judge.html", "judge.json")
+TIMEOUT = 120.0  # seconds for each network, all fits on it together
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What :func:`judge` found.
+
+    Attributes:
+        key: of the calibrator.
+        rows: what came of it on each network, in the order asked for.
+        claims: what was claimed.
+        made: by what: version, commit, a checksum of the file of the key, resamples.
+    """
+
+    key: str
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    made: dict[str, object]
+
+    @property
+    def judged(self) -> list[Row]:
+        """The rows with numbers."""
+        return [row for row in self.rows if not row.error]
+
+    @property
+    def verdict(self) -> str:
+        """In words: see :func:`calibkit.judging.verdict.verdict`."""
+        failed = len(self.rows) - len(self.judged)
+        if not self.judged:
+            return f"Not judged: it failed on all of {len(self.rows)} networks. {self.rows[0].error}"
+        lost = f" It failed on {failed} of {len(self.rows)} networks, which no number here counts." if failed else ""
+        return verdict.verdict(self.judged) + lost
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """What it was compared with: one temperature, the best of its kind, what the claims name."""
+        found = (BASE, verdict.rival(self.judged), *(claim.base for claim in self.claims)) if self.judged else ()
+        return tuple(base for base in dict.fromkeys(found) if any(base in row.less for row in self.judged))
+
+    def differences(self, base: str, metric: str) -> dict[str, Estimate]:
+        """Of all networks and of each kind, the mean difference with its interval."""
+        strata = verdict.by_stratum(self.judged)
+        return {name: verdict.difference(rows, base, metric) for name, rows in strata.items()}
+
+    def tally(self, base: str, metric: str) -> Tally:
+        """On how many networks it is better or worse beyond chance."""
+        return verdict.tally(self.judged, base, metric)
+
+    def answers(self) -> dict[str, tuple[str, Estimate]]:
+        """Each claim: "holds", "does not hold" or "not decided", and the mean difference that says so."""
+        means = {claim: verdict.difference(self.judged, claim.base, claim.metric) for claim in self.claims}
+        return {str(claim): (claim.answer(mean), mean) for claim, mean in means.items()}
+
+    def facts(self) -> dict:
+        """All of it as what JSON can hold; fractions and nats."""
+        means = {base: {metric: self.differences(base, metric) for metric in METRICS} for base in self.bases}
+        return {
+            "verdict": self.verdict,
+            "key": self.key,
+            "made": self.made,
+            "claims": {
+                text: {"answer": said, "difference": _plain(mean)} for text, (said, mean) in self.answers().items()
+            },
+            "differences": {
+                base: {metric: {name: _plain(mean) for name, mean in of.items()} for metric, of in by.items()}
+                for base, by in means.items()
+            },
+            "beyond_chance": {
+                base: {metric: self.tally(base, metric)._asdict() for metric in METRICS} for base in self.bases
+            },
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+    def html(self) -> str:
+        """One page that needs no other file; its pictures need the extra "plots"."""
+        from calibkit.judging.page import page
+
+        return page(self)
+
+    def save(self, folder: str | os.PathLike) -> tuple[Path, ...]:
+        """Write judge.html and judge.json into a folder; returns their paths."""
+        texts = (self.html(), json.dumps(self.facts(), indent=1, allow_nan=False))
+        return tuple(_write(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
+
+
+def judge(
+    key: str,
+    networks: Sequence[str] | None = None,
+    *,
+    claims: Iterable[str] = (),
+    folder: str | os.PathLike | None = None,
+    timeout: float = TIMEOUT,
+    n_resamples: int = 1000,
+    jobs: int | None = None,
+    progress: bool = False,
+) -> Judgement:
+    """Fit a calibrator on networks, compare it with one temperature and with the best stored method of its kind.
+
+    Each network is judged in a process that runs nothing else; what crashes or takes too long costs that network.
+
+    Args:
+        key: of a calibrator: ``"mine.py:Mine"``, whose file is executed, or any other.
+        networks: names of ``calibkit networks``, also with ``*``, and paths of Logits; default: :func:`usual`.
+        claims: such as "lower ece than temperature_scaling".
+        folder: where judge.json keeps what is done; rows of the same key, file and options are taken from there, but
+            for those with an error. None: nowhere.
+        timeout: seconds for a network.
+        n_resamples: of the intervals.
+        jobs: networks at a time; default: the number of cores.
+        progress: whether to write a line a network to the standard error.
+
+    Raises:
+        ValueError: no such calibrator or networks, a claim that is none.
+    """
+    of_claims = tuple(map(Claim.parse, claims))
+    check_real("timeout", timeout, 0.0, open_low=True)
+    check_int("n_resamples", n_resamples, 1)
+    n_jobs = check_count("jobs", _cores() if jobs is None else jobs, 1, 1024)
+    if not isinstance(calibrator(key), Calibrator):
+        raise expected("key", "of a calibrator that takes logits", repr(key))
+    names = _chosen(networks)
+    bases = tuple(dict.fromkeys(claim.base for claim in of_claims))
+    made: dict[str, object] = {
+        "calibkit": __version__, "commit": _folders.commit(), "file": _checksum(key), "n_resamples": n_resamples,
+        "bases": list(bases),
+    }  # fmt: skip
+    path = None if folder is None else Path(folder) / FILES[1]
+    rows = {} if path is None else _done(path, key, made)
+    todo = [name for name in names if name not in rows]
+
+    def found() -> Judgement:
+        return Judgement(key, tuple(rows[name] for name in names if name in rows), of_claims, made)
+
+    tell = _Progress(len(todo), len(names) - len(todo)) if progress else None
+    asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
+    for row in map(_row, run(asked, n_jobs, timeout)):
+        rows[row.network] = row
+        if path is not None:
+            _write(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
+        if tell is not None:
+            tell(row)
+    return found()
+
+
+def usual() -> list[str]:
+    """One stored seed of each data set, model and loss with its default options; all published networks."""
+    found: dict[tuple[str, str, str], str] = {}
+    for name in zoo():
+        network = Network.parse(name)
+        if not Key.parse(network.loss).options:
+            found.setdefault((network.dataset, network.model, network.loss), name)
+    return [*found.values(), *published()]
+
+
+def _chosen(networks: Sequence[str] | None) -> list[str]:
+    known = [*zoo(), *published()]
+    if networks is None:
+        if not known:
+            want = "those of the book, in its checkout: work there; or fetch some by `calibkit data prepare published`"
+            raise expected("networks", want, "none")
+        return usual()
+    found: list[str] = []
+    for name in networks:
+        alike = [of for of in known if fnmatchcase(of, name)] if "*" in name else [name]
+        if not alike:
+            raise expected("networks", "names that `calibkit networks` lists", repr(name))
+        if alike == [name] and name not in known:
+            load_logits(name)  # a path; or it says what it must be
+        found += alike
+    if not found:
+        raise expected("networks", "one or more", "none")
+    return list(dict.fromkeys(found))
+
+
+def _row(facts: dict) -> Row:
+    """A row of what JSON made of it."""
+    lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
+    return Row(**facts | lists)
+
+
+def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
+    """The rows that an earlier run left, if it was the same; those with an error are tried again."""
+    try:
+        facts = json.loads(path.read_bytes()) if path.is_file() else {}
+        same = isinstance(facts, dict) and facts.get("key") == key and facts.get("made") == made
+        rows = [_row(row) for row in facts["rows"]] if same else []
+    except (ValueError, TypeError, KeyError, AttributeError):  # no file of this kind
+        return {}
+    return {row.network: row for row in rows if not row.error}
+
+
+def _checksum(key: str) -> str | None:
+    """Of the file that a key names, else None."""
+    path, in_file, _ = Key.parse(key).name.partition(".py:")
+    return hashlib.sha256(Path(f"{path}.py").read_bytes()).hexdigest() if in_file else None
+
+
+def _write(path: Path, text: str) -> Path:
+    return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
+
+
+def _plain(x: Estimate) -> dict[str, float | None]:
+    return {name: part if part == part else None for name, part in x._asdict().items()}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Progress:
+    """A line a network, with the time that is left."""
+
+    def __init__(self, n: int, before: int) -> None:
+        self.n, self.i, self.start = n, 0, time.monotonic()
+        kept = f", {before} are there from before" if before else ""
+        print(f"judging on {n} networks{kept}", file=sys.stderr, flush=True)
+
+    def __call__(self, row: Row) -> None:
+        self.i += 1
+        left = (time.monotonic() - self.start) * (self.n - self.i) / self.i
+        less = row.less.get(BASE, {}).get("nll")
+        said = row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite")
+        line = f"[{self.i}/{self.n}] {row.network}: {said}; {left:.0f} s left"
+        print(line, file=sys.stderr, flush=True)
+
+
+__all__ = ["Claim", "Judgement", "Row", "judge", "usual"]

@@ -1,0 +1,183 @@
+"""A judgement as one HTML page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
+from statistics import median
+from typing import TYPE_CHECKING
+
+from calibkit import plots
+from calibkit._extras import needs
+from calibkit.judging.network import STRATA, Row
+from calibkit.judging.properties import PROPERTIES
+from calibkit.judging.verdict import SAID, by_stratum, worst
+from calibkit.metrics.comparison import Estimate
+from calibkit.reporting.catalogue import BASE, need_of
+from calibkit.reporting.elements import change, document, figure, table
+
+with needs("plots"):
+    from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from calibkit.judging import Judgement
+
+#: Metric -> what its numbers are multiplied by, and the unit that they have then.
+SHOWN = {"nll": (1, "nats"), "ece": (100, "points"), "brier": (100, "points"), "accuracy": (100, "points")}
+
+
+def page(found: Judgement) -> str:
+    """See :meth:`calibkit.judging.Judgement.html`."""
+    parts = [
+        f"<h1>Judgement of <code>{escape(found.key)}</code></h1>",
+        f'<div class="box{"" if found.judged else " warn"}"><p>{escape(found.verdict)}</p></div>',
+        *(_of_numbers(found) if found.judged else ()),
+        "<h2>The networks</h2>",
+        _networks(found),
+        _made(found),
+    ]
+    return document(f"Judgement of {escape(found.key)}", parts)
+
+
+def _of_numbers(found: Judgement) -> Iterator[str]:
+    if found.claims:
+        yield "<h2>What was claimed</h2>"
+        yield _claims(found)
+    for base in found.bases:
+        said = need_of(base).name
+        yield f"<h2>Against {escape('one temperature' if base == BASE else said)}</h2>"
+        yield _means(found, base)
+        if base == BASE:
+            yield _forest(found)
+        yield _counts(found, base)
+    yield "<h2>Properties</h2>"
+    yield _properties(found)
+    yield "<h2>Cost</h2>"
+    yield _cost(found)
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _text(cells: Iterable[str]) -> str:
+    """A row of text, which may be broken."""
+    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells) + "</tr>"
+
+
+def _heads(first: str, *more: str) -> tuple[str, ...]:
+    return (first, *more, *(f"{SAID[metric]}, {unit}" for metric, (_, unit) in SHOWN.items()))
+
+
+def _claims(found: Judgement) -> str:
+    rows = []
+    for claim, (answer, mean) in zip(found.claims, found.answers().values(), strict=True):
+        scale, unit = SHOWN[claim.metric]
+        rows.append(_text((str(claim), answer, f"{change(mean, scale)} {unit}")))
+    caption = "By the mean difference over all networks, with its 95% interval."
+    return table(caption, ("claim", "answer", "difference"), rows)
+
+
+def _means(found: Judgement, base: str) -> str:
+    rows = []
+    for name, of in by_stratum(found.judged).items():
+        means = (change(found.differences(base, metric)[name], scale) for metric, (scale, _) in SHOWN.items())
+        rows.append(_cells((escape(name), str(sum(base in row.less for row in of)), *means)))
+    kinds = "; ".join(f"{name}: {meaning}" for name, meaning in STRATA.items())
+    caption = (
+        f"Mean difference to {escape(need_of(base).name)} on common resamples, with its 95% interval over test sets. "
+        f"Below 0 is better, of the accuracy above. An infinite NLL is left out. {kinds}."
+    )
+    return table(caption, _heads("networks", "how many"), rows)
+
+
+def _forest(found: Judgement) -> str:
+    """The means by kind of network, in NLL and ECE."""
+
+    def draw(canvas: Figure) -> None:
+        for ax, metric in zip(canvas.subplots(2, 1), ("nll", "ece"), strict=True):
+            scale, unit = SHOWN[metric]
+            means = found.differences(BASE, metric)
+            rows = {
+                name: Estimate(*(scale * x for x in mean)) for name, mean in means.items() if math.isfinite(mean.value)
+            }
+            if rows:
+                plots.forest_plot(rows, ax=ax, sort=False, numbers="+.4f" if scale == 1 else "+.2f")
+            ax.set_xlabel(f"{SAID[metric]} less that of one temperature, {unit}")
+
+    rows = len(found.differences(BASE, "ece"))
+    caption = "On which kind of network does it help? Left of the line it is better than one temperature."
+    return figure(draw, (8.0, 1.6 + 0.6 * rows), caption, "Mean differences in NLL and ECE by kind of network")
+
+
+def _counts(found: Judgement, base: str) -> str:
+    counts = {metric: found.tally(base, metric) for metric in SHOWN}
+    rows = [
+        _cells((word, *(str(getattr(count, name)) for count in counts.values())))
+        for name, word in (("better", "better"), ("worse", "worse"), ("undecided", "not told apart"))
+    ]
+    ends = {metric: worst(found.judged, base, metric) for metric in SHOWN}
+    shown = (f"{escape(end[0])}: {change(end[1], SHOWN[m][0])}" if end else "" for m, end in ends.items())
+    caption = (
+        "On how many networks it is better or worse beyond chance: at 5% after Holm's correction over all networks and "
+        "the three errors; the accuracy by itself. Worst case: the network with the largest difference to the bad side."
+    )
+    return table(caption, _heads(""), [*rows, _cells(("worst case", *shown))])
+
+
+def _properties(found: Judgement) -> str:
+    rows = []
+    for name, meaning in PROPERTIES.items():
+        tried = [row for row in found.judged if name in row.properties]
+        failed = [row for row in tried if row.properties[name]]
+        said = f"fails on {len(failed)} of {len(tried)}" if failed else f"holds on all {len(tried)}"
+        counter = f"{failed[0].network}: {failed[0].properties[name]}" if failed else ""
+        rows.append(_text((name, meaning, said if tried else "not tried", counter)))
+    changed = max(found.judged, key=lambda row: row.changed)
+    most = (
+        f" It changes {changed.changed:.2%} of the predictions at most, on {changed.network}."
+        if changed.changed
+        else ""
+    )
+    caption = f"With the first counterexample; rows are counted from 0.{escape(most)}"
+    return table(caption, ("property", "what is asked", "networks", "counterexample"), rows)
+
+
+def _cost(found: Judgement) -> str:
+    def spent(which: Callable[[Row], float]) -> str:
+        seconds = [which(row) for row in found.judged]
+        slowest = max(found.judged, key=which)
+        return f"{median(seconds):.2g} s in the median, {max(seconds):.2g} s at most, on {escape(slowest.network)}"
+
+    own, base = spent(lambda row: row.seconds[0]), spent(lambda row: row.seconds[1])
+    return f"<p>A fit takes {own}. One temperature takes {base}. On one thread, with the other cores at work too.</p>"
+
+
+def _networks(found: Judgement) -> str:
+    rows = []
+    for row in found.rows:
+        if row.error:
+            rows.append(f'<tr><td>{escape(row.network)}</td><td class="text" colspan="7">{escape(row.error)}</td></tr>')
+            continue
+        less = (
+            change(Estimate(*of[:3]), scale) if (of := row.less.get(BASE, {}).get(metric)) else "infinite"
+            for metric, (scale, _) in SHOWN.items()
+        )
+        sizes = f"{row.sizes[0]:,} x {row.sizes[2]:,}"
+        rows.append(_cells((escape(row.network), sizes, *less, f"{row.changed:.2%}", f"{row.seconds[0]:.2g}")))
+    caption = "Each network: the difference to one temperature with its 95% interval over test samples."
+    heads = (*_heads("network", "fitted on"), "predictions changed", "seconds to fit")
+    left_out = {f"{base}: {why}": row.network for row in found.judged for base, why in row.left_out.items()}
+    notes = "".join(f"<li>{escape(text)}; so on {escape(network)}</li>" for text, network in left_out.items())
+    return table(caption, heads, rows) + (f"<p>Left out of the comparison:</p><ul>{notes}</ul>" if notes else "")
+
+
+def _made(found: Judgement) -> str:
+    made = found.made
+    of_file = f" The file's SHA-256 is {made['file']}." if made["file"] else ""
+    return (
+        f"<p>calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples.{of_file} What a "
+        "difference and its interval are, the book says under Protocol. The interval of a mean is of these networks "
+        "on other test samples: the arms of networks of one test set are added, those of different ones in squares.</p>"
+    )

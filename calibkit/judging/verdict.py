@@ -1,0 +1,191 @@
+"""From the rows of all networks to the verdict: means with intervals, counts beyond chance, the words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from calibkit._checks import expected
+from calibkit.judging.network import RIVALS, STRATA, Row
+from calibkit.judging.properties import PROPERTIES
+from calibkit.metrics.comparison import Estimate, pooled
+from calibkit.metrics.intervals import holm
+from calibkit.reporting.catalogue import BASE, need_of
+from calibkit.reporting.trial import METRICS
+
+LEVEL = 0.05  # of each family of tests
+#: What the words of the verdict go by, and one family of Holm's method on all networks; the accuracy is another.
+ERRORS = ("nll", "ece", "brier")
+SAID = {"nll": "NLL", "ece": "ECE", "brier": "Brier score", "accuracy": "accuracy"}
+#: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at LEVEL / 3 (Bonferroni).
+WIDER = NormalDist().inv_cdf(1 - LEVEL / 2 / len(ERRORS)) / NormalDist().inv_cdf(1 - LEVEL / 2)
+_CLAIM = re.compile(rf"(lower|higher) ({'|'.join(METRICS)}) than (\S.*)")
+
+
+class Claim(NamedTuple):
+    """A claim on the mean over all networks: "lower ece than ets".
+
+    Example:
+        >>> Claim.parse("lower ece than ets:focal gamma=2")
+        Claim(side='lower', metric='ece', base='ets:focal gamma=2')
+    """
+
+    side: str
+    metric: str
+    base: str
+
+    @classmethod
+    def parse(cls, text: str) -> Claim:
+        """Raises ValueError where the text is none, or names no calibrator."""
+        found = _CLAIM.fullmatch(" ".join(text.split()))
+        if found is None:
+            raise expected("claims", f'as "lower ece than temperature_scaling", of {", ".join(METRICS)}', repr(text))
+        need_of(found[3])
+        return cls(*found.groups())
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.metric} than {self.base}"
+
+    def answer(self, difference: Estimate) -> str:
+        """One of "holds", "does not hold" and "not decided"."""
+        return difference.below() if self.side == "lower" else difference.above()
+
+
+class Tally(NamedTuple):
+    """On how many networks the method is better, worse, not told apart; beyond chance after Holm's correction."""
+
+    better: int
+    worse: int
+    undecided: int
+
+
+def difference(rows: Iterable[Row], base: str, metric: str) -> Estimate:
+    """The mean difference over those rows that have it, by :func:`calibkit.metrics.comparison.pooled`."""
+    found = {(row.network, row.test_set): less for row in rows if (less := row.less.get(base, {}).get(metric))}
+    return pooled([Estimate(*less[:3]) for less in found.values()], [test_set for _, test_set in found])
+
+
+def by_stratum(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """All networks, then those of each of ``STRATA`` that has some."""
+    found = {"all": list(rows)} | {name: [row for row in rows if name in row.strata] for name in STRATA}
+    return {name: of for name, of in found.items() if of}
+
+
+def infinite(rows: Iterable[Row]) -> list[str]:
+    """The networks where the method gives a label the probability 0, so that its NLL is infinite."""
+    return [row.network for row in rows if row.values["nll"] is None]
+
+
+def signs(rows: Iterable[Row], base: str) -> dict[tuple[str, str], int]:
+    """(network, metric) -> -1 where the method is lower beyond chance, 1 where it is higher, else 0.
+
+    One family of Holm's method are all differences of ``ERRORS``, another those of the accuracy. An infinite NLL is
+    higher.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for family in (ERRORS, ("accuracy",)):
+        less = {(row.network, m): of for row in rows for m in family if (of := row.less.get(base, {}).get(m))}
+        adjusted = holm({cell: of[3] for cell, of in less.items()})
+        found |= {c: 0 if adjusted[c] > LEVEL or of[0] == 0 else int(math.copysign(1, of[0])) for c, of in less.items()}
+    return found | {(network, "nll"): 1 for network in infinite(rows)}
+
+
+def tally(rows: Sequence[Row], base: str, metric: str) -> Tally:
+    """Of one metric; a higher accuracy is better."""
+    good = 1 if metric == "accuracy" else -1
+    found = [sign * good for (_, of), sign in signs(rows, base).items() if of == metric]
+    return Tally(found.count(1), found.count(-1), found.count(0))
+
+
+def worst(rows: Iterable[Row], base: str, metric: str) -> tuple[str, Estimate] | None:
+    """The network with the largest difference to the bad side, and that difference; None where there is none."""
+    bad = -1 if metric == "accuracy" else 1
+    found = {row.network: Estimate(*of[:3]) for row in rows if (of := row.less.get(base, {}).get(metric))}
+    return max(found.items(), key=lambda item: bad * item[1].value, default=None)
+
+
+def rival(rows: Sequence[Row]) -> str:
+    """The best stored method of its kind."""
+    return RIVALS[rows[0].keeps]
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """One word for the mean over all networks, then what stands behind it.
+
+    A metric counts where its interval, ``WIDER`` for three of them, lies on one side of 0, or where it is infinite.
+    """
+    means = {metric: difference(rows, BASE, metric) for metric in ERRORS}
+    sides = {metric: _side(mean) for metric, mean in means.items()}
+    if infinite(rows):
+        sides["nll"] = 1
+    lower, higher = ([metric for metric, side in sides.items() if side == sign] for sign in (-1, 1))
+    all_signs = [sign for (_, metric), sign in signs(rows, BASE).items() if metric in ERRORS]
+    if lower and higher:
+        word = f"Lower {_and(lower)} and higher {_and(higher)} than one temperature"
+    elif lower or higher:
+        word = f"{'Better' if lower else 'Worse'} than one temperature in {_and(lower or higher)}"
+    else:
+        word = "Not told apart from one temperature" + (" in the mean" if any(all_signs) else "")
+    parts = [f"{word}. Mean difference over {_networks(len(rows))}: {_numbers(means)}."]
+    if gone := infinite(rows):
+        parts.append(f"Its NLL is infinite on {_networks(len(gone))}, which the mean leaves out: {gone[0]}.")
+    better, worse = all_signs.count(-1), all_signs.count(1)
+    parts.append(
+        f"Of {len(all_signs)} differences on single networks, {better} are lower and {worse} higher beyond chance."
+        if better or worse
+        else "On no network is a difference beyond chance."
+    )
+    if worse and (found := worst([r for r in rows if signs(rows, BASE).get((r.network, "nll")) == 1], BASE, "nll")):
+        parts.append(f"The worst case in NLL is {found[0]}, {_signed(found[1], '.4f')} nats.")
+    kinds = {name: {m: _side(difference(of, BASE, m)) for m in ERRORS} for name, of in by_stratum(rows).items()}
+    of_kinds = [f"{name}, {said}" for name, here in kinds.items() if name != "all" and (said := _sides(here))]
+    parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
+    return " ".join([*parts, *_of_rival(rows), *_of_properties(rows)])
+
+
+def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
+    of, base = [row for row in rows if rival(rows) in row.less], rival(rows)
+    kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
+    if of:
+        said = _sides({metric: _side(difference(of, base, metric)) for metric in ERRORS}) or "not told apart"
+        yield f"Against the best stored method that {kind}, {need_of(base).name}: {said}."
+
+
+def _of_properties(rows: Sequence[Row]) -> Iterable[str]:
+    failed = [name for name in PROPERTIES if any(row.properties.get(name) for row in rows)]
+    yield f"Fails: {'; '.join(failed)}." if failed else "All properties that were tried hold."
+
+
+def _side(mean: Estimate) -> int:
+    """-1 or 1 where the interval, made wider, lies on one side of 0."""
+    value, low, high = mean
+    wide = Estimate(value, value - WIDER * (value - low), value + WIDER * (high - value))
+    return (wide.above() == "holds") - (wide.below() == "holds")
+
+
+def _sides(sides: dict[str, int]) -> str:
+    found = [(word, [m for m, s in sides.items() if s == sign]) for word, sign in (("lower", -1), ("higher", 1))]
+    return ", ".join(f"{word} {_and(of)}" for word, of in found if of)
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = (SAID[name] for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _numbers(means: dict[str, Estimate]) -> str:
+    """NLL in nats, the others in points."""
+    points = [f"{SAID[m]} {_signed(means[m].percent, '.2f')} points" for m in ("ece", "brier")]
+    nll = means["nll"]
+    return "; ".join([f"NLL {_signed(nll, '.4f')} nats"] * math.isfinite(nll.value) + points)
+
+
+def _signed(x: Estimate, spec: str) -> str:
+    return format(x, f"+{spec}").replace("-", "\N{MINUS SIGN}")
+
+
+def _networks(n: int) -> str:
+    return "1 network" if n == 1 else f"{n} networks"

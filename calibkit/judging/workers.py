@@ -1,0 +1,129 @@
+"""Processes that judge one network after the other: one that crashes or takes too long costs its network alone.
+
+A worker reads a job a line, as JSON, from its standard input, and answers with a line. It is a process of its own and
+no fork, so whoever calls needs no guard around the main module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+
+START = 300.0  # seconds for the imports of a worker
+LONGEST = 300  # characters of an error
+
+
+def serve() -> None:
+    """What a worker runs. Whatever the judged code prints goes to the standard error, and it reads nothing."""
+    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    from calibkit.judging.network import Row, judge_on
+
+    print("ready", file=answers, flush=True)
+    for line in jobs:
+        job = json.loads(line)
+        try:
+            row = judge_on(**job)
+        except BaseException as error:  # whatever the judged code raises
+            row = Row(job["network"], error=_said(error, job["key"]))
+        print(json.dumps(asdict(row)), file=answers, flush=True)
+
+
+def _said(error: BaseException, key: str) -> str:
+    """An error in one line, and where in a file of one's own it was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST]
+    file = os.path.realpath(key.partition(".py:")[0] + ".py")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{text} ({os.path.basename(file)}, line {lines[-1]})" if lines else text
+
+
+class _Worker:
+    """A process, and the job that it is at; none before it is ready."""
+
+    def __init__(self) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from calibkit.judging.workers import serve; serve()"
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | one_thread, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.jobs, self.answers = self.process.stdin, self.process.stdout
+        self.job: dict | None = None
+        self.deadline = time.monotonic() + START
+
+    def take(self, job: dict, timeout: float) -> None:
+        self.job, self.deadline = job, time.monotonic() + timeout
+        with suppress(BrokenPipeError):  # its end shows in its answers
+            self.jobs.write(json.dumps(job) + "\n")
+            self.jobs.flush()
+
+    def end(self) -> int:
+        """Kill it and what it started; the status that it ended with by itself, if it did."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        status = self.process.wait()
+        with suppress(BrokenPipeError):
+            self.jobs.close()
+        self.answers.close()
+        return status
+
+
+def run(jobs: Iterable[dict], n_workers: int, timeout: float) -> Iterator[dict]:
+    """What :func:`calibkit.judging.network.judge_on` gives for each job, as a dict, in the order of their ends.
+
+    Args:
+        jobs: its keyword arguments.
+        n_workers: how many at a time.
+        timeout: seconds for each; then its ``error`` says so, as it does of a process that ended.
+
+    Raises:
+        RuntimeError: no worker starts.
+    """
+    waiting = deque(jobs)
+    workers = [_Worker() for _ in range(min(n_workers, len(waiting)))]
+    try:
+        while workers:
+            first = min(worker.deadline for worker in workers)
+            readable, _, _ = select.select([w.answers for w in workers], [], [], max(0.0, first - time.monotonic()))
+            for worker in list(workers):
+                ready = worker.answers in readable
+                if not ready and time.monotonic() < worker.deadline:
+                    continue
+                line = worker.answers.readline() if ready else ""
+                if worker.job is not None:
+                    yield json.loads(line) if line else _failed(worker, ready, timeout)
+                elif not line:
+                    raise RuntimeError("a process that judges did not start")
+                if not line or not waiting:
+                    worker.end()
+                    workers.remove(worker)
+                    if waiting and not line:
+                        workers.append(_Worker())
+                else:
+                    worker.take(waiting.popleft(), timeout)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _failed(worker: _Worker, ended: bool, timeout: float) -> dict:
+    assert worker.job is not None
+    status = worker.process.wait() if ended else 0
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    return {"network": worker.job["network"], "error": f"the process ended {how}" if ended else _late(timeout)}
+
+
+def _late(timeout: float) -> str:
+    return f"no result after {timeout:g} seconds"
