@@ -59,7 +59,7 @@ class Judgement:
         """In words: see :func:`calibkit.judging.verdict.verdict`."""
         failed = len(self.rows) - len(self.judged)
         if not self.judged:
-            return f"Not judged: it failed on all of {len(self.rows)} networks. {self.rows[0].error}"
+            return f"Not judged: it failed on every network. {self.rows[0].error}"
         lost = f" It failed on {failed} of {len(self.rows)} networks, which no number here counts." if failed else ""
         return verdict.verdict(self.judged) + lost
 
@@ -105,7 +105,7 @@ class Judgement:
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
-        from calibkit.judging.page import page
+        from calibkit.judging.html import page
 
         return page(self)
 
@@ -244,8 +244,8 @@ class _Progress:
 
     def __init__(self, n: int, before: int) -> None:
         self.n, self.i, self.start = n, 0, time.monotonic()
-        kept = f", {before} are there from before" if before else ""
-        print(f"judging on {n} networks{kept}", file=sys.stderr, flush=True)
+        kept = f", {before} there from before" if before else ""
+        print(f"{n} to judge{kept}", file=sys.stderr, flush=True)
 
     def __call__(self, row: Row) -> None:
         self.i += 1

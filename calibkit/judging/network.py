@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,7 +59,7 @@ class Row:
     changed: float = 0.0
     seconds: tuple[float, ...] = ()
     values: dict[str, float | None] = field(default_factory=dict)
-    less: dict[str, dict[str, tuple[float, ...] | None]] = field(default_factory=dict)
+    less: dict[str, dict[str, Sequence[float] | None]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _less(comparison: Comparison, base: str, metric: str) -> tuple[float, ...] | None:
+def _less(comparison: Comparison, base: str, metric: str) -> Sequence[float] | None:
     found = comparison.difference(_JUDGED, base, metric)
     return (*found, comparison.chance(_JUDGED, base, metric)) if all(map(math.isfinite, found)) else None
 

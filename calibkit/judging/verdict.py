@@ -101,10 +101,11 @@ def tally(rows: Sequence[Row], base: str, metric: str) -> Tally:
 
 
 def worst(rows: Iterable[Row], base: str, metric: str) -> tuple[str, Estimate] | None:
-    """The network with the largest difference to the bad side, and that difference; None where there is none."""
+    """The network where the method is worse by most, and that difference; None where it is worse on none."""
     bad = -1 if metric == "accuracy" else 1
     found = {row.network: Estimate(*of[:3]) for row in rows if (of := row.less.get(base, {}).get(metric))}
-    return max(found.items(), key=lambda item: bad * item[1].value, default=None)
+    worse = {network: less for network, less in found.items() if bad * less.value > 0}
+    return max(worse.items(), key=lambda item: bad * item[1].value, default=None)
 
 
 def rival(rows: Sequence[Row]) -> str:
@@ -156,7 +157,7 @@ def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
 
 def _of_properties(rows: Sequence[Row]) -> Iterable[str]:
     failed = [name for name in PROPERTIES if any(row.properties.get(name) for row in rows)]
-    yield f"Fails: {'; '.join(failed)}." if failed else "All properties that were tried hold."
+    yield f"Fails on one network or more: {'; '.join(failed)}." if failed else "All properties that were tried hold."
 
 
 def _side(mean: Estimate) -> int:

@@ -13,8 +13,8 @@ from calibkit.reporting.trial import FOLDS
 
 def test_a_cross_fit_is_done_once(sample, monkeypatch):
     """The pictures of the chosen method take the fits that it was judged by."""
-    fits, fit = [], trial._fit
-    monkeypatch.setattr(trial, "_fit", lambda key, held: fits.append(key) or fit(key, held))
+    fits, fit = [], trial.timed_fit
+    monkeypatch.setattr(trial, "timed_fit", lambda key, held: fits.append(key) or fit(key, held))
     z, y = sample(600)
     found = report((z, y), kind="logits", methods=["ets"], n_resamples=20)
     assert Counter(fits) == dict.fromkeys(["temperature_scaling", "identity", "ets"], 1 + FOLDS)

@@ -84,10 +84,10 @@ def _means(found: Judgement, base: str) -> str:
     for name, of in by_stratum(found.judged).items():
         means = (change(found.differences(base, metric)[name], scale) for metric, (scale, _) in SHOWN.items())
         rows.append(_cells((escape(name), str(sum(base in row.less for row in of)), *means)))
-    kinds = "; ".join(f"{name}: {meaning}" for name, meaning in STRATA.items())
+    kinds = " " + "; ".join(f"{name}: {meaning}" for name, meaning in STRATA.items()) + "." if base == BASE else ""
     caption = (
         f"Mean difference to {escape(need_of(base).name)} on common resamples, with its 95% interval over test sets. "
-        f"Below 0 is better, of the accuracy above. An infinite NLL is left out. {kinds}."
+        f"Below 0 is better, of the accuracy above. An infinite NLL is left out.{kinds}"
     )
     return table(caption, _heads("networks", "how many"), rows)
 
@@ -118,12 +118,12 @@ def _counts(found: Judgement, base: str) -> str:
         for name, word in (("better", "better"), ("worse", "worse"), ("undecided", "not told apart"))
     ]
     ends = {metric: worst(found.judged, base, metric) for metric in SHOWN}
-    shown = (f"{escape(end[0])}: {change(end[1], SHOWN[m][0])}" if end else "" for m, end in ends.items())
+    shown = (f"{end[0]}: {change(end[1], SHOWN[m][0])}" if end else "none" for m, end in ends.items())
     caption = (
         "On how many networks it is better or worse beyond chance: at 5% after Holm's correction over all networks and "
         "the three errors; the accuracy by itself. Worst case: the network with the largest difference to the bad side."
     )
-    return table(caption, _heads(""), [*rows, _cells(("worst case", *shown))])
+    return table(caption, _heads(""), [*rows, _text(("worst case", *shown))])
 
 
 def _properties(found: Judgement) -> str:

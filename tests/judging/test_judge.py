@@ -1,0 +1,224 @@
+"""``calibkit judge``: its numbers against the book's, what it sees, and what a crash costs."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from book.kit.results import load_effects
+from book.kit.results.paired_differences import images_of, over_networks
+from calibkit import judging
+from calibkit.__main__ import main
+from calibkit.calibrators import CALIBRATORS, on_logits
+from calibkit.judging.network import RIVALS, judge_on, keeps_predictions
+from calibkit.judging.properties import PROPERTIES
+from calibkit.judging.verdict import Claim, signs, tally, verdict
+from calibkit.keys import Key
+from calibkit.metrics.comparison import Estimate, pooled
+from calibkit.networks import Network
+from calibkit.reporting.catalogue import BASE, NEEDS
+from calibkit.reporting.trial import METRICS
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ("digits/small_cnn-cross_entropy-s0", "tiny_imagenet_20/resnet20-cross_entropy-s0")
+MINE = """
+import os
+import time
+
+from calibkit import TemperatureScaling, VectorScaling
+
+
+class Again(TemperatureScaling):
+    pass
+
+
+class Sharper(TemperatureScaling):
+    def _probs(self, logits):
+        return super()._probs(1.1 * logits)
+
+
+class Odd(TemperatureScaling):
+    def _probs(self, logits):
+        return (super()._probs(logits) + logits.clamp(0, 1) + 1e-3).pow(2 if len(logits) % 2 else 1).softmax(1)
+
+
+class Fragile(TemperatureScaling):
+    def _fit(self, logits, labels):
+        print("on standard output")
+        if len(logits) == 1000:
+            1 / 0
+        if len(logits) == 900:
+            os._exit(3)
+        if len(logits) == 10216:
+            time.sleep(600)
+        super()._fit(logits, labels)
+
+
+class Broken(TemperatureScaling):
+    def _fit(self, logits, labels):
+        raise RuntimeError("never")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder that holds a file of one's own and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path
+
+
+def test_one_temperature_under_another_name_is_not_told_apart(mine):
+    rows = [judge_on(network, "mine.py:Again", n_resamples=100) for network in SMALL]
+    assert verdict(rows).startswith(
+        "Not told apart from one temperature. Mean difference over 2 networks: NLL +0.0000 "
+    )
+    assert "On no network is a difference beyond chance." in verdict(rows)
+    assert {less[0] for row in rows for less in row.less[BASE].values()} == {0.0}
+    assert all(row.keeps and row.properties == dict.fromkeys(PROPERTIES, "") for row in rows)
+
+
+def test_one_point_of_ece_is_seen(mine):
+    networks = [f"cifar10/resnet20-cross_entropy-s{seed}" for seed in (0, 1)]
+    rows = [judge_on(network, "mine.py:Sharper", n_resamples=200) for network in networks]
+    assert all(row.less[BASE]["ece"][0] == pytest.approx(0.01, abs=0.002) for row in rows)
+    assert "Worse than one temperature in NLL, ECE and Brier score." in verdict(rows)
+    assert set(signs(rows, BASE).values()) == {0, 1} and tally(rows, BASE, "ece") == (0, 2, 0)
+    assert tally(rows, BASE, "accuracy") == (0, 0, 2)
+
+
+def test_what_a_method_breaks_is_shown(mine):
+    found = judge_on(SMALL[0], "mine.py:Odd", n_resamples=20)
+    failed = {name for name, counterexample in found.properties.items() if counterexample}
+    assert failed >= {"a shift changes nothing", "no worse than no calibrator where it was fitted"}
+    assert found.properties["a shift changes nothing"].startswith("row ")
+
+
+@pytest.mark.parametrize(
+    ("network", "method"),
+    [
+        ("cifar10_lt/resnet20-cross_entropy-s0", "class_temperature_scaling"),
+        ("cifar10_lt/resnet20-cross_entropy-s0", "temperature_scaling:class_loss_scaling"),
+        ("tiny_imagenet_20/resnet20-cross_entropy-s0", "class_temperature_scaling"),
+        ("cifar100/resnet20-cross_entropy-s0", "ets"),
+    ],
+)
+def test_the_differences_are_those_of_the_book(network, method):
+    """To the six digits of effects.csv."""
+    effects, of = load_effects(), Network.parse(network)
+    cells = effects[["dataset", "model", "loss", "method"]] == [of.dataset, of.model, of.loss, method]
+    rows = effects[cells.all(axis=1)].query("base_loss == loss and base_method == @BASE and source == 'ours'")
+    rows = rows.query("n_seeds == 1 and metric in @METRICS").set_index("metric")
+    less = judge_on(network, method).less[BASE]
+    assert set(rows.index) == set(METRICS)
+    for metric, row in rows.iterrows():
+        assert less[metric] == pytest.approx((row["value"], row["low"], row["high"], row["chance"]), rel=6e-6, abs=1e-9)
+
+
+def test_means_are_those_of_the_book():
+    """Over networks that were trained once, some of them tested on the same images as others."""
+    rows = load_effects().query("method == 'ets' and base_method == @BASE and metric == 'nll' and n_seeds == 1")
+    rows = rows.query("source != 'public' and loss == base_loss and dataset.str.startswith('cifar')")
+    test_sets = images_of(rows["dataset"])
+    assert rows["dataset"].nunique() > test_sets.nunique() > 1
+    differences = [Estimate(*row) for row in rows[["value", "low", "high"]].to_numpy()]
+    np.testing.assert_allclose(pooled(differences, list(test_sets)), over_networks(rows), rtol=1e-12)
+    assert np.isnan(pooled([], [])).all()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_rival_has_the_lowest_mean_nll_of_its_kind(keeps):
+    """Of what the guide names, on the networks that have them all with a finite NLL; and it is known by its fit."""
+    effects = load_effects().query(
+        "loss == base_loss and base_method == @BASE and metric == 'nll' and source != 'public'"
+    )
+    of_kind = [key for key in NEEDS if CALIBRATORS[Key.parse(key).name].keeps_predictions == keeps]
+    table = effects[effects["method"].isin(of_kind)].pivot_table(
+        index=["dataset", "model", "loss", "budget", "source"], columns="method", values="value"
+    )
+    means = table.dropna(axis=1, thresh=10).dropna().mean()
+    assert len(means) >= 3 and means.idxmin() == RIVALS[keeps]
+
+
+def test_the_kind_is_found_by_a_fit():
+    assert all(keeps_predictions(key) == cls.keeps_predictions for key, cls in on_logits().items() if key != "pts")
+
+
+def test_a_claim_has_one_of_three_answers():
+    claim = Claim.parse("higher  accuracy than ets:focal gamma=2")
+    assert str(claim) == "higher accuracy than ets:focal gamma=2"
+    assert [claim.answer(Estimate(*of)) for of in [(2, 1, 3), (-2, -3, -1), (0, -1, 1)]] == [
+        "holds", "does not hold", "not decided",
+    ]  # fmt: skip
+    for bad in ("better ece than ets", "lower ece", "lower mce than ets", "lower ece than platt"):
+        with pytest.raises(ValueError, match="Expected `(claims|calibrator)` to be "):
+            Claim.parse(bad)
+
+
+def test_from_an_empty_folder_with_crashes_and_a_timeout(mine):
+    """As a stranger: four networks, of which one raises, one ends its process and one takes too long."""
+    stored = {path: path.stat().st_mtime_ns for path in (ROOT / "book" / "results").rglob("*")}
+    names = [SMALL[0], SMALL[1], "20newsgroups/gpool_cnn-focal-s0", "cifar10_lt/resnet20-cross_entropy-s0"]
+    command = [sys.executable, "-m", "calibkit", "judge", "mine.py:Fragile", "--timeout", "12", "--jobs", "2"]
+    command += ["--claims", "lower ece than identity", "--networks", *reversed(names)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((mine / "Fragile-judge" / "judge.json").read_text())
+    assert {row["network"]: row["error"] for row in facts["rows"]} == {
+        SMALL[0]: "",
+        SMALL[1]: "ZeroDivisionError: division by zero (mine.py, line 26)",
+        names[2]: "the process ended with status 3",
+        names[3]: "no result after 12 seconds",
+    }
+    assert done.stdout.splitlines()[0] == facts["verdict"]
+    assert "It failed on 3 of 4 networks" in facts["verdict"]
+    assert facts["claims"]["lower ece than identity"]["answer"] in ("holds", "not decided")
+    assert done.stderr.splitlines()[0] == "4 to judge" and "[4/4] " in done.stderr
+    page = (mine / "Fragile-judge" / "judge.html").read_text()
+    assert facts["verdict"] in page and "the process ended with status 3" in page and "<svg" in page
+    assert {path.name for path in mine.iterdir()} - {"__pycache__"} == {"mine.py", "Fragile-judge"}
+    assert stored == {path: path.stat().st_mtime_ns for path in (ROOT / "book" / "results").rglob("*")}
+
+
+def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, capsys):
+    monkeypatch.setattr(
+        judging, "run", lambda jobs, *_: (json.loads(json.dumps(asdict(judge_on(**job)))) for job in jobs)
+    )
+    options = {"networks": SMALL[:1], "folder": "out", "n_resamples": 20, "progress": True, "jobs": 1}
+    first = judging.judge("mine.py:Again", **options)
+    assert judging.judge("mine.py:Again", **options) == first
+    assert capsys.readouterr().err.splitlines()[-1] == "0 to judge, 1 there from before"
+    (mine / "mine.py").write_text(f"{MINE}\n# changed\n")
+    judging.judge("mine.py:Again", **options)
+    assert "1 to judge\n" in capsys.readouterr().err
+
+
+def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
+    assert main(["judge", "mine.py:Broken", "--networks", SMALL[0]]) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("Not judged: it failed on every network. RuntimeError: never (mine.py, line 36)\n")
+    assert told.err.endswith(
+        "Expected `key` to be of a calibrator that can be fitted to some network, but got 'mine.py:Broken'\n"
+    )
+    for wrong, want in [
+        (["mine.py:None"], "Expected `calibrator` to be the name of a class, but got 'mine.py:None', which is none"),
+        (["ets", "--networks", "cifar7/*"], "Expected `networks` to be names that `calibkit networks` lists, but got"),
+        (["ets", "--networks", "none.npz"], "Expected `path` to be one that can be used, but got 'none.npz'"),
+        (["neural_clamping"], "Expected `key` to be of a calibrator that takes logits, but got 'neural_clamping'"),
+        (["ets", "--timeout", "0"], "Expected `timeout` to be a number in (0.0, inf], but got 0.0"),
+    ]:
+        assert main(["judge", *wrong]) == 1
+        assert capsys.readouterr().err.startswith(want)
+    monkeypatch.setattr(judging, "zoo", dict)
+    assert main(["judge", "ets"]) == 1
+    assert "Expected `networks` to be those of the book, in its checkout: work there" in capsys.readouterr().err
+
+
+def test_by_default_one_seed_of_each_training():
+    names = judging.usual()
+    assert "cifar10/resnet20-mbls-s0" in names and "cifar10/resnet20-mbls-s1" not in names
+    assert not any("=" in name for name in names) and len(names) == len(set(names))
