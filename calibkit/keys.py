@@ -133,8 +133,8 @@ def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> C
         return registry[name]
     own, others = _IN_FILE.fullmatch(name) if what in GROUPS else None, _entry_points(what)
     if own is None and name not in others:
-        more = ", or PATH.py:CLASS" if what in GROUPS else ""
-        raise expected(what, f"one of {', '.join((*registry, *others))}{more}", repr(name))
+        known = [*registry, *others, *(["PATH.py:CLASS"] if what in GROUPS else [])]
+        raise expected(what, f"one of {', '.join(known)}", repr(name))
     found = others[name].load() if own is None else getattr(_executed(own["path"], what), own["cls"], None)
     if not isinstance(found, type):
         raise expected(what, "the name of a class", f"{name!r}, which is {'none' if found is None else repr(found)}")

@@ -80,8 +80,7 @@ class Judgement:
 
     def answers(self) -> dict[str, tuple[str, Estimate]]:
         """Each claim: "holds", "does not hold" or "not decided", and the mean difference that says so."""
-        means = {claim: verdict.difference(self.judged, claim.base, claim.metric) for claim in self.claims}
-        return {str(claim): (claim.answer(mean), mean) for claim, mean in means.items()}
+        return {str(claim): claim.answer(self.judged) for claim in self.claims}
 
     def facts(self) -> dict:
         """All of it as what JSON can hold; fractions and nats."""

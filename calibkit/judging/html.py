@@ -12,7 +12,7 @@ from calibkit import plots
 from calibkit._extras import needs
 from calibkit.judging.network import STRATA, Row
 from calibkit.judging.properties import PROPERTIES
-from calibkit.judging.verdict import SAID, by_stratum, worst
+from calibkit.judging.verdict import SAID, by_stratum, infinite, worst
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.elements import change, document, figure, table
@@ -118,12 +118,13 @@ def _counts(found: Judgement, base: str) -> str:
         for name, word in (("better", "better"), ("worse", "worse"), ("undecided", "not told apart"))
     ]
     ends = {metric: worst(found.judged, base, metric) for metric in SHOWN}
-    shown = (f"{end[0]}: {change(end[1], SHOWN[m][0])}" if end else "none" for m, end in ends.items())
+    shown = {m: f"{end[0]}: {change(end[1], SHOWN[m][0])}" if end else "none" for m, end in ends.items()}
+    shown |= {"nll": f"{gone[0]}: infinite"} if (gone := infinite(found.judged)) else {}
     caption = (
         "On how many networks it is better or worse beyond chance: at 5% after Holm's correction over all networks and "
         "the three errors; the accuracy by itself. Worst case: the network with the largest difference to the bad side."
     )
-    return table(caption, _heads(""), [*rows, _text(("worst case", *shown))])
+    return table(caption, _heads(""), [*rows, _text(("worst case", *shown.values()))])
 
 
 def _properties(found: Judgement) -> str:
@@ -131,7 +132,7 @@ def _properties(found: Judgement) -> str:
     for name, meaning in PROPERTIES.items():
         tried = [row for row in found.judged if name in row.properties]
         failed = [row for row in tried if row.properties[name]]
-        said = f"fails on {len(failed)} of {len(tried)}" if failed else f"holds on all {len(tried)}"
+        said = f"{'fails' if failed else 'holds'} on {len(failed) or len(tried)} of {len(tried)}"
         counter = f"{failed[0].network}: {failed[0].properties[name]}" if failed else ""
         rows.append(_text((name, meaning, said if tried else "not tried", counter)))
     changed = max(found.judged, key=lambda row: row.changed)

@@ -74,6 +74,7 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
         n_resamples: of the intervals.
 
     Raises:
+        ValueError: samples that not even a temperature can be fitted to.
         Exception: whatever the method raises.
     """
     data = load_logits(network)
@@ -89,6 +90,8 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
             fitted, seconds = timed_fit(base, val)
             comparison.add(base, fitted(test.logits))
         except (ValueError, ModuleNotFoundError) as error:
+            if base == BASE:
+                raise
             left_out[base] = str(error)
         base_seconds = seconds if base == BASE else base_seconds
     fitted, seconds = timed_fit(key, val)

@@ -49,9 +49,15 @@ class Claim(NamedTuple):
     def __str__(self) -> str:
         return f"{self.side} {self.metric} than {self.base}"
 
-    def answer(self, difference: Estimate) -> str:
-        """One of "holds", "does not hold" and "not decided"."""
-        return difference.below() if self.side == "lower" else difference.above()
+    def answer(self, rows: Sequence[Row]) -> tuple[str, Estimate]:
+        """One of "holds", "does not hold" and "not decided", and the mean difference over all networks.
+
+        An infinite NLL is higher than any, whatever the mean over the other networks.
+        """
+        mean = difference(rows, self.base, self.metric)
+        if self.metric == "nll" and infinite(rows):
+            return "holds" if self.side == "higher" else "does not hold", mean
+        return mean.below() if self.side == "lower" else mean.above(), mean
 
 
 class Tally(NamedTuple):
@@ -119,9 +125,7 @@ def verdict(rows: Sequence[Row]) -> str:
     A metric counts where its interval, ``WIDER`` for three of them, lies on one side of 0, or where it is infinite.
     """
     means = {metric: difference(rows, BASE, metric) for metric in ERRORS}
-    sides = {metric: _side(mean) for metric, mean in means.items()}
-    if infinite(rows):
-        sides["nll"] = 1
+    sides = _sides(rows, BASE)
     lower, higher = ([metric for metric, side in sides.items() if side == sign] for sign in (-1, 1))
     all_signs = [sign for (_, metric), sign in signs(rows, BASE).items() if metric in ERRORS]
     if lower and higher:
@@ -141,8 +145,8 @@ def verdict(rows: Sequence[Row]) -> str:
     )
     if worse and (found := worst([r for r in rows if signs(rows, BASE).get((r.network, "nll")) == 1], BASE, "nll")):
         parts.append(f"The worst case in NLL is {found[0]}, {_signed(found[1], '.4f')} nats.")
-    kinds = {name: {m: _side(difference(of, BASE, m)) for m in ERRORS} for name, of in by_stratum(rows).items()}
-    of_kinds = [f"{name}, {said}" for name, here in kinds.items() if name != "all" and (said := _sides(here))]
+    kinds = {name: _in_words(_sides(of, BASE)) for name, of in by_stratum(rows).items() if name != "all"}
+    of_kinds = [f"{name}, {said}" for name, said in kinds.items() if said]
     parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
     return " ".join([*parts, *_of_rival(rows), *_of_properties(rows)])
 
@@ -151,7 +155,7 @@ def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
     of, base = [row for row in rows if rival(rows) in row.less], rival(rows)
     kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
     if of:
-        said = _sides({metric: _side(difference(of, base, metric)) for metric in ERRORS}) or "not told apart"
+        said = _in_words(_sides(of, base)) or "not told apart"
         yield f"Against the best stored method that {kind}, {need_of(base).name}: {said}."
 
 
@@ -160,14 +164,17 @@ def _of_properties(rows: Sequence[Row]) -> Iterable[str]:
     yield f"Fails on one network or more: {'; '.join(failed)}." if failed else "All properties that were tried hold."
 
 
-def _side(mean: Estimate) -> int:
-    """-1 or 1 where the interval, made wider, lies on one side of 0."""
-    value, low, high = mean
-    wide = Estimate(value, value - WIDER * (value - low), value + WIDER * (high - value))
-    return (wide.above() == "holds") - (wide.below() == "holds")
+def _sides(rows: Sequence[Row], base: str) -> dict[str, int]:
+    """Of each error -1 or 1 where the interval of its mean, made wider, lies on one side of 0, or it is infinite."""
+    found = {}
+    for metric in ERRORS:
+        value, low, high = difference(rows, base, metric)
+        wide = Estimate(value, value - WIDER * (value - low), value + WIDER * (high - value))
+        found[metric] = (wide.above() == "holds") - (wide.below() == "holds")
+    return found | ({"nll": 1} if infinite(rows) else {})
 
 
-def _sides(sides: dict[str, int]) -> str:
+def _in_words(sides: dict[str, int]) -> str:
     found = [(word, [m for m, s in sides.items() if s == sign]) for word, sign in (("lower", -1), ("higher", 1))]
     return ", ".join(f"{word} {_and(of)}" for word, of in found if of)
 

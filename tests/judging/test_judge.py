@@ -14,7 +14,7 @@ from book.kit.results.paired_differences import images_of, over_networks
 from calibkit import judging
 from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, on_logits
-from calibkit.judging.network import RIVALS, judge_on, keeps_predictions
+from calibkit.judging.network import RIVALS, Row, judge_on, keeps_predictions
 from calibkit.judging.properties import PROPERTIES
 from calibkit.judging.verdict import Claim, signs, tally, verdict
 from calibkit.keys import Key
@@ -151,12 +151,19 @@ def test_the_kind_is_found_by_a_fit():
 def test_a_claim_has_one_of_three_answers():
     claim = Claim.parse("higher  accuracy than ets:focal gamma=2")
     assert str(claim) == "higher accuracy than ets:focal gamma=2"
-    assert [claim.answer(Estimate(*of)) for of in [(2, 1, 3), (-2, -3, -1), (0, -1, 1)]] == [
-        "holds", "does not hold", "not decided",
-    ]  # fmt: skip
+    for less, answer in [((2, 1, 3), "holds"), ((-2, -3, -1), "does not hold"), ((0, -1, 1), "not decided")]:
+        row = Row("a", test_set="a", values={"nll": 1.0}, less={claim.base: {"accuracy": (*less, 0.01)}})
+        assert claim.answer([row]) == (answer, less)
     for bad in ("better ece than ets", "lower ece", "lower mce than ets", "lower ece than platt"):
         with pytest.raises(ValueError, match="Expected `(claims|calibrator)` to be "):
             Claim.parse(bad)
+
+
+def test_an_infinite_nll_is_worse_than_any():
+    rows = [judge_on(network, "histogram_binning", n_resamples=20) for network in SMALL]
+    assert {row.values["nll"] for row in rows} == {None} == {row.less[BASE]["nll"] for row in rows}
+    assert "Its NLL is infinite on 2 networks" in verdict(rows) and tally(rows, BASE, "nll") == (0, 2, 0)
+    assert Claim.parse("lower nll than temperature_scaling").answer(rows)[0] == "does not hold"
 
 
 def test_from_an_empty_folder_with_crashes_and_a_timeout(mine):

@@ -93,7 +93,7 @@ def test_a_class_of_a_file_is_fitted_saved_and_loaded(mine):
         ("a folder/mine.py:Plain bins=3", "with options among power, but got bins"),
         ("broken.py:X", "in a file that runs, but got 'broken.py': ZeroDivisionError: division by zero"),
         ("exits.py:X", "in a file that runs, but got 'exits.py': SystemExit: 3"),
-        ("platt", "one of identity, .*, or PATH.py:CLASS, but got 'platt'"),
+        ("platt", "one of identity, .*, PATH.py:CLASS, but got 'platt'"),
     ],
 )
 def test_what_is_wrong_has_one_wording(mine, tmp_path, key, want):
