@@ -179,6 +179,7 @@ def _made(found: Judgement) -> str:
     of_file = f" The file's SHA-256 is {made['file']}." if made["file"] else ""
     return (
         f"<p>calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples.{of_file} What a "
-        "difference and its interval are, the book says under Protocol. The interval of a mean is of these networks "
-        "on other test samples: the arms of networks of one test set are added, those of different ones in squares.</p>"
+        "difference and its interval are, the book says under Protocol. The interval of a mean is of these networks, "
+        "so fitted, on other test samples: the arms of networks of one test set are added, those of different ones in "
+        "squares.</p>"
     )
