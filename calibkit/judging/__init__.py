@@ -159,9 +159,6 @@ def judge(
     rows = {} if path is None else _done(path, key, made)
     todo = [name for name in names if name not in rows]
 
-    def found() -> Judgement:
-        return Judgement(key, tuple(rows[name] for name in names if name in rows), of_claims, made)
-
     tell = _Progress(len(todo), len(names) - len(todo)) if progress else None
     asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
     for row in map(_row, run(asked, n_jobs, timeout)):
@@ -170,7 +167,7 @@ def judge(
             _write(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
         if tell is not None:
             tell(row)
-    return found()
+    return Judgement(key, tuple(rows[name] for name in names), of_claims, made)
 
 
 def usual() -> list[str]:
@@ -217,7 +214,8 @@ def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
         rows = [_row(row) for row in facts["rows"]] if same else []
     except (ValueError, TypeError, KeyError, AttributeError):  # no file of this kind
         return {}
-    return {row.network: row for row in rows if not row.error}
+    known = {*zoo(), *published()}  # a file of one's own may have changed
+    return {row.network: row for row in rows if not row.error and row.network in known}
 
 
 def _checksum(key: str) -> str | None:

@@ -179,7 +179,6 @@ def _made(found: Judgement) -> str:
     of_file = f" The file's SHA-256 is {made['file']}." if made["file"] else ""
     return (
         f"<p>calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples.{of_file} What a "
-        "difference and its interval are, the book says under Protocol. The interval of a mean is of these networks, "
-        "so fitted, on other test samples: the arms of networks of one test set are added, those of different ones in "
-        "squares.</p>"
+        "difference and its interval are, and how that of a mean allows for networks with the same test samples, the "
+        "book says under Protocol. It speaks of these networks, so fitted, on other test samples.</p>"
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from calibkit._checks import expected
 from calibkit.judging.network import RIVALS, STRATA, Row
 from calibkit.judging.properties import PROPERTIES
-from calibkit.metrics.comparison import Estimate, pooled
+from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.metrics.intervals import holm
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.trial import METRICS
@@ -71,7 +71,8 @@ class Tally(NamedTuple):
 def difference(rows: Iterable[Row], base: str, metric: str) -> Estimate:
     """The mean difference over those rows that have it, by :func:`calibkit.metrics.comparison.pooled`."""
     found = {(row.network, row.test_set): less for row in rows if (less := row.less.get(base, {}).get(metric))}
-    return pooled([Estimate(*less[:3]) for less in found.values()], [test_set for _, test_set in found])
+    differences = [Estimate(*of[:3]) for of in found.values()]
+    return pooled(differences, [test_set for _, test_set in found], CORRELATION[metric])
 
 
 def by_stratum(rows: Sequence[Row]) -> dict[str, list[Row]]:

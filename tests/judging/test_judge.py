@@ -18,7 +18,7 @@ from calibkit.judging.network import RIVALS, Row, judge_on, keeps_predictions
 from calibkit.judging.properties import PROPERTIES
 from calibkit.judging.verdict import Claim, signs, tally, verdict
 from calibkit.keys import Key
-from calibkit.metrics.comparison import Estimate, pooled
+from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.networks import Network
 from calibkit.reporting.catalogue import BASE, NEEDS
 from calibkit.reporting.trial import METRICS
@@ -119,15 +119,18 @@ def test_the_differences_are_those_of_the_book(network, method):
         assert less[metric] == pytest.approx((row["value"], row["low"], row["high"], row["chance"]), rel=6e-6, abs=1e-9)
 
 
-def test_means_are_those_of_the_book():
+@pytest.mark.parametrize("metric", METRICS)
+def test_means_are_those_of_the_book(metric):
     """Over networks that were trained once, some of them tested on the same images as others."""
-    rows = load_effects().query("method == 'ets' and base_method == @BASE and metric == 'nll' and n_seeds == 1")
+    rows = load_effects().query("method == 'spline' and base_method == @BASE and metric == @metric and n_seeds == 1")
     rows = rows.query("source != 'public' and loss == base_loss and dataset.str.startswith('cifar')")
     test_sets = images_of(rows["dataset"])
     assert rows["dataset"].nunique() > test_sets.nunique() > 1
     differences = [Estimate(*row) for row in rows[["value", "low", "high"]].to_numpy()]
-    np.testing.assert_allclose(pooled(differences, list(test_sets)), over_networks(rows), rtol=1e-12)
-    assert np.isnan(pooled([], [])).all()
+    np.testing.assert_allclose(
+        pooled(differences, list(test_sets), CORRELATION[metric]), over_networks(rows), rtol=1e-12
+    )
+    assert np.isnan(pooled([], [])).all() and np.isnan(pooled([Estimate(1, 0, np.inf)], ["a"])).all()
 
 
 @pytest.mark.parametrize("keeps", [True, False])
