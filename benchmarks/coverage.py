@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from book.kit.results.csv_rows import resample
-from book.kit.results.paired_differences import FITS, interval_of
+from book.kit.results.difference_intervals import FITS, interval_of
 from calibkit import _folders, calibrator
 from calibkit._files import write_atomic
 from calibkit.metrics import evaluate

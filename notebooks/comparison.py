@@ -59,7 +59,7 @@ from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, tally
 from book.kit.notebook.table import minus, table
 from book.kit.results.comparators import KEEP_THE_PREDICTION
-from book.kit.results.paired_differences import chance_of, interval_of
+from book.kit.results.difference_intervals import chance_of, interval_of
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import need_of
@@ -146,7 +146,7 @@ def difference(rows, metric):
     return Estimate(
         *(
             SCALE[metric] * x
-            for x in results.paired_differences.over_networks(
+            for x in results.difference_intervals.over_networks(
                 rows[rows["metric"] == metric]
             )
         )
@@ -523,7 +523,7 @@ def errors_by(metric):
 
 rankings = {metric: friedman.ranking(errors_by(metric), level) for metric in METRICS}
 first = errors_by("nll")
-n_sets = results.paired_differences.images_of(
+n_sets = results.difference_intervals.images_of(
     first.index.get_level_values("dataset").to_series()
 ).nunique()
 cautious = friedman.critical_difference(len(CALIBRATORS), n_sets, level)
@@ -1322,7 +1322,7 @@ By ECE, {told}. After one temperature, of losses with more than one such pair: {
 # ## Summary
 
 # %% tags=["hide-input", "nbval-check-output"]
-n_sets = results.paired_differences.images_of(main["dataset"]).nunique()
+n_sets = results.difference_intervals.images_of(main["dataset"]).nunique()
 pooled = {
     CALIBRATORS[key]: [
         text(difference(main[main["method"] == key], metric), metric)

@@ -1253,7 +1253,7 @@ effects, rows = results.load_effects(), {}
 for (data, cut), (head, (loss, method)) in product(TEXT.items(), bases.items()):
     of = over_networks.select(effects, method, loss, dataset=data, loss="mbls")
     row = paper_tables.select(of, method="identity", metric="ece").iloc[0]
-    both = Estimate(*results.paired_differences.interval_of(row)).percent
+    both = Estimate(*results.difference_intervals.interval_of(row)).percent
     rows[cut, f"minus {head}"] = {
         "test texts": f"{Estimate(row.value, row.low, row.high).percent:+.2f}",
         "test texts and seeds": f"{both:+.2f}",

@@ -65,7 +65,7 @@ class Estimate(NamedTuple):
 
 #: How far the sampling errors of differences of two networks on the same test samples go together, by metric: the
 #: largest mean over pairs of networks that ``benchmarks/correlation.py`` finds for any pair of methods.
-CORRELATION = {"accuracy": 0.1, "ece": 0.1, "brier": 0.2, "nll": 0.4}
+CORRELATION = {"accuracy": 0.1, "ece": 0.1, "adaptive_ece": 0.1, "classwise_ece": 0.2, "brier": 0.4, "nll": 0.5}
 
 
 def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable], correlation: float = 1.0) -> Estimate:

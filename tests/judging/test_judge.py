@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from book.kit.results import load_effects
-from book.kit.results.paired_differences import images_of, over_networks
+from book.kit.results.difference_intervals import images_of, over_networks
 from calibkit import judging
 from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, on_logits

@@ -7,7 +7,8 @@ import pandas as pd
 
 from book.kit.notebook.over_networks import beyond_chance, select, stratum
 from book.kit.results import load
-from book.kit.results.paired_differences import chance_of, load_effects, over_networks
+from book.kit.results.difference_intervals import chance_of, over_networks
+from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
 from calibkit.metrics.comparison import Estimate
 

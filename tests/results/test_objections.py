@@ -10,7 +10,7 @@ from constructed_rows import differs, measured, measured_row, printed
 from scipy import stats
 
 from book.kit.results import compare, load
-from book.kit.results.paired_differences import chance_of, interval_of
+from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.record import _done, bases, methods, replays
 from book.kit.results.verdict_rule import Answer, Effect, direction
 from calibkit.metrics.comparison import Estimate

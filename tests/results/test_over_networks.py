@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from book.kit.results.paired_differences import CORRELATION, arm, over_networks
+from book.kit.results.difference_intervals import CORRELATION, arm, over_networks
 from calibkit import _folders
 
 

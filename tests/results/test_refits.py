@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.kit.results.paired_differences import FITS, load_effects, load_refits, spread_of
+from book.kit.results.difference_intervals import FITS, spread_of
+from book.kit.results.paired_differences import load_effects, load_refits
 from book.kit.results.refits import METRICS, refit
 from calibkit.calibrators import calibrator
 from calibkit.metrics import nll

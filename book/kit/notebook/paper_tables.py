@@ -11,7 +11,7 @@ from torch import Tensor
 from book.kit import results
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
-from book.kit.results.paired_differences import seed_arm
+from book.kit.results.difference_intervals import seed_arm
 from calibkit._checks import expected
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from book.kit.results.difference_intervals import over_networks
 from book.kit.results.kept import rests_on_gone
-from book.kit.results.paired_differences import load_effects, over_networks
+from book.kit.results.paired_differences import load_effects
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.metrics.comparison import Estimate
@@ -32,7 +33,7 @@ class Pooled(NamedTuple):
     """A difference over several networks.
 
     Attributes:
-        estimate: the mean over networks, see :func:`book.kit.results.paired_differences.over_networks`; with seeds.
+        estimate: the mean over networks, see :func:`book.kit.results.difference_intervals.over_networks`; with seeds.
         lower: on how many networks it is below 0.
         n: how many networks.
         strength: of the weakest evidence among them.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
 from book.kit.results.csv_rows import CELL
-from book.kit.results.paired_differences import chance_of, interval_of
+from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.verdict_rule import LEVEL, TOLERANCE, Effect
 from book.papers import owner
 from calibkit.keys import Key

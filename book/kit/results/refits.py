@@ -21,7 +21,8 @@ import pandas as pd
 
 from book.kit.results.claims import load_claims
 from book.kit.results.csv_rows import locked, replace, text_of
-from book.kit.results.paired_differences import FITS, REFIT_KEY, load_effects, load_refits
+from book.kit.results.difference_intervals import FITS
+from book.kit.results.paired_differences import REFIT_KEY, load_effects, load_refits
 from book.kit.results.record import cell, trainings
 from book.kit.results.record_losses import TS, stored_networks
 from calibkit import _folders

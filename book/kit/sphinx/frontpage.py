@@ -21,7 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus
-from book.kit.results.paired_differences import over_networks
+from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences
 from book.papers import PAPERS, framed
