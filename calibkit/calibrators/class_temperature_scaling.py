@@ -15,7 +15,7 @@ from calibkit._checks import check_int, expected
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
-from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
+from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_smooth
@@ -107,7 +107,7 @@ class ClassTemperatureScaling(Replayable):
         elif objective.smooth:
             temperatures, history = fit_class_temperatures(objective, logits, labels), []
         else:
-            grid = self.grid or TEMPERATURES
+            grid = grid_temperatures(self.grid)
             start = lowest_ece(logits, labels, grid, objective.n_bins)
             grid = torch.tensor(grid, dtype=torch.float64, device=logits.device)
             temperatures, history = greedy_search(

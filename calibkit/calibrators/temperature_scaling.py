@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape
-from calibkit.fitting.grid import BINS, TEMPERATURES, check_grid, check_own_bins, lowest_ece
+from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, ObjectiveName, get
@@ -81,7 +81,7 @@ class TemperatureScaling(Replayable):
         elif objective.smooth:
             self.temperature = fit_temperature(objective, logits, labels)
         else:
-            self.temperature = lowest_ece(logits, labels, self.grid or TEMPERATURES, objective.n_bins)
+            self.temperature = lowest_ece(logits, labels, grid_temperatures(self.grid), objective.n_bins)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
         return {"temperature": ()}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit.objectives import Objective
-from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad
+from calibkit.objectives.blocked_ce import LOG2_E, cross_entropy, cross_entropy_grad
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ def value_and_grad(
 ) -> tuple[float, Tensor, Tensor]:
     """Value, gradient by x, and the (n,) cross-entropies of ``sum weights * phi(ce) + ridge`` in one blocked pass."""
     value, grad, ce = (_diagonal if is_diagonal(x) else _full)(objective, sample, weights, x, dtype)
+    free = grad[:, 1:] if is_diagonal(x) else grad  # what all classes share changes nothing: all but its rounding is 0
+    free -= free.mean(0)
     if ridge is not None:
         move = x - ridge.centre
         value += (ridge.strength * move.square()).sum()
@@ -129,20 +131,20 @@ def _diagonal(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``value_and_grad`` without a penalty for a diagonal W.
 
-    Its arithmetic is a few operations a number, so passes over memory count: the exponentials are not divided by their
-    sums, the weights of the rows are; and the targets are taken off at the end.
+    Its arithmetic is a few operations a number, so passes over memory count: the exponentials, powers of 2, are not
+    divided by their sums, the weights of the rows are; and the targets are taken off at the end.
     """
     k, smoothing = len(x), objective.smoothing
     grad, ce, omega, own = torch.zeros_like(x), *torch.empty(3, len(weights), dtype=torch.float64, device=x.device)
-    (scale, bias), buffer = x.T.to(dtype).contiguous(), None
-    for rows, z, labels in sample.passes(dtype):
+    (scale, bias), buffer = (x.T * LOG2_E).to(dtype).contiguous(), None
+    for rows, z, labels in sample.passes(dtype, 2 * BLOCK_BYTES):
         buffer = torch.empty_like(z) if buffer is None else buffer
         u = torch.addcmul(bias, z, scale, out=buffer[: len(z)])
         target = u.sub_(u.amax(1, keepdim=True)).gather(1, labels[:, None])[:, 0]
         if smoothing:
             target = torch.lerp(target, u.mean(1), smoothing)
-        total = u.exp_().sum(1)
-        ce[rows] = total.log() - target
+        total = u.exp2_().sum(1)
+        ce[rows] = total.log() - target / LOG2_E
         omega[rows] = weights[rows] * objective.transform(ce[rows])[1]
         own[rows] = z.gather(1, labels[:, None])[:, 0].double()
         share = (omega[rows] / total).to(dtype)

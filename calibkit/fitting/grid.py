@@ -27,15 +27,12 @@ def multiples(step: float) -> tuple[float, ...]:
 TEMPERATURES = multiples(0.1)
 
 
-def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None:
-    """Positive rising temperatures, as a tuple of floats; None, which stands for ``TEMPERATURES``, stays None.
-
-    One number is a step: its multiples up to 10.
-    """
+def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | float | None:
+    """Positive rising temperatures, as a tuple of floats; or their step, a float; None stays None."""
     if grid is None:
         return None
     if isinstance(grid, Real) and not isinstance(grid, bool):
-        return multiples(check_real("grid", grid, FINEST, HIGHEST))
+        return check_real("grid", grid, FINEST, HIGHEST)
     try:
         values = tuple(float(t) for t in grid)
     except (TypeError, ValueError):
@@ -43,6 +40,13 @@ def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | None
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):
         raise expected("grid", "at least one temperature, rising", repr(grid))
     return tuple(check_real("grid", t, 0.0, open_low=True) for t in values)
+
+
+def grid_temperatures(grid: tuple[float, ...] | float | None) -> tuple[float, ...]:
+    """The temperatures of a checked grid: those given, the multiples of a step up to 10, or ``TEMPERATURES``."""
+    if grid is None:
+        return TEMPERATURES
+    return multiples(grid) if isinstance(grid, float) else grid
 
 
 def check_own_bins(n_bins: int, objective: str | Objective) -> int:

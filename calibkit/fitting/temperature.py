@@ -15,6 +15,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit.metrics.binning import sort_values
 from calibkit.objectives import Objective
+from calibkit.objectives.blocked_ce import LOG2_E
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0
@@ -89,10 +90,10 @@ def moments(
     p = softmax(b s): ``log sum e^(b s) - b t.s``, ``E_p[s] - t.s`` and ``Var_p[s]``. Two buffers of a block each,
     reused, are all the memory it takes beside a few numbers a row.
     """
-    (n_rows, k), slices = logits.shape, row_blocks(logits, 2 * dtype.itemsize)
+    (n_rows, k), slices = logits.shape, row_blocks(logits, dtype.itemsize)
     sums = torch.empty(3, n_rows, dtype=dtype, device=logits.device)  # of e^(b s) and its products with s and s^2
     target = torch.empty(n_rows, dtype=torch.float64, device=logits.device)
-    scale = b[:, None].to(dtype) if isinstance(b, Tensor) else None
+    scale = b[:, None].to(dtype) if isinstance(b, Tensor) else b * LOG2_E
     by_class = k < NARROW and n_rows >= MANY
     shape = (2, k, slices[0].stop) if by_class else (2, slices[0].stop, k)
     buffers = torch.empty(shape, dtype=dtype, device=logits.device)
@@ -104,13 +105,16 @@ def moments(
         target[rows] = s.gather(1, labels[rows, None])[:, 0]
         if smoothing:
             target[rows].lerp_(s.mean(1).double(), smoothing)
-        torch.mul(s, b if scale is None else scale[rows], out=e).exp_()
+        if isinstance(scale, Tensor):  # PTS, whose descent ends elsewhere if only the last bits are others
+            torch.mul(s, scale[rows], out=e).exp_()
+        else:
+            torch.mul(s, scale, out=e).exp2_()
         torch.sum(e, 1, out=sums[0, rows])
         torch.sum(e.mul_(s), 1, out=sums[1, rows])
         torch.sum(e.mul_(s), 1, out=sums[2, rows])
-    total, mean, square = sums.double()
-    mean, square = mean / total, square / total
-    return total.log_() - b * target, mean - target, square - mean * mean
+    total, *products = sums.double()
+    mean, square = (product.div_(total) for product in products)
+    return total.log_().sub_(b * target), mean - target, square.addcmul_(mean, mean, value=-1)
 
 
 def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
@@ -129,11 +133,11 @@ def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
             some, is_masked = below, below < -deepest
             mean = some.masked_fill_(is_masked, 0.0).sum(1, keepdim=True) / (~is_masked).sum(1, keepdim=True)
             some = torch.where(is_masked, mean, some)
-    unit = some.abs().amax().clamp(min=1e-300)  # nothing overflows when squared
+    unit = max(float(some.abs().amax()), 1e-300)  # nothing overflows when squared
     scaled = some / unit
-    spreads = torch.linalg.vector_norm(scaled - scaled.mean(1, keepdim=True), dim=1) / scaled.shape[1] ** 0.5
+    spreads = torch.linalg.vector_norm(scaled - scaled.mean(1, keepdim=True), dim=1)
     spreads = spreads[spreads > 0]
-    return float(spreads.median() * unit) if len(spreads) else 1.0
+    return float(spreads.median()) / scaled.shape[1] ** 0.5 * unit if len(spreads) else 1.0
 
 
 def _deepest(logits: Tensor) -> float:
@@ -143,8 +147,9 @@ def _deepest(logits: Tensor) -> float:
     """
     ordered = sort_values(logits).flip(1)
     typical = (ordered[:, :1] - ordered[:, 1:]).median(0).values
-    jumps = (typical[1:] > MASKED * typical[:-1]) & (typical[:-1] > 0)
-    return float(MASKED * typical[:-1][jumps][0]) if jumps.any() else math.inf
+    before = typical[:-1]
+    jumps = before[(typical[1:] > MASKED * before) & (before > 0)]
+    return MASKED * float(jumps[0]) if len(jumps) else math.inf
 
 
 def temperature_bounds(spread: float) -> tuple[float, float]:
@@ -162,11 +167,11 @@ def _evaluate(
     b = math.exp(x)
     ce, first, second = moments(logits, labels, b, objective.smoothing, dtype)
     weights = objective.weights(ce, labels, logits.shape[1])
-    weights = weights / weights.sum().clamp(min=1e-300)
     phi, slope, curvature = objective.transform(ce)
-    gradient = b * float(weights @ (slope * first))
-    hessian = gradient + b * b * float(weights @ (curvature * first.square() + slope * second))
-    return float(weights @ phi), gradient, hessian
+    by_ce, total = weights * slope, max(float(weights.sum()), 1e-300)
+    gradient = b * float(by_ce @ first) / total
+    hessian = gradient + b * b * float((weights * curvature) @ first.square() + by_ce @ second) / total
+    return float(weights @ phi) / total, gradient, hessian
 
 
 def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:

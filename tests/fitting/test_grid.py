@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.fitting.grid import TEMPERATURES, check_grid, lowest_ece
+from calibkit import TemperatureScaling
+from calibkit.fitting.grid import TEMPERATURES, check_grid, grid_temperatures, lowest_ece
 from calibkit.metrics import ece
 
 
@@ -25,7 +26,11 @@ def test_the_smallest_of_a_tie_and_a_grid_of_one():
 
 
 def test_a_step_is_its_multiples():
-    assert check_grid(0.1) == TEMPERATURES and check_grid(4) == (4.0, 8.0)
-    assert TEMPERATURES == tuple(k / 10 for k in range(1, 101))
-    fine = check_grid(0.001)
+    assert grid_temperatures(None) == grid_temperatures(0.1) == TEMPERATURES == tuple(k / 10 for k in range(1, 101))
+    assert grid_temperatures(check_grid(4)) == (4.0, 8.0)
+    fine = grid_temperatures(0.001)
     assert len(fine) == 10_000 and fine[0] == 0.001 and fine[999] == 1.0 and fine[-1] == 10.0
+
+
+def test_a_step_is_shown_as_it_was_given():
+    assert repr(TemperatureScaling("ece", grid=0.01)) == "TemperatureScaling(objective='ece', grid=0.01)"
