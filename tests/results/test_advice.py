@@ -58,13 +58,12 @@ CLS = f"{TS}:class_loss_scaling"
 
 
 def test_class_wise_loss_scaling_on_the_front_page():
-    """On published networks a quarter of a point and less than a thousandth of a nat, in both; on ours neither."""
+    """On published networks a quarter of a point, within chance, and less than a thousandth of a nat; on ours nothing."""
     ece, nll = (less_one(CLS, PUBLISHED, metric) for metric in ("ece", "nll"))
-    assert len(ece) == 1 + 3 and "on three published networks it is lower in both, by a quarter of a point" in text(
-        "index"
-    )
-    assert all(-0.003 < of.value < -0.002 for of in ece) and all(-0.001 < of.value < 0 for of in nll)
-    assert ece[0].below() == nll[0].below() == "holds"
+    said = "on three published networks both are lower on average, by a quarter of a point, within chance, and by less than"
+    assert len(ece) == 1 + 3 and said in text("index")
+    assert all(-0.003 < of.value < -0.002 and of.below() == "not decided" for of in ece)
+    assert all(-0.001 < of.value < 0 for of in nll) and nll[0].below() == "holds"
     assert all(of.below() != "holds" for metric in ("ece", "nll") for of in less_one(CLS, OURS, metric))
 
 
@@ -121,17 +120,19 @@ def test_class_temperatures_in_the_guide():
     counts = against(TS_ECE, CTS).query("metric == 'ece'")["word"].value_counts()
     said = f"a lower ECE than one temperature by ECE beyond chance on {WORDS[counts['better']]} networks"
     assert f"{said}, a higher one on {WORDS[counts['worse']]}," in text("which_method")
-    assert "on more than twenty" in text("which_method") and counts["not decided"] > 20
+    assert "on more than thirty" in text("which_method") and counts["not decided"] > 30
 
 
 def test_the_increasing_map_in_the_guide():
-    """On most published networks better in both scores, on none worse; of ours one test of sixteen is decided."""
+    """On most published networks lower in both scores, on none worse beyond chance; of ours one test is decided."""
     rows = against(TS, "order_preserving", ("ece", "nll", "brier"))
     rows = rows[rows["metric"] != "brier"]
     counts = rows.groupby(["source", "metric"])["word"].value_counts().unstack(fill_value=0)
     published = counts.loc["published-logits"]
-    assert (published["better"] > published["not decided"]).all() and (rows["word"] != "worse").all()
-    assert counts.loc["ours", "better"].sum() <= 2
+    assert published["better"].to_dict() == {"ece": 5, "nll": 10} and (rows["word"] != "worse").all()
+    assert counts.loc["ours", "better"].sum() <= 2 and "ten of fifteen in NLL and on five in ECE" in text(
+        "which_method"
+    )
 
 
 def test_the_corrected_prior_in_the_guide():
