@@ -42,5 +42,6 @@ The margin has to fit: at 2 in place of 6 the ECE is {ours}`ece cifar10 resnet20
         "cifar10/resnet50": "resnet20",
         "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
         "deeplabv3_resnet34": "camvid/deeplabv3_resnet34",
+        "deeplabv3_resnet50": "camvid/deeplabv3_resnet34",
     },
 )

@@ -58,7 +58,7 @@ CLS = f"{TS}:class_loss_scaling"
 
 
 def test_class_wise_loss_scaling_on_the_front_page():
-    """On published networks a quarter of a point and less than a thousandth of a nat, where the intervals end near 0."""
+    """On published networks a quarter of a point and less than a thousandth of a nat; the intervals end near 0."""
     ece, nll = (less_one(CLS, PUBLISHED, metric) for metric in ("ece", "nll"))
     said = "lower on average, by a quarter of a point and less than a thousandth of a nat, at the edge of chance"
     assert len(ece) == 1 + 3 and f"on three published networks both are {said}" in text("index")

@@ -35,7 +35,7 @@ class Question:
         self.row, self.cell, self.base, self.network = row, cell_of(row), base, network
         self.scale = SCALE[row.unit]
         self.effect = None if p_base is None else (row.value - p_base) / self.scale
-        fixed = row.metric == "accuracy" and row.method != "identity" and self._keeps()
+        fixed = row.metric in ("accuracy", "miou") and row.method != "identity" and self._keeps()
         same_network = row.method == "identity" and base is None
         self.kind = "fixed" if fixed else "network" if same_network else "result"
         unit = 10.0 ** -len(row.printed.partition(".")[2]) / self.scale

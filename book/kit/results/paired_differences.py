@@ -176,7 +176,7 @@ def difference_rows(
     n_bins: int = 15,
     **cell: str,
 ) -> list[dict]:
-    """Rows for :func:`append_effects`, one for each metric of ``COMPARED``; where a value is infinite, so is the row.
+    """Rows for :func:`append_effects`, one for each metric; where a value is infinite, so is the row.
 
     Args:
         runs: metric -> its value and draws, one a training.
@@ -186,7 +186,7 @@ def difference_rows(
         cell: dataset, model, loss, method, base_loss, base_method, budget, source.
     """
     made = []
-    for metric in COMPARED:
+    for metric in runs:
         every = [run.draws for run in (*runs[metric], *base[metric])]
         if np.isfinite(every).all():
             found = difference(

@@ -225,7 +225,8 @@ def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: di
     """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` as in
     :func:`book.kit.results.paired_differences.difference_rows`.
     """
-    of_metric = [{metric: [run[metric] for run in side] for metric in COMPARED} for side in (runs, base)]
+    metrics = [metric for metric in (*COMPARED, "miou") if metric in runs[0]]
+    of_metric = [{metric: [run[metric] for run in side] for metric in metrics} for side in (runs, base)]
     return difference_rows(*of_metric, spreads, **pair)
 
 

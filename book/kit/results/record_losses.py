@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from book.kit.results.csv_rows import resample
 from book.kit.results.paired_differences import COMPARED, append_effects, pooled_spread
 from book.kit.results.record import cell, fit_each, paired, record, resample_each, trainings
 from book.papers import PAPERS
 from calibkit._checks import expected
 from calibkit.logits import Logits, read_meta
+from calibkit.metrics import mean_iou
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED, published, zoo
 
@@ -60,13 +62,19 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
     runs: dict[tuple[str, str], list[dict[str, Resampled]]] = {}
     for loss, networks in of_loss.items():
         for method in AFTER:
-            runs[loss, method] = resample_each(fit_each(method, networks), networks)
+            fits = fit_each(method, networks)
+            runs[loss, method] = resample_each(fits, networks)
+            if "test_pixels" in networks[0].meta:
+                for run, fit, logits in zip(runs[loss, method], fits, networks, strict=True):
+                    test = logits.test
+                    run |= resample(fit(test.logits), test.labels, {"miou": mean_iou}, groups=test.groups)
+    metrics = [metric for metric in (*COMPARED, "miou") if metric in runs[CE, "identity"][0]]
     spread = {
         (method, metric): pooled_spread(
             [run[metric].value for run in own] for (_, key), own in runs.items() if key == method
         )
         for method in AFTER
-        for metric in COMPARED
+        for metric in metrics
     }
     rows, where = [], dict(zip(("dataset", "model", "budget"), of[:3], strict=True)) | {"source": "ours"}
     for (loss, method), own in runs.items():
@@ -74,7 +82,7 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
         bases += [(CE, TS), (CE, TS_ECE)] if method == "identity" else []
         for base in bases:
             if base[0] != loss and base in runs:
-                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in COMPARED}
+                both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in metrics}
                 both = {metric: None if None in pair else pair for metric, pair in both.items()}
                 pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
                 rows += paired(own, runs[base], pair, both)
