@@ -96,7 +96,9 @@ def test_the_front_page_has_its_card_its_row_and_its_place_in_the_figure(site):
     card = page[page.index("Vector scaling (TOY)") :]
     assert "A scale for each class is better" in card and 'href="../notebooks/toy.html"' in page
     assert "of 3 printed numbers answered" in card
-    assert re.search(r"the six proposals .* TOY, \d+ networks: [+-]\d", words(page + re.sub(r'[<>"]', " ", page)))
+    assert re.search(
+        r"the six proposals .* TOY, \w+, [\w-]+ \(\d+\): [+-]\d", words(page + re.sub(r'[<>"]', " ", page))
+    )
     assert re.search(r"<a [^>]*toy\.html[^>]*>.*?TOY.*?</td>\s*<td[^>]*><p>3</p>", page, re.S)
 
 

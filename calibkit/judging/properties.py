@@ -35,7 +35,7 @@ def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: fl
         test: to call it on.
         seconds: of the fit; where it took more than ``SLOW``, what needs another fit is not tried.
     """
-    z = test.logits[:ROWS]
+    z = test.logits[np.linspace(0, len(test.logits) - 1, min(ROWS, len(test.logits))).astype(int)]
     p = fitted(z)
     order = np.random.default_rng(0).permutation(z.shape[1])
     other = np.float64 if z.dtype == np.float32 else np.float32
