@@ -18,7 +18,14 @@ from calibkit import _folders, calibrator
 from calibkit._files import write_atomic
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
 
-METRICS = ("accuracy", "ece", "adaptive_ece", "classwise_ece", "nll", "brier")
+METRICS = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "adaptive_ece": "AECE",
+    "classwise_ece": "class-wise",
+    "nll": "NLL",
+    "brier": "Brier",
+}
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 PAIRS = {
     "TS minus uncalibrated": (TS, "identity"),
@@ -41,7 +48,7 @@ def draws(network: str) -> dict[str, dict[str, np.ndarray]]:
 
 
 def correlations(networks: list[str]) -> pd.DataFrame:
-    """The mean correlation, a row a pair of methods; the number of networks in the last column."""
+    """The mean correlation, a row a pair of methods."""
     drawn, rows = [draws(network) for network in networks], {}
     for name, (method, base) in PAIRS.items():
         rows[name] = {}
@@ -49,8 +56,8 @@ def correlations(networks: list[str]) -> pd.DataFrame:
             gaps = [of[method][metric] - of[base][metric] for of in drawn]
             moved = [gap for gap in gaps if gap.std() > 0]  # an accuracy that no method changes has no error
             among = np.corrcoef(moved)[np.triu_indices(len(moved), 1)] if len(moved) > 1 else [np.nan]
-            rows[name][metric] = float(np.mean(among))
-    return pd.DataFrame.from_dict(rows, orient="index").assign(networks=len(networks))
+            rows[name][METRICS[metric]] = float(np.mean(among))
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def main() -> None:
@@ -65,10 +72,10 @@ def main() -> None:
         networks = list(group)
         if len(networks) > 1:
             of = "published" if networks[0] in PUBLISHED else "ours"
-            tables.append(correlations(networks).assign(of=of))
+            tables.append(correlations(networks).assign(networks=f"{of}, {len(networks)}"))
     found = pd.concat(tables).rename_axis("difference").reset_index()
-    found = found[["difference", "of", "networks", *METRICS]].sort_values("of", ascending=False, kind="stable")
-    text = found.to_csv(index=False, float_format="%.2f", lineterminator="\n")
+    found = found[["difference", "networks", *METRICS.values()]].sort_values("networks", ascending=False, kind="stable")
+    text = found.to_csv(index=False, float_format="%.2f", lineterminator="\n").replace("-0.00", "0.00")
     write_atomic(_folders.stored() / "correlation.csv", lambda stream: stream.write(text.encode()))
     print(text)
 
