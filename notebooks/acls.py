@@ -1022,8 +1022,7 @@ table(
 # ## The paper's tables
 #
 # Each printed number stands beside ours, with a badge that says what became of it. A number in parentheses is that of a
-# stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. Where the badge of a
-# calibration error is a direction, the NLL was tested too, so the badge can say more than the two numbers show. A
+# stand-in, of which the direction alone counts; the rule is in the {ref}`protocol <sec-verdicts>`. A
 # ResNet-20 at the reduced budget stands in for the ResNet-50, on Tiny-ImageNet with every tenth class and 1,000 test
 # images. ACLS is compared with MbLS, the other losses with cross-entropy. Tables 1,
 # 6, A and B hold no answer that is not in another table too; they are in the {ref}`appendix <printed-acls>`.
@@ -1189,7 +1188,7 @@ acls_beside(
 
 # %% [markdown]
 # The paper calls the parts "complementary". For its ResNet-101 the adaptive part alone has the lower AECE, 0.89 against
-# 1.15. On twenty classes ACLS, tested by itself, is just below CE; its parts alone are told apart neither from CE nor from ACLS.
+# 1.15. On twenty classes ACLS is just below CE by test images alone; its parts are told apart neither from CE nor from ACLS.
 #
 # ### Tables 6 and B: ranking or margin, other methods
 #

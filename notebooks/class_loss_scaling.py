@@ -952,8 +952,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-own")
 # stands in for the ResNet-110 of CIFAR-100. A number in brackets was measured by others on
 # the same networks ({doc}`../book/replications`). The rule is in the {ref}`protocol <sec-verdicts>`.
 #
-# Ours are the exact fits, on the paper's logits where they are public, else on our training by its recipe, where =
-# means an equal difference, not an equal value; FL is the true focal loss, which the public code does not minimise.
+# Ours are the exact fits, on the paper's logits where they are public, else on our training by its recipe; FL is the true focal loss, which the public code does not minimise.
 # Where only the authors' optimiser gives the printed number, the badge says so. Each loss is compared with the same
 # calibrator fitted by likelihood.
 #

@@ -1206,8 +1206,7 @@ table(
 # CE is lower than all but LS: from one seed to the other its ECE moves by two points, more than most losses differ. As
 # trained LS alone is low in both, but on the validation images it has about twice the ECE of CE. FL makes the network
 # under-confident; there a temperature helps most. The validation images are one short film whose frames are nearly
-# alike, the test images two others, so a temperature from the first need not help on the others. So no effect of MbLS
-# is seen here.
+# alike, the test images two others, so a temperature from the first need not help on the others. So MbLS does not help here.
 
 # %% [markdown]
 # (sec-mbls-newsgroups)=

@@ -958,8 +958,7 @@ Markdown(f"The *γ* of the lowest test ECE is {told}.")
 # ECE only rises ({numref}`fig-nc-gamma-cifar`).
 #
 # {numref}`tbl-nc-1` and {numref}`tbl-nc-3` have every printed number of Tables 1 and 3 beside ours where there is one. The
-# paper prints errors as fractions; here they are in percent. Where a badge and the two numbers disagree, the NLL set it: no
-# ECE with $\boldsymbol\delta$ differs beyond chance from that of its comparator.
+# paper prints errors as fractions; here they are in percent. No ECE with $\boldsymbol\delta$ differs beyond chance from that of its comparator, so none is decided.
 
 # %%
 paper_tables.paper_table(
