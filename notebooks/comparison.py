@@ -238,7 +238,7 @@ table(
 # for $J$ networks, test sets $t$, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The {ref}`protocol <sec-pooled>` says
 # where $\rho$ and $s_j$ come from. Such an interval answers: would *these* networks give another mean on other test images, from other seeds and other validation samples? For other
 # networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
-# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple`? Holm's correction is over all tests of one calibrator together: every network, three scores.
+# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple` over all tests of one calibrator together: every network, three scores?
 
 
 # %%
