@@ -227,8 +227,7 @@ table(
 # difference from TS on network $j$, negative if the calibrator is better. The {ref}`protocol <sec-intervals>` gives
 # each $\Delta_j$ an interval by the paired bootstrap. Their mean gets one as follows. Let $a_j$ be the standard error of
 # $\Delta_j$ over test images, and $s_j$ that over seeds and validation samples. Networks of one data set share their
-# test images, so their errors go together, with a correlation of at most $\rho$; the long-tailed CIFAR-10 is tested on the images
-# of the whole one. Different test sets are independent, and so are the seeds of different networks:
+# test images, so their errors go together, with a correlation of at most $\rho$. Different test sets are independent, and so are the seeds of different networks:
 #
 # $$
 # \text{arm} = \frac{t_\nu}{J} \sqrt{\sum_{t} \Bigl[ (1 - \rho) \sum_{j \in t} a_j^2
@@ -236,8 +235,7 @@ table(
 # $$ (eq-comparison-arm)
 #
 # for $J$ networks, test sets $t$, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The {ref}`protocol <sec-pooled>` says
-# where $\rho$ and $s_j$ come from. Such an interval answers: would *these* networks give another mean on other test images, from other seeds and other validation samples? For other
-# networks, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
+# where $\rho$ and $s_j$ come from. For other networks than these, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
 # chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple` over all tests of one calibrator together: every network, three scores?
 
 

@@ -105,7 +105,7 @@ def strata() -> list[str]:
         for kind in of["ece"]:
             ece, nll, brier = (rows[kind] for rows in of.values())
             cells = [f"{over_networks(ece).percent:+.2f}", f"{100 * ece['value'].median():+.2f}"]
-            cells += [f"{over_networks(nll):+.4f}", f"{nll['value'].median():+.4f}", f"{over_networks(brier):+.4f}"]
+            cells += [f"{over_networks(nll):+.4f}", f"{nll['value'].median():+.4f}", f"{brier['value'].mean():+.4f}"]
             cells += [", ".join(f"{(rows['value'] < 0).sum()}" for rows in (ece, nll, brier)) + f" of {len(ece)}"]
             lines.append(minus(f"| {name} | {kind} | " + " | ".join(cells) + " |"))
     return lines
