@@ -98,7 +98,7 @@ def strata() -> list[str]:
     """What the papers propose, and what the book recommends, minus one temperature by stratum, as a Markdown table."""
     named = [(paper.short, *reversed(paper.proposes)) for paper in PAPERS.values()]
     named += [(name, method, None) for name, method in BESIDE.items()]
-    heads = ("ECE, points", "median", "NLL, nats", "median", "Brier", "lower in ECE, NLL, Brier")
+    heads = ("ECE, points", "median", "NLL, nats", "median", "Brier", "lower")
     lines = ["| | networks | " + " | ".join(heads) + " |", "|---" * 2 + "|--:" * len(heads) + "|"]
     for name, method, loss in named:
         of = {metric: beside_one_temperature(method, loss, metric) for metric in ("ece", "nll", "brier")}
