@@ -1,7 +1,7 @@
 """Vector, matrix and ODIR scaling beside the peers: seconds, processor seconds, held-out NLL, memory beyond the logits.
 
 The logits are float32 and too large by 1.79, the labels drawn from the softmax of the true ones, at an accuracy near
-85 %. In the ``plain`` kind one temperature is all that is wrong; in ``classes`` each class has a scale and an offset of
+85%. In the ``plain`` kind one temperature is all that is wrong; in ``classes`` each class has a scale and an offset of
 its own besides. Each method runs in a process of its own; ``MiB`` is the growth of the peak resident memory during its
 first fit. On a machine that others use too, the processor's seconds with ``--threads 1`` are what tells. Peers that
 are not installed are left out.

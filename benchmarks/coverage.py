@@ -14,12 +14,13 @@ import sys
 
 import numpy as np
 import pandas as pd
+import torch
 
 from book.kit.results.csv_rows import resample
 from book.kit.results.difference_intervals import FITS, interval_of
 from calibkit import _folders, calibrator
 from calibkit._files import write_atomic
-from calibkit.metrics import evaluate
+from calibkit.metrics import evaluate, power
 from calibkit.networks import load_logits
 
 NETWORK, N_VAL, N_TEST, BINS = "cifar10/resnet20-cross_entropy-s0", 5000, 10_000, 15
@@ -33,34 +34,19 @@ PAIRS = {
 KEYS = sorted({key for pair in PAIRS.values() for key in pair})
 
 
-def true_scores(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """ECE and NLL of predictions over all images, whose labels have these probabilities."""
-    top = probs.argmax(1)
-    confidence, right = probs.max(1), truth[np.arange(len(top)), top]
-    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
-    gaps = np.bincount(bins, confidence - right, BINS)
-    return {"ece": float(abs(gaps).sum() / len(top)), "nll": float(-(truth * np.log(probs)).sum(1).mean())}
-
-
 def main(worlds: int = 100) -> None:
     """Draw worlds, count how many intervals hold the expectation, write the shares."""
     data = load_logits(NETWORK)
     z = np.concatenate([data.val_logits, data.test_logits]).astype(np.float64)
-    temperatures = np.linspace(1.2, 1.8, z.shape[1])
-    truth = np.exp(z / temperatures)
-    truth /= truth.sum(1, keepdims=True)
+    truth = torch.from_numpy(z / np.linspace(1.2, 1.8, z.shape[1])).log_softmax(1)
     rng = np.random.default_rng(0)
-
-    def drawn(n: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = rng.integers(0, len(z), n)
-        return rows, (truth[rows].cumsum(1) < rng.random((n, 1))).sum(1).clip(max=z.shape[1] - 1)
-
     found, expected = [], []
     for world in range(worlds):
-        (val, val_labels), (test, test_labels) = drawn(N_VAL), drawn(N_TEST)
+        sets = (next(power.drawn(truth, n, 1, rng)) for n in (N_VAL, N_TEST))
+        (val, val_labels), (test, test_labels) = ((rows.numpy(), labels.numpy()) for rows, labels in sets)
         fits = {key: calibrator(key).fit(z[val], val_labels) for key in KEYS}
         runs = {key: resample(fit(z[test]), test_labels, ["ece", "nll"]) for key, fit in fits.items()}
-        scores = {key: true_scores(np.asarray(fit(z)), truth) for key, fit in fits.items()}
+        says = {key: torch.from_numpy(fit(z)).log() for key, fit in fits.items()}
         again = {key: [] for key in KEYS}
         for _ in range(FITS):
             i = rng.integers(0, N_VAL, N_VAL)
@@ -71,10 +57,11 @@ def main(worlds: int = 100) -> None:
             for metric in ("ece", "nll"):
                 value, low, high = runs[method][metric].difference(runs[base][metric])
                 moved = [a[metric] - b[metric] for a, b in zip(again[method], again[base], strict=True)]
-                row = pd.Series({"value": value, "low": low, "high": high, "seed_error": math.nan, "seed_df": math.nan})
-                wide = interval_of(pd.Series({**row, "fit_error": float(np.std(moved, ddof=1))}))
+                errors = {"fit_error": float(np.std(moved, ddof=1)), "seed_error": math.nan, "seed_df": math.nan}
+                wide = interval_of(pd.Series({"value": value, "low": low, "high": high, **errors}))
                 found.append((world, name, metric, low, high, *wide[1:]))
-                expected.append((name, metric, scores[method][metric] - scores[base][metric]))
+                true, of_base = (power.true_value(metric, says[key], truth, BINS) for key in (method, base))
+                expected.append((name, metric, true - of_base))
         print(world, flush=True)
     rows = pd.DataFrame(found, columns=["world", "difference", "metric", "low", "high", "wide low", "wide high"])
     mean = pd.DataFrame(expected, columns=["difference", "metric", "truth"]).groupby(["difference", "metric"]).mean()

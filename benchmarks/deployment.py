@@ -66,7 +66,7 @@ def race(batch, repeats, clock, device, calibrators):
             return calibration(logits)
 
         seconds = least(call, 10 * repeats, clock, device)
-        print(f"{name:24}{1e3 * seconds:10.3f}{100 * seconds / whole:14.3f} %")
+        print(f"{name:24}{1e3 * seconds:10.3f}{100 * seconds / whole:14.3f}%")
 
 
 def main():

@@ -4,7 +4,7 @@
 
 What the network says after one temperature by NLL is taken as true; two other temperatures give the two true ECEs. A
 negative one is that of a temperature that is too high. Labels are drawn from the truth, and the paired test is that of
-the book: its interval at 5 % for the ECE and the NLL, and for the ECE its p-value against the strictest of Holm's.
+the book: its interval at 5% for the ECE and the NLL, and for the ECE its p-value against the strictest of Holm's.
 """
 
 import argparse

@@ -35,7 +35,7 @@
 # The first half of the claim is mathematics. A gradient that is not what the paper's Table 2 says is an error, and some
 # are. The second half is the paper's Table 3: the expected calibration error (ECE), and its version with
 # bins of equal mass (AECE), of eleven losses on five pairs of data set and network. With a ResNet-50 on CIFAR-10 the ECE
-# is 5.85 % for CE, 1.16 % for margin-based label smoothing (MbLS) {cite:p}`liu2022devil`, and 1.12 % for ACLS. A loss
+# is 5.85% for CE, 1.16% for margin-based label smoothing (MbLS) {cite:p}`liu2022devil`, and 1.12% for ACLS. A loss
 # that is better calibrated by more than chance would refute this half.
 
 # %% tags=["parameters"]
@@ -635,8 +635,8 @@ rest_at = {
 }
 few, more = (", ".join(f"{x:.1f}" for x in values) for values in rest_at.values())
 Markdown(
-    f"With 10, 100 and 1,000 classes the distance 6 is a confidence of {few} %, and 10 "
-    f"one of {more} %."
+    f"With 10, 100 and 1,000 classes the distance 6 is a confidence of {few}%, and 10 "
+    f"one of {more}%."
 )
 
 # %% [markdown]
@@ -688,7 +688,7 @@ table(
 # ## Which samples are smoothed?
 #
 # The indicator is the other half of the method. The paper compares two, in its Figure 3 and Table 6. With CRL's ranking
-# "the regularizer is inactive [...] for 85% of samples", with the margin for 5 %.
+# "the regularizer is inactive [...] for 85% of samples", with the margin for 5%.
 #
 # For the margin {numref}`tbl-acls-spared` measures this share on the networks of the comparison below.
 
@@ -718,7 +718,7 @@ table(
 # %% [markdown]
 # Logits of a trained network are roughly centred, so the largest is only a part of the distance to the smallest, and the
 # same margin spares far more images in the code's form. And training with ACLS moves the logits to where the regulariser
-# is quiet. So "5 %" is a number about one network at one time.
+# is quiet. So "5%" is a number about one network at one time.
 #
 # The ranking needs the history of a training. {numref}`fig-acls-inactive` shows this on digits.
 
@@ -748,8 +748,8 @@ axes[1].legend(loc="upper center")
 plt.show()
 
 # %% tags=["hide-input"]
-last = [f"{values[-1]:.1f} % ({name})" for name, values in silent.items()]
-shares = [f"{share:.1f} % with m = {m:g}" for m, share in zeros.items()]
+last = [f"{values[-1]:.1f}% ({name})" for name, values in silent.items()]
+shares = [f"{share:.1f}% with m = {m:g}" for m, share in zeros.items()]
 Markdown(
     f"Silent in the last epoch on digits: {', '.join(last)}. On the right the penalty "
     f"is exactly zero for {' and '.join(shares)}."
@@ -763,7 +763,7 @@ Markdown(
 #
 # ### FLSD and its $\gamma = 3$
 #
-# The supplement calls FLSD constant because "$\gamma = 3$ for 95 % of samples" of Tiny-ImageNet; but its equation (1)
+# The supplement calls FLSD constant because "$\gamma = 3$ for 95% of samples" of Tiny-ImageNet; but its equation (1)
 # chooses $\gamma$ by the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -775,17 +775,17 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
     by = [100 * float((x >= 0.2).double().mean()) for x in (true, probs.amax(1))]
     name = ", ".join(map(shown, name.split("/")))
     threes.append(
-        f"{by[0]:.1f} % by the true class, {by[1]:.1f} % by the predicted one ({name})"
+        f"{by[0]:.1f}% by the true class, {by[1]:.1f}% by the predicted one ({name})"
     )
 Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
 
 # %% [markdown]
-# So 95 % may mean the predicted class. By the true class, which the loss uses, the share is some points above the
+# So 95% may mean the predicted class. By the true class, which the loss uses, the share is some points above the
 # accuracy; on training images it may be higher, which is not measured here.
 #
 # ### Can smoothing change the prediction?
 #
-# The paper names a limitation: when the top two logits are close, lowering the first can swap them, as it did in 0.29 %
+# The paper names a limitation: when the top two logits are close, lowering the first can swap them, as it did in 0.29%
 # of samples during the last epoch on Tiny-ImageNet. In {numref}`tbl-acls-turned` the logits of the CE network take
 # one gradient step of rate $\eta$.
 
@@ -812,7 +812,7 @@ table(
 
 # %% [markdown]
 # Cross-entropy cannot do this: it raises the true class and lowers all others. ACLS can, and more often in the paper's
-# variant, whose push on the top logit is stronger. How often depends on the step; 0.29 % is about one training.
+# variant, whose push on the top logit is stronger. How often depends on the step; 0.29% is about one training.
 
 # %% [markdown]
 # (sec-acls-experiment)=
@@ -839,7 +839,7 @@ of_raw = {
 }
 before = paper_tables.estimates(measured, networks, of_raw)
 caption = (
-    "Which networks are calibrated as trained? Percent, with 95 % bootstrap intervals"
+    "Which networks are calibrated as trained? Percent, with 95% bootstrap intervals"
 )
 display(table(before, caption, "tbl-acls-raw", names=shown))
 if missing:
@@ -849,7 +849,7 @@ if missing:
 of_scaled = {"ECE": (" + TS", "ece"), "AECE": (" + TS", "adaptive_ece")}
 after = paper_tables.estimates(measured, networks, of_scaled)
 after.insert(0, "T", [fits[f"{loss} + TS"].temperature for loss in networks])
-caption = "And after one temperature T? Percent, with 95 % bootstrap intervals"
+caption = "And after one temperature T? Percent, with 95% bootstrap intervals"
 table(after, caption, "tbl-acls-scaled", names=shown)
 
 # %% [markdown]
@@ -857,7 +857,7 @@ table(after, caption, "tbl-acls-scaled", names=shown)
 # **holds** if the whole interval is below zero, **does not hold** if it is above, and else is **not decided** by these
 # images. "Equal accuracy", which the paper does not claim, is read as: at most half a point is lost.
 
-# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95 % intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; neither: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
+# %% mystnb={"figure": {"caption": "Is ACLS better calibrated than each other loss? Its error minus that of the other, in points, with paired 95% intervals: ECE and AECE as trained, ECE after one temperature each. Blue: ACLS is lower; vermilion: higher; neither: not decided.", "name": "fig-acls-paired"}, "image": {"alt": "Three forest plots, a row for each of eleven losses. As trained, ACLS lies below CE, FL, FLSD, Brier, ECP, CPC and MDCA; by AECE it lies above LS and MbLS; after one temperature all intervals hold zero."}}
 CLAIMS = {  # claim: metric, after temperature scaling or before, and how it is judged
     "lower ECE": ("ece", "", Estimate.below),
     "lower AECE": ("adaptive_ece", "", Estimate.below),
@@ -959,7 +959,7 @@ if {name.split()[0] for name in swept} == set(HEADS):
         [(h, float(m)) for h, m in at.index.str.split()]
     )
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is there a right margin, and does ACLS depend on it less than MbLS? ResNet-20 on CIFAR-10, one training for each margin; bands: 95 % over test images. The paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Two panels against the margin, with a curve for ACLS and one for MbLS. Left, the ECE falls to its lowest near the middle and rises again. Right, the confidence rises and crosses the accuracy, which is level."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is there a right margin, and does ACLS depend on it less than MbLS? ResNet-20 on CIFAR-10, one training for each margin; bands: 95% over test images. The paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Two panels against the margin, with a curve for ACLS and one for MbLS. Left, the ECE falls to its lowest near the middle and rises again. Right, the confidence rises and crosses the accuracy, which is level."}}
 if by_margin:
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.8))
     for head in HEADS:
@@ -983,12 +983,12 @@ if by_margin:
     shared = of.index.intersection(other.index)
     pairs = [by_margin.difference(f"ACLS {m:g}", f"MbLS {m:g}") for m in shared]
     below = [pair.below() for pair in pairs]
-    ends = [f"{test[m]:.1f} % at *m* = {m:g}" for m in of.index[[0, -1]]]
+    ends = [f"{test[m]:.1f}% at *m* = {m:g}" for m in of.index[[0, -1]]]
     text = f"""
 With ACLS, too, the confidence rises with the margin, and the accuracy hardly depends on
-it: {of["right"].min():.1f} to {of["right"].max():.1f} %. The ECE is {ends[0]}, falls to
-{test.min():.1f} % at {test.idxmin():g}, and is {ends[1]}. Validation images choose
-{best:g}, with {test[best]:.1f} %. At the same margin it is lower than with MbLS, beyond the
+it: {of["right"].min():.1f} to {of["right"].max():.1f}%. The ECE is {ends[0]}, falls to
+{test.min():.1f}% at {test.idxmin():g}, and is {ends[1]}. Validation images choose
+{best:g}, with {test[best]:.1f}%. At the same margin it is lower than with MbLS, beyond the
 chance of the test images, at {below.count("holds")} of {len(shared)}, and higher at
 {below.count("does not hold")}.
 """
@@ -998,7 +998,7 @@ chance of the test images, at {below.count("holds")} of {len(shared)}, and highe
 # The best margin is the one whose confidence fits the accuracy: one number, chosen on held-out data, as a temperature is.
 #
 # The paper chooses $\lambda_1, \lambda_2$ on training images, in its Table A
-# ({ref}`appendix <printed-acls>`). With $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81 %
+# ({ref}`appendix <printed-acls>`). With $\lambda_1 = 0$ it trains at $\lambda_2 = 0.005$, the accuracy falls to 55.81%
 # at 0.01, and the training fails at 0.015.
 
 # %%
@@ -1089,7 +1089,7 @@ taken = {key[2] for key in common if key[:2] == ("cifar10", "resnet101")}
 own = net[[loss for loss in net.index if loss not in taken]]
 listed = [f"{shown(loss)} {net[loss]:.2f}" for loss in net.index if loss in taken]
 Markdown(
-    f"The 95 % interval of an ECE of our comparison reaches {min(halves):.2f} to "
+    f"The 95% interval of an ECE of our comparison reaches {min(halves):.2f} to "
     f"{max(halves):.2f} points to either side. MbLS's Tables 1 and 2 have {len(common)} of "
     f"these numbers too, {unlike or 'none'} with another value. The accuracies "
     "taken over, in percent for the ResNet-101 on CIFAR-10, are "
@@ -1150,7 +1150,7 @@ def acls_beside(cell, caption, name, *others):
 
 acls_beside(
     "camvid/deeplabv3_resnet34",
-    "CamVid: ECE in percent, differences in points, 95 % intervals",
+    "CamVid: ECE in percent, differences in points, 95% intervals",
     "tbl-acls-camvid",
     *("ecp", "label_smoothing", "focal", "mbls"),
 )
@@ -1175,7 +1175,7 @@ paper_tables.paper_table(
 acls_beside(
     "tiny_imagenet_20/resnet20",
     "Twenty classes of Tiny-ImageNet: ECE in percent, differences in points, "
-    "95 % intervals",
+    "95% intervals",
     "tbl-acls-parts",
     *(
         "label_smoothing",
@@ -1281,8 +1281,8 @@ Markdown(minus("\n".join(lines)))
 #    squared. Along `follow` its mean logit stays where it began, as that of MbLS in {numref}`tbl-acls-rest`.
 #    ```
 #
-# 3. At which margin does a network have a confidence of 90 % on 100 classes, if all its samples rest at the margin? Its
-#    accuracy is 90 %. Is it calibrated then?
+# 3. At which margin does a network have a confidence of 90% on 100 classes, if all its samples rest at the margin? Its
+#    accuracy is 90%. Is it calibrated then?
 #
 #    ```{dropdown} Solution
 #    $1 / (1 + 99 e^{-m}) = 0.9$ gives $e^m = 99 \cdot 9$, so $m = \log 891 \approx 6.8$. All samples are in one bin,

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # After calibration: sets and abstention
 #
-# A calibrated classifier says 0.7 and is right in 70 % of such cases. What does one do with the other 30 %? Two tools
+# A calibrated classifier says 0.7 and is right in 70% of such cases. What does one do with the other 30%? Two tools
 # build on probabilities. *Conformal prediction* answers with a set of classes that holds the label as often as was asked
 # for. *Selective prediction* answers only where the classifier is confident. This chapter runs both before and after
 # temperature scaling. At the end you can
@@ -167,7 +167,7 @@ def named(text):
 
 table(
     means.rename_axis(index=[None, None]),
-    f"How large are sets that hold {100 * (1 - alpha):g} % of the labels? "
+    f"How large are sets that hold {100 * (1 - alpha):g}% of the labels? "
     f"Before and after temperature scaling, means of {n_splits} halves",
     "tbl-after-sets",
     digits={"coverage": 1, "size": 2, "threshold": 3},
@@ -182,12 +182,12 @@ for name, both in fits.items():
     )
     sentences.append(
         f"On {shown(name)}, *T* = {both['after'].temperature:.2f} takes the ECE "
-        f"from {before:.1f} % to {after:.1f} %."
+        f"from {before:.1f}% to {after:.1f}%."
     )
 Markdown(" ".join(sentences))
 
 # %% [markdown]
-# **The coverage is about 90 % before and after:** the promise never looked at the probabilities. What a
+# **The coverage is about 90% before and after:** the promise never looked at the probabilities. What a
 # temperature can change is the size of the sets that keep it. {numref}`tbl-after-growth` says how much, half by half.
 
 # %% tags=["nbval-check-output"]
@@ -217,7 +217,7 @@ table(
 #
 # ## What calibration adds
 #
-# Now leave out the held-out half and believe the classifier: take classes until 90 % of *its own* mass is in the set,
+# Now leave out the held-out half and believe the classifier: take classes until 90% of *its own* mass is in the set,
 # $\hat q = 1 - \alpha$. If the classifier is calibrated, in full, that is enough: given $\mathbf{x}$, the label is
 # distributed as $\mathbf{p}$, so the randomised score of the label is uniform on $[0, 1]$ and its quantiles are what
 # they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
@@ -274,7 +274,7 @@ for name, data in stored.items():
         found[name, when]["size"] = set_size(sets)
 table(
     pd.DataFrame(found).T,
-    f"Do sets of {100 * (1 - alpha):g} % of a classifier's own mass hold so many labels?",
+    f"Do sets of {100 * (1 - alpha):g}% of a classifier's own mass hold so many labels?",
     "tbl-after-own",
     names=shown,
 )
@@ -362,7 +362,7 @@ for name, both in probs.items():
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Does temperature scaling improve abstention? With 95 % intervals",
+    "Does temperature scaling improve abstention? With 95% intervals",
     "tbl-after-aurc",
     names=shown,
 )
@@ -427,7 +427,7 @@ table(
 #    for. LAC keeps to $1 - \alpha$: it leaves the set empty where the confidence is below its threshold, and abstains.
 #    ```
 #
-# 3. A classifier that says the true $P(y \mid \mathbf{x})$ is right on 70 % of the images. Can a better confidence than
+# 3. A classifier that says the true $P(y \mid \mathbf{x})$ is right on 70% of the images. Can a better confidence than
 #    its largest probability lower its AURC?
 #
 #    ```{dropdown} Solution

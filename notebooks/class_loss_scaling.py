@@ -31,7 +31,7 @@
 # The paper fits four calibrators to four losses. The calibrators are temperature scaling (TS) and its ensemble,
 # parametrised and class-based forms (ETS, PTS, CTS); the losses are cross-entropy (CE), label smoothing (LS), the focal
 # loss (FL), and its own. Tables 1 and 2 carry the claim. On a long-tailed CIFAR-10 with a DenseNet-40, the
-# expected calibration error (ECE) after temperature scaling is 6.16 % with CE and 3.22 % with CLS.
+# expected calibration error (ECE) after temperature scaling is 6.16% with CE and 3.22% with CLS.
 #
 # The claim would be refuted by an ECE that does not fall, or by a simpler cause for the fall. This chapter finds such a
 # cause for the larger part of it. The authors' code and logs are public, and so are some of the logits. So one can
@@ -261,8 +261,8 @@ before_ts = 100 * ece(val_logits.softmax(1), val_labels)
 Markdown(f"""
 The total loss is lowest at a temperature of {grid[total]:.2f}, the ECE at
 {grid[error]:.2f}, and the spread at {grid[spread]:.0f}, the largest that was tried.
-There the ECE is {sweep["ECE (%)"][spread]:.1f} %, and without a temperature
-{before_ts:.1f} %. Along a training both losses go with the ECE, the spread a little
+There the ECE is {sweep["ECE (%)"][spread]:.1f}%, and without a temperature
+{before_ts:.1f}%. Along a training both losses go with the ECE, the spread a little
 more; once the learning rate has fallen, the total loss does and the spread hardly.
 """)
 
@@ -429,7 +429,7 @@ Markdown(f"""
 The first step of the fit takes *T* from {traces["CLS"][0]:.2f} to
 {traces["CLS"][1]:.2f}. SLSQP returns *α* = {shape.alpha:.4f}, where the upper bound
 is {bound:.4f}, and *β* = {shape.beta:.2f}, the lower bound. From its start (1, 1.5)
-to there, equation (6) falls by {fall:.2f} %; over all of the box it lies between
+to there, equation (6) falls by {fall:.2f}%; over all of the box it lies between
 {min(box.values()):.4f} and {max(box.values()):.4f} at the points that were looked at.
 """)
 
@@ -600,7 +600,7 @@ varied = PTS().fit(val_logits, val_labels).temperatures(test_logits)
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
-Of 200 seeds, {100 * dead:.0f} % give a network that is dead before training. From
+Of 200 seeds, {100 * dead:.0f}% give a network that is dead before training. From
 seed 1, the test samples have temperatures from {temperatures.min():.3f} to
 {temperatures.max():.3f} after training; the optimum of TS is
 {single.temperature:.3f}. The PTS of this package, with tanh units and weight decay,
@@ -755,7 +755,7 @@ Markdown(
 The logs of these three networks have {} rows, of which {} are replayed within 0.05
 points of ECE. Their PTS differs from the exact TS with the same loss by at most
 {:.3f} points, with FL by at most {:.3f}. TS at the optimum of LS has an ECE of
-{:.2f} % on CIFAR-10, and of {:.2f} % and {:.2f} % on the long-tailed networks.
+{:.2f}% on CIFAR-10, and of {:.2f}% and {:.2f}% on the long-tailed networks.
 """.format(len(logged), near.sum(), others, apart["FL"], *of_ls)
 )
 
@@ -820,7 +820,7 @@ table(stopped, caption, "tbl-cls-guo", names=heads)
 # print it looks harmful on these two networks with TS, because the run was stopped on its way. That does not make label smoothing a good choice: its
 # optimum is a large temperature here, and these two networks happen to need one. On the balanced set the same property
 # does harm. The paper's claim that LS and FL harm post-hoc calibration holds at the optimum on the balanced set, though
-# not in twelve of its own cells, as TS with LS, 0.44 %; on CIFAR-10-LT the opposite is true of LS.
+# not in twelve of its own cells, as TS with LS, 0.44%; on CIFAR-10-LT the opposite is true of LS.
 #
 # ## What is left of the claim after the control
 #
@@ -853,7 +853,7 @@ for (network, name), cal in product(NETWORKS.items(), CALIBRATORS):
     where = dict(zip(("dataset", "model", "loss"), PUBLISHED[name], strict=True))
     rows[network, cal] = errors_of(cal, **where, source="published-logits")
     long_tailed = network != first_network
-    part = f"{share[network, cal]:.0f} %" if long_tailed else ""
+    part = f"{share[network, cal]:.0f}%" if long_tailed else ""
     rows[network, cal]["ECE", "by balance alone"] = part
 control = pd.DataFrame.from_dict(rows, orient="index")
 caption = (
@@ -919,7 +919,7 @@ for network, where in OWN.items():
         rows.setdefault((network, "TS"), {})[f"{obj} minus {base}"] = f"{change:+.2f}"
 caption = (
     "What do balance and weights add? Differences of test ECE in points, "
-    "95 % interval of the paired bootstrap"
+    "95% interval of the paired bootstrap"
 )
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-paired")
 
@@ -1069,7 +1069,7 @@ tails = list(NETWORKS)[1:]
 lower = (exact["CLS"] < exact["CE"]).sum()
 least, most = share[tails].min(), share[tails].max()
 of_cts = "; ".join(
-    "{:.2f}, {:.2f} and {:.2f} % on {}".format(
+    "{:.2f}, {:.2f} and {:.2f}% on {}".format(
         *acc.loc[network, "CTS"][list(THREE)], network
     )
     for network in tails
@@ -1082,7 +1082,7 @@ Markdown(f"""
 - With exact fits on the logits of {len(NETWORKS)} networks, CLS has a lower ECE than CE in
   {lower} of {len(exact)} cases.
 - Of the long-tailed gain in ECE on two of them, class balance alone brings
-  {least:.0f} to {most:.0f} %.
+  {least:.0f} to {most:.0f}%.
 - The accuracy of CTS with CE, with class balance and with CLS is {of_cts}.
 - Of five losses for TS, each at its optimum and FL in the authors' form, LS has the
   rank {of_ls} (1 is the lowest ECE).

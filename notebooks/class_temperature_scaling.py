@@ -29,7 +29,7 @@
 #
 # The claim rests on Table I of the paper: expected calibration error (ECE) on the test set, for nine networks and four
 # training losses, before calibration, after one temperature (TS) and after one temperature a class (CTS).
-# With cross-entropy on CIFAR-100 and a ResNet-110, the ECE goes from 19.05 % to 4.43 % (TS) to 1.74 % (CTS).
+# With cross-entropy on CIFAR-100 and a ResNet-110, the ECE goes from 19.05% to 4.43% (TS) to 1.74% (CTS).
 #
 # Two findings would weaken it: a test ECE of CTS that is not below that of TS beyond chance, or a test accuracy that
 # falls. The paper shows one run per cell and no interval. This chapter adds the intervals, and asks a question that the
@@ -112,7 +112,7 @@ notebook.facts(data, "tbl-cts-network")
 # ## Idea: the error differs between classes
 #
 # A classifier gives every class $j$ a probability $p_j$. Take all samples whose $p_j$ is near 0.8: if class $j$ is
-# calibrated, 80 % of them have the label $j$. Cut $[0, 1]$ into $M$ bins, and let $B_{rj}$ be the samples whose $p_j$
+# calibrated, 80% of them have the label $j$. Cut $[0, 1]$ into $M$ bins, and let $B_{rj}$ be the samples whose $p_j$
 # lies in bin $r$, $A_{rj}$ the share of label $j$ among them, $C_{rj}$ their mean $p_j$. The paper's equation (2) is
 # the calibration error of class $j$ (a plain number such as (2) is always the paper's),
 #
@@ -193,8 +193,8 @@ Markdown(
     minus(f"""
 The rank correlation of the accuracy of a class with its error is {error}, with the
 under-confident part of the error {low_side}, with the over-confident part {high_side}
-(95 % intervals of a bootstrap over classes). Of the under-confidence,
-{100 * lowest:.0f} % lies in the lowest bin.
+(95% intervals of a bootstrap over classes). Of the under-confidence,
+{100 * lowest:.0f}% lies in the lowest bin.
 """)
 )
 
@@ -372,7 +372,7 @@ shown.insert(
 heads = {"val ECE": "validation ECE", "test acc.": "test accuracy"}
 caption = (
     "Which method is best calibrated on new images? ECE and accuracy in percent, "
-    "the 95 % interval of the test ECE, NLL in nats"
+    "the 95% interval of the test ECE, NLL in nats"
 )
 table(shown, caption, "tbl-cts-outcome", names=heads)
 
@@ -396,7 +396,7 @@ shown = {
 }
 caption = (
     "Is any difference beyond chance? Points on the test images, "
-    "with the 95 % interval of the paired bootstrap"
+    "with the 95% interval of the paired bootstrap"
 )
 table(pd.Series(shown, name="difference"), caption, "tbl-cts-paired")
 
@@ -857,7 +857,7 @@ changes = {
     for name, of in of_paper.items()
 }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it minus TS by ECE, with the 95 % interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the paper's networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and, but for ACLS, close to zero on the others; the difference of NLL is above zero on almost all."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Is CTS better than one temperature? CTS as the code runs it minus TS by ECE, with the 95% interval of the paired bootstrap; left of zero (blue) is better, right of it (vermilion) worse. Above, the paper's networks; below, those of this book, on CIFAR-10.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of nineteen networks. The difference of ECE is below zero on five of the authors' six networks and, but for ACLS, close to zero on the others; the difference of NLL is above zero on almost all."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 5.2), sharey=True)
 heads = {"ece": "ECE, points", "nll": "NLL, nats"}
 for ax, (metric, head) in zip(axes, heads.items(), strict=True):
@@ -921,7 +921,7 @@ moved = shifted[shifted["CTS"] >= 0.05].index
 table(
     pd.DataFrame(span).T.loc[moved],
     "How far does the fifth digit of the logits move a search? Test ECE (%), lowest to "
-    f"highest of {N_NUDGES} fits to logits moved at random by 0.003 % at most",
+    f"highest of {N_NUDGES} fits to logits moved at random by 0.003% at most",
     "tbl-cts-nudge",
 )
 
@@ -965,7 +965,7 @@ chosen = pd.DataFrame.from_dict(rows, orient="index")
 chosen = chosen[["fitted on validation", "fitted on test"]]
 caption = (
     "What does choosing on the test images do? Twenty classes of Tiny-ImageNet, "
-    "test ECE in percent, 95 % interval of the paired difference"
+    "test ECE in percent, 95% interval of the paired difference"
 )
 table(chosen, caption, "tbl-cts-tiny", names=display_names.shown)
 
@@ -984,7 +984,7 @@ Markdown(
     """
 Chosen on the test images, one temperature gains {} points, and twenty gain {}. So CTS
 seems to have half the ECE of TS or less; fitted on other images, the two cannot be told
-apart. The paper prints {:.2f} % for CTS and {:.2f} % for TS with CE on Tiny-ImageNet;
+apart. The paper prints {:.2f}% for CTS and {:.2f}% for TS with CE on Tiny-ImageNet;
 from such a difference nothing follows for new images.
 """.format(gain_of("TS"), gain_of("CTS"), *in_paper)
 )

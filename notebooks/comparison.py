@@ -236,7 +236,7 @@ table(
 #
 # for $J$ networks, test sets $t$, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The {ref}`protocol <sec-pooled>` says
 # where $\rho$ and $s_j$ come from. For other networks than these, look at the grey dots of {numref}`fig-comparison-forest` and at the counts in {numref}`tbl-comparison-ts`: on how many networks is a calibrator better or worse *beyond
-# chance*, that is, at 5 % after Holm's correction {cite:p}`holm1979simple` over all tests of one calibrator together: every network, three scores?
+# chance*, that is, at 5% after Holm's correction {cite:p}`holm1979simple` over all tests of one calibrator together: every network, three scores?
 
 
 # %%
@@ -258,7 +258,7 @@ beside_ts(
     main,
     short,
     "What does each calibrator add to one temperature? Mean difference from TS "
-    f"[95 % interval] on {len(complete)} networks",
+    f"[95% interval] on {len(complete)} networks",
     "tbl-comparison-ts",
 )
 
@@ -266,7 +266,7 @@ beside_ts(
 # The column −/+/? counts the networks where the calibrator is better, worse, and not decided. Where a calibrator gives a
 # true class the probability 0 its NLL is infinite, and mean and counts of the NLL leave that network out.
 
-# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference from temperature scaling, mean over networks with a 95 % interval over test images, seeds and validation samples; blue is better, vermilion is worse, neither is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which calibrator is better than one temperature? Difference from temperature scaling, mean over networks with a 95% interval over test images, seeds and validation samples; blue is better, vermilion is worse, neither is not decided. Grey: the single networks. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-forest"}, "image": {"alt": "Forest plot of the calibrators in two panels, ECE and NLL minus that of temperature scaling, with a dot and an interval for each and small grey dots for the single networks."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
 for ax, metric, title, linear in zip(
     axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), (2.0, 0.05), strict=True
@@ -325,7 +325,7 @@ def as_text(found, metric):
     )
 
 
-# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL minus that of temperature scaling, in nats, by kind of network, with a 95 % interval over test images, seeds and validation samples; blue is better, vermilion is worse, neither is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL minus that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
+# %% mystnb={"figure": {"caption": "Where does a calibrator help? NLL minus that of temperature scaling, in nats, by kind of network, with a 95% interval over test images, seeds and validation samples; blue is better, vermilion is worse, neither is not decided. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-kinds"}, "image": {"alt": "Five forest plots of the calibrators, one a kind of network: NLL minus that of temperature scaling. On balanced data with ten classes most dots are near zero; with a hundred classes and on long-tailed data they spread."}}
 of_nll, linear = by_group(short, "nll"), 0.05
 fig, axes = plt.subplots(2, 3, figsize=(7, 6), sharey=True, sharex=True)
 for ax, (group, rows) in zip(axes.flat, of_nll.items(), strict=False):
@@ -342,7 +342,7 @@ plt.show()
 # %% tags=["hide-output"]
 table(
     as_text(by_group(short, "ece"), "ece"),
-    "Where is the ECE below that of TS? Difference in points [95 % interval]",
+    "Where is the ECE below that of TS? Difference in points [95% interval]",
     "tbl-comparison-kinds-ece",
 )
 
@@ -364,7 +364,7 @@ table(
 beside_ts(
     main,
     BINS_AND_CURVES,
-    "Do bins and curves beat one temperature? Mean difference from TS [95 % interval] "
+    "Do bins and curves beat one temperature? Mean difference from TS [95% interval] "
     f"on {len(complete)} networks",
     "tbl-comparison-bins",
 )
@@ -398,7 +398,7 @@ variants[f"{CTS} accuracy_constraint=False"] = ("CTS", "unconstrained")
 table(
     as_text(by_group(variants, "ece"), "ece"),
     "Does another objective help? ECE minus that of TS by likelihood, in points "
-    "[95 % interval]",
+    "[95% interval]",
     "tbl-comparison-objectives",
 )
 
@@ -434,7 +434,7 @@ by_ece, by_nll = (
     against[base][against[base]["metric"] == metric] for base, _, metric in PAIRS
 )
 
-# %% mystnb={"figure": {"caption": "Are class temperatures better than one? CTS minus TS by ECE, in ECE (left), and minus TS, in NLL (right), on each network, with 95 % intervals; blue is better, vermilion is worse, neither is not decided, each network by itself. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-cts"}, "image": {"alt": "Two forest plots with a row a network. By ECE most of the intervals hold zero; by NLL many lie to the right of it."}}
+# %% mystnb={"figure": {"caption": "Are class temperatures better than one? CTS minus TS by ECE, in ECE (left), and minus TS, in NLL (right), on each network, with 95% intervals; blue is better, vermilion is worse, neither is not decided, each network by itself. The axes are linear between the dotted lines and logarithmic beyond.", "name": "fig-comparison-cts"}, "image": {"alt": "Two forest plots with a row a network. By ECE most of the intervals hold zero; by NLL many lie to the right of it."}}
 order = by_ece["network"].tolist()
 fig, axes = plt.subplots(1, 2, figsize=(7, 5.6), sharey=True)
 for ax, (base, name, metric), linear in zip(axes, PAIRS, (2.0, 0.05), strict=True):
@@ -469,7 +469,7 @@ for head, rows, metric in (
 table(
     pd.DataFrame.from_dict(counted, orient="index"),
     "Does CTS beat one temperature? Networks, and the mean difference, ECE in points, "
-    "NLL in nats [95 % interval]",
+    "NLL in nats [95% interval]",
     "tbl-comparison-cts",
 )
 
@@ -478,7 +478,7 @@ table(
 #
 # In a mean difference a few networks with large differences count most. With ranks they do not: on each network the
 # calibrators are put in order, the best gets rank 1, and ties share the mean. Friedman's test asks whether all methods
-# could be alike. If not, two methods differ by Nemenyi's test, at 5 % for all pairs together, when their mean ranks are
+# could be alike. If not, two methods differ by Nemenyi's test, at 5% for all pairs together, when their mean ranks are
 # further apart than the *critical difference* {cite:p}`demsar2006statistical`
 #
 # $$
@@ -678,11 +678,11 @@ for (how, loss), (estimate, both, n) in beside["ece"].items():
 table(
     pd.DataFrame.from_dict(of_losses, orient="index"),
     "Does a training loss save the temperature? Minus cross-entropy with one temperature "
-    "[95 % interval over test images], ResNet-20 on CIFAR-10",
+    "[95% interval over test images], ResNet-20 on CIFAR-10",
     "tbl-comparison-losses",
 )
 
-# %% mystnb={"figure": {"caption": "Does a training loss save the temperature? ECE of each loss minus that of cross-entropy with one temperature, on CIFAR-10 with a ResNet-20. Thick: 95 % interval over test images; thin: with the spread of seeds; colours by the thick one.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, as trained and after temperature scaling: ECE minus that of cross-entropy with one temperature, with thick and thin intervals."}}
+# %% mystnb={"figure": {"caption": "Does a training loss save the temperature? ECE of each loss minus that of cross-entropy with one temperature, on CIFAR-10 with a ResNet-20. Thick: 95% interval over test images; thin: with the spread of seeds; colours by the thick one.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, as trained and after temperature scaling: ECE minus that of cross-entropy with one temperature, with thick and thin intervals."}}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.8))
 order = sorted(
     {loss for _, loss in beside["ece"]},
@@ -811,7 +811,7 @@ for dataset in ELSEWHERE:
 table(
     pd.DataFrame.from_dict(elsewhere, orient="index"),
     "Does a loss beat cross-entropy with one temperature on other data? ECE in points, NLL in "
-    "nats [95 % interval, over seeds and validation samples too, where measured]",
+    "nats [95% interval, over seeds and validation samples too, where measured]",
     "tbl-comparison-elsewhere",
 )
 
@@ -840,7 +840,7 @@ for row in margin.itertuples():
 table(
     pd.DataFrame.from_dict(answers, orient="index"),
     "Does a margin of 6 beat none at half the weight? Difference in points, the NLL in nats, "
-    "with 95 % intervals",
+    "with 95% intervals",
     "tbl-comparison-margin",
     names=SAID,
 )
@@ -938,7 +938,7 @@ left = pd.DataFrame.from_dict(left, orient="index")
 table(
     left,
     "What is left of class-wise loss scaling after its control? Means over networks and "
-    "four calibrators; the remainder with one and with class temperatures, with 95 % "
+    "four calibrators; the remainder with one and with class temperatures, with 95% "
     "intervals; ECE in points, NLL in nats",
     "tbl-comparison-parts",
 )
@@ -953,8 +953,8 @@ table(
 of_ts = (parts["calibrator"] == NAMES[TS]) & (parts["metric"] == "ece")
 harmed = parts[of_ts & (parts["dataset"] == "camvid")].iloc[0]
 Markdown(
-    f"One temperature has an ECE of {harmed['by NLL']:.2f} % on CamVid by NLL, and of "
-    f"{harmed['balanced']:.2f} % with balanced classes."
+    f"One temperature has an ECE of {harmed['by NLL']:.2f}% on CamVid by NLL, and of "
+    f"{harmed['balanced']:.2f}% with balanced classes."
 )
 
 # %% [markdown]
@@ -989,7 +989,7 @@ for kind, rows in with_map.items():
 table(
     pd.DataFrame.from_dict(counted, orient="index"),
     "Does one increasing map beat one temperature? Mean difference from TS "
-    "[95 % interval], and on how many networks it is better, worse, not decided",
+    "[95% interval], and on how many networks it is better, worse, not decided",
     "tbl-comparison-map",
 )
 
@@ -1068,7 +1068,7 @@ for key, count in COUNTS.items():
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
     "What does a calibrator cost, and what does it gain on balanced data? Images for a "
-    "loss of 0.01 nats, seconds by images x classes, NLL in nats [95 % interval]",
+    "loss of 0.01 nats, seconds by images x classes, NLL in nats [95% interval]",
     "tbl-comparison-cost",
 )
 

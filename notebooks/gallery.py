@@ -104,7 +104,7 @@ plt.show()
 # and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band says how far another test set
 # might move the curve at each confidence.
 
-# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95 % band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
+# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95% band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
 plots.smooth_reliability(probs, labels, seed=seed)
 plt.show()
 
@@ -205,7 +205,7 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["ece"], **options)
 
-# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95 % interval over test images: blue is lower, vermilion higher, neither not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
+# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95% interval over test images: blue is lower, vermilion higher, neither not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 

@@ -30,7 +30,7 @@
 # network is then better calibrated than with any of these losses, and its accuracy is on par.*
 #
 # Table 1 of the paper carries the claim, by the expected calibration error (ECE) on the test set, as trained. For a
-# ResNet-50 on CIFAR-10 it is 5.85 % with CE, 2.79 % with LS, 3.90 % with FL, and 1.16 % with MbLS.
+# ResNet-50 on CIFAR-10 it is 5.85% with CE, 2.79% with LS, 3.90% with FL, and 1.16% with MbLS.
 #
 # Two findings would refute it: a test ECE of MbLS above that of LS or FL beyond chance, or a loss of accuracy. A third
 # would make it pointless: that a temperature, fitted to the CE network in a second, does as well.
@@ -552,11 +552,11 @@ printed = paper_tables.select(results.load("paper"), paper="mbls", source="print
 MARGIN_0 = "mbls margin=0 weight=0.05"  # its weight is that of label smoothing
 cells = paper_tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
 accuracies = " and ".join(
-    f"{row.printed} % ({display_names.shown(row.model)})" for row in cells.itertuples()
+    f"{row.printed}% ({display_names.shown(row.model)})" for row in cells.itertuples()
 )
 Markdown(f"""
 With the sum, the printed runs with *m* = 0 on Tiny-ImageNet would end at equal probabilities,
-{100 * confidence_at(0, 200):.1f} %. Their printed accuracies are {accuracies}, so the
+{100 * confidence_at(0, 200):.1f}%. Their printed accuracies are {accuracies}, so the
 paper's numbers are those of the mean.
 """)
 
@@ -616,10 +616,10 @@ Markdown(f"""
 The training images have nearly the confidence of the closed form. On new images the
 confidence is lower, and it rises with the margin; where it crosses the accuracy, the
 ECE has its minimum, at a margin of {chosen["val"]:g} on validation images and of
-{chosen["test"]:g} on test images: {test[:-1, 0].min():.1f} %, where CE has
-{test[-1, 0]:.1f} %. With a smaller margin the network is under-confident, as with LS;
+{chosen["test"]:g} on test images: {test[:-1, 0].min():.1f}%, where CE has
+{test[-1, 0]:.1f}%. With a smaller margin the network is under-confident, as with LS;
 with a larger one over-confident, less than CE. The accuracy hardly depends on the
-margin: it is {among.min():.1f} to {among.max():.1f} %, and {test[-1, 1]:.1f} % with CE.
+margin: it is {among.min():.1f} to {among.max():.1f}%, and {test[-1, 1]:.1f}% with CE.
 So the margin sets the confidence, as a temperature does, but while the network is
 trained.
 """)
@@ -736,7 +736,7 @@ shown["over-confidence"] = [
 ]
 table(
     shown.reindex(all_names, fill_value=claims.NOT_RUN),
-    "How well is each network calibrated as trained? Percent, 95 % intervals",
+    "How well is each network calibrated as trained? Percent, 95% intervals",
     "tbl-mbls-trained",
 )
 
@@ -753,11 +753,11 @@ after["NLL as trained"] = [
 ]
 table(
     after.reindex(all_names, fill_value=claims.NOT_RUN),
-    "And after one temperature, chosen by ECE? ECE in percent with its 95 % interval",
+    "And after one temperature, chosen by ECE? ECE in percent with its 95% interval",
     "tbl-mbls-scaled",
 )
 
-# %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95 % bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}, "image": {"alt": "A row a loss, the lowest ECE on top: a filled dot as trained and an open one after temperature scaling, each with its interval."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Which loss gives a calibrated network, and what is left of the difference after one temperature? Test ECE with 95% bootstrap intervals, as trained (filled) and after temperature scaling (open).", "name": "fig-mbls-losses"}, "image": {"alt": "A row a loss, the lowest ECE on top: a filled dot as trained and an open one after temperature scaling, each with its interval."}} tags=["hide-input"]
 order = sorted(trained, key=lambda name: comparison.of(name).value)
 colors = [plots.color_of(name.split(",")[0]) for name in order]
 fig, ax = plt.subplots(figsize=(7, 0.6 + 0.32 * max(len(order), 3)))
@@ -886,7 +886,7 @@ if of_margin and {"CE", "LS"} <= set(trained):
         beside, only, ["accuracy", "ece"], **resampling
     )
 
-# %% mystnb={"figure": {"caption": "Does the margin set the confidence on CIFAR-10, too? ResNet-20, one training for each margin; bands: 95 % over test images; dashed: CE.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, beside the closed form."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Does the margin set the confidence on CIFAR-10, too? ResNet-20, one training for each margin; bands: 95% over test images; dashed: CE.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, beside the closed form."}} tags=["hide-input"]
 if by_margin:
     found = {}
     for name, data in beside.items():
@@ -930,14 +930,14 @@ if by_margin:
     of_trained = [at.index.get_loc(m) for m in of_lowest.values()]
     regret = by_margin.difference(*map(str, of_lowest.values())).percent
     to_ls = [by_margin.difference(str(m), "LS").below() for m in at.index]
-    ends = [f"{at.loc[m, 'test']:.1f} % at *m* = {m:g}" for m in at.index[[0, -1]]]
+    ends = [f"{at.loc[m, 'test']:.1f}% at *m* = {m:g}" for m in at.index[[0, -1]]]
     text = f"""
 Again the confidence rises with the margin, and the accuracy hardly depends on it:
-{at["right"].min():.1f} to {at["right"].max():.1f} %, and {found.loc["CE", "right"]:.1f} %
+{at["right"].min():.1f} to {at["right"].max():.1f}%, and {found.loc["CE", "right"]:.1f}%
 with CE. The ECE is lowest at *m* = {of_lowest["val"]:g} on validation and at *m* =
-{of_lowest["test"]:g} on test images, {at["test"].min():.1f} %; the choice by validation costs
+{of_lowest["test"]:g} on test images, {at["test"].min():.1f}%; the choice by validation costs
 {regret:.1f} points. It is {" and ".join(ends)}.
-So the margin must fit: the ECE is higher than with LS ({found.loc["LS", "test"]:.1f} %),
+So the margin must fit: the ECE is higher than with LS ({found.loc["LS", "test"]:.1f}%),
 beyond the chance of the test images, at {to_ls.count("does not hold")} of {len(at)}
 margins, lower at {to_ls.count("holds")}.
 """
@@ -974,7 +974,7 @@ table(
 # %% [markdown]
 # ## What this supports of the paper's claims
 #
-# In {numref}`tbl-mbls-claims` "lower" *holds* if the whole 95 % interval of the paired difference is below zero, *does
+# In {numref}`tbl-mbls-claims` "lower" *holds* if the whole 95% interval of the paired difference is below zero, *does
 # not hold* if it is above zero, and is *not decided* otherwise. "On par" holds if the whole interval is above minus one
 # percentage point, the size of the accuracy differences that the paper prints; "alike" if it is within one point of
 # zero. A claim about several losses holds if it holds for each, and does
@@ -987,7 +987,7 @@ slopes = {}
 for name in ("ECP", "FL"):
     far, near = (along_distance(added[name], d, K)[1] for d in ([16.0], distances))
     slopes[name] = abs(far[0]) / np.abs(near).max()
-evidence = "fades to " + " and ".join(f"{100 * s:.3f} %" for s in slopes.values())
+evidence = "fades to " + " and ".join(f"{100 * s:.3f}%" for s in slopes.values())
 pushing = min(slopes.values()) > 0.1
 found = {
     "Theory": [
@@ -1233,7 +1233,7 @@ for data, cut in TEXT.items():
         } | {"seeds": of_loss["n_seeds"].max()}
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Is MbLS better calibrated on text? Percent, 95 % intervals over test texts",
+    "Is MbLS better calibrated on text? Percent, 95% intervals over test texts",
     "tbl-mbls-text",
 )
 
@@ -1258,7 +1258,7 @@ for (data, cut), (head, (loss, method)) in product(TEXT.items(), bases.items()):
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "How sure is the ECE of MbLS on text? As trained, minus others, in points, 95 % intervals",
+    "How sure is the ECE of MbLS on text? As trained, minus others, in points, 95% intervals",
     "tbl-mbls-text-seeds",
 )
 
@@ -1276,8 +1276,8 @@ paper_tables.paper_table("mbls", "7", "method", caption, "tbl-mbls-7", **here)
 # %% [markdown]
 # {numref}`tbl-mbls-temperatures` has the temperatures behind "TS by ECE". The printed ones of MbLS lie between 0.9 and
 # 1.2, and so do those of LS; on CIFAR-10 and 20 Newsgroups this sets both apart from CE; on Tiny-ImageNet and CUB it
-# does not. The scaled ECE of CE is in doubt: with a ResNet-50 on CIFAR-10 it is 2.34 % in this paper and 3.68 % in
-# {cite:t}`park2023acls`, who print the same 5.85 % before scaling.
+# does not. The scaled ECE of CE is in doubt: with a ResNet-50 on CIFAR-10 it is 2.34% in this paper and 3.68% in
+# {cite:t}`park2023acls`, who print the same 5.85% before scaling.
 
 # %% tags=["hide-input", "nbval-check-output"]
 seventh = paper_tables.select(printed, table="7", method="temperature_scaling:ece")
@@ -1379,13 +1379,13 @@ table(
 # | temperatures | cites the fit by NLL | ECE on a grid of 0.1, on validation | the same, and by NLL |
 # | runs | not mentioned; no interval | one | one to three, by loss; bootstrap over test images |
 #
-# The CE baseline is weak. Its printed CIFAR-10 accuracy with a ResNet-50, 93.20 %, is below that of every other loss.
-# {cite:t}`mukhoti2020calibrating` report 95.05 % for the same network and schedule, and an ECE of 4.35 % in place of
-# 5.85 %. So a part of the distance between MbLS and CE may be due to a weak CE.
+# The CE baseline is weak. Its printed CIFAR-10 accuracy with a ResNet-50, 93.20%, is below that of every other loss.
+# {cite:t}`mukhoti2020calibrating` report 95.05% for the same network and schedule, and an ECE of 4.35% in place of
+# 5.85%. So a part of the distance between MbLS and CE may be due to a weak CE.
 #
 # And some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). Another: that MbLS with a margin that is not the best still
-# beats the other losses. Its examples are an ECE of 3.05 % on CIFAR-10, where LS has 2.79 %, and 2.99 % on
-# Tiny-ImageNet, where FL has 2.96 %. Nor does ours ({numref}`fig-mbls-cifar`).
+# beats the other losses. Its examples are an ECE of 3.05% on CIFAR-10, where LS has 2.79%, and 2.99% on
+# Tiny-ImageNet, where FL has 2.96%. Nor does ours ({numref}`fig-mbls-cifar`).
 #
 # ## Summary
 
@@ -1400,9 +1400,9 @@ place = ""
 if "MbLS" in trained:
     values, best = errors.loc["MbLS"], errors.idxmin()
     place = f"""
-- In the first trainings MbLS has a test ECE of {values["as trained"]:.2f} %, and of {values["TS"]:.2f} % with one
-  temperature by ECE. The lowest of {len(trained)} losses have {errors["as trained"].min():.2f} %
-  ({best["as trained"]}) and {errors["TS"].min():.2f} % ({best["TS"]})."""
+- In the first trainings MbLS has a test ECE of {values["as trained"]:.2f}%, and of {values["TS"]:.2f}% with one
+  temperature by ECE. The lowest of {len(trained)} losses have {errors["as trained"].min():.2f}%
+  ({best["as trained"]}) and {errors["TS"].min():.2f}% ({best["TS"]})."""
 Markdown(f"""
 - Of the comparisons that the paper's claims make, {counts["holds"]} come out as claimed on these
   networks, {counts["not decided"]} are not decided, and {counts["does not hold"]} do not.{place}
@@ -1445,7 +1445,7 @@ Markdown(f"""
 # 3. Run the notebook with `-p n_train 800`. What becomes of the best margin in {numref}`fig-mbls-margins`, and why?
 #
 #    ```{dropdown} Solution
-#    It moves up, to 15 or more. With more training images the accuracy on new ones is higher, near 97 %, and the
+#    It moves up, to 15 or more. With more training images the accuracy on new ones is higher, near 97%, and the
 #    confidence of the network has to be higher too.
 #    ```
 #

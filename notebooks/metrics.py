@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Measuring calibration
 #
-# A classifier that says "80 %" should be right in 80 % of such cases. This chapter makes that sentence precise, defines
+# A classifier that says "80%" should be right in 80% of such cases. This chapter makes that sentence precise, defines
 # every number with which this book measures it, and finds out how far each number can be trusted.
 #
 # On real data the true calibration error is unknown, so nobody can tell whether a metric is right. Most of this chapter
@@ -105,7 +105,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # with confidence 0.71.
 #
 # *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at face
-# value: of all inputs on which the classifier says 0.71, is it right on 71 %?
+# value: of all inputs on which the classifier says 0.71, is it right on 71%?
 #
 # ### Ten forecasts by hand
 #
@@ -133,7 +133,7 @@ print(f"accuracy {accuracy(forecasts, labels):.2f}")
 print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 
 # %% [markdown]
-# Her accuracy is 60 % on both kinds of days, so her two confidences carry no information. Saying 0.6 every day would
+# Her accuracy is 60% on both kinds of days, so her two confidences carry no information. Saying 0.6 every day would
 # make her perfectly calibrated, and no better at telling rain from sun. **Calibration is not skill.** It is honesty
 # about the skill that is there.
 #
@@ -151,7 +151,7 @@ print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 # small data sets with three classes show the difference.
 #
 # **A.** The classifier says $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is right
-# 60 % of the time, as it says. But class 1 gets 40 % and never comes; class 2 is ruled out and does.
+# 60% of the time, as it says. But class 1 gets 40% and never comes; class 2 is ruled out and does.
 #
 # **B.** The classifier says one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
 # $(+0.1, -0.1, 0)$ for the even permutations, and by the opposite for the odd ones. Each class gets each value from one
@@ -319,8 +319,8 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 value, true = ece(*sample["over-confident"], n_bins=n_bins), known.loc["over-confident"]
 Markdown(f"""
-The last column sums to {gaps["share × gap"].sum():.2f} %, and `ece` returns
-{100 * value:.2f} %. The true error is {100 * true["true ECE"]:.2f} %. How far off
+The last column sums to {gaps["share × gap"].sum():.2f}%, and `ece` returns
+{100 * value:.2f}%. The true error is {100 * true["true ECE"]:.2f}%. How far off
 such a number usually is, the section on bias will show.
 """)
 
@@ -666,7 +666,7 @@ table(
 # The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric: this is
 # what a calibrated classifier with the same outputs scores on a test set of this size
 # {cite:p}`vaicenavicius2019evaluating`. Many such draws give the whole distribution, and so a test of calibration: an
-# ECE beyond its 97.5 % quantile is evidence against it.
+# ECE beyond its 97.5% quantile is evidence against it.
 #
 # We do this for two classifiers with ten classes and $N = 10{,}000$ test samples, the size of CIFAR-10 and CIFAR-100.
 # The *easy* one has larger logits and is as accurate as networks are on CIFAR-10. The *hard* one is the calibrated
@@ -686,11 +686,11 @@ def score_if_calibrated(probs, **options):
 scores_of, rows = {}, {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("calibrated", 10_000, 1, (5, 6), scale))
-    kind = f"{name}: accuracy {100 * accuracy(probs, labels):.1f} %"
+    kind = f"{name}: accuracy {100 * accuracy(probs, labels):.1f}%"
     for m in (10, 15, 25, 100):
         scores = score_if_calibrated(probs, n_bins=m)
         scores_of[name, m], top = scores, np.quantile(scores, 0.975)
-        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "97.5 % quantile": top}
+        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "97.5% quantile": top}
 table(
     100 * pd.DataFrame(rows).T,
     "Which ECE does a perfect classifier score on 10,000 samples? Percent",
@@ -698,7 +698,7 @@ table(
 )
 
 # %% [markdown]
-# Nothing below the 97.5 % quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
+# Nothing below the 97.5% quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
 # this, never with zero.**
 #
 # ## Intervals, and how many samples a difference needs
@@ -706,7 +706,7 @@ table(
 # ### The bootstrap
 #
 # A test set is one draw, and another would give another number. The *bootstrap* {cite:p}`efron1993introduction`
-# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95 % of the resampled values, from
+# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95% of the resampled values, from
 # $l$ to $h$, are the *percentile interval*. The *reflected interval* {cite:p}`davison1997bootstrap` mirrors it at the
 # value $v$ of the sample itself, $[2v - h, 2v - l]$. The thought behind it: what resampling does to $v$, sampling did to
 # the truth.
@@ -717,7 +717,7 @@ table(
 # there the interval may reach below zero or end below $v$. So this book reflects, and then repairs the ends of the
 # interval of a calibration error:
 #
-# - The *lower end* is 0 unless $v$ lies above the 97.5 % quantile of what a calibrated classifier would score here. If
+# - The *lower end* is 0 unless $v$ lies above the 97.5% quantile of what a calibrated classifier would score here. If
 #   $v$ can be told from perfection, it stays, but not below 0.
 # - The *upper end* is at least $v + (h - l) / 2$.
 #
@@ -737,7 +737,7 @@ table(
 )
 
 # %% [markdown]
-# A 95 % interval should hold the truth for 95 of 100 test sets. We can count, since the truth is known, and begin with
+# A 95% interval should hold the truth for 95 of 100 test sets. We can count, since the truth is known, and begin with
 # small test sets:
 
 
@@ -765,7 +765,7 @@ held = pd.DataFrame(held, columns=["classifier", "metric", "interval", "share"])
 held = held.pivot_table("share", ["classifier", "metric"], "interval", sort=False)
 table(
     100 * held,
-    "How many 95 % intervals hold the truth? "
+    "How many 95% intervals hold the truth? "
     f"Percent of {n_repeats} test sets of {n:,} samples",
     "tbl-metrics-held",
     digits=0,
@@ -773,9 +773,9 @@ table(
 )
 
 # %% [markdown]
-# Accuracy and NLL keep the promise of 95 %, within the chance of so many simulated test sets, however the interval is
+# Accuracy and NLL keep the promise of 95%, within the chance of so many simulated test sets, however the interval is
 # made. For the calibrated classifier no percentile interval of the ECE ever holds the truth: no resample has an ECE of
-# zero. The reflected interval is better there, but not right. The interval in use is near 95 % in every row. Where the
+# zero. The reflected interval is better there, but not right. The interval in use is near 95% in every row. Where the
 # truth is zero it may be above, since only one of its ends can be wrong there. The debiased ECE is not compared with a
 # calibrated classifier; its interval begins at zero where the reflected one reaches it.
 #
@@ -784,12 +784,12 @@ table(
 # The same question for the test sets of this book. The confidences are those of a real network, a ResNet-20 on CIFAR-10
 # after temperature scaling; a test set draws 10,000 of them with replacement. What is true we choose: the accuracy at
 # confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or $c - a \, c (1 - c) \sin 4 \pi c$, which is wavy.
-# Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or 3 %.
+# Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or 3%.
 #
 # This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured anew and compared with
 # what is stored.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "How often does a 95 % interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "How often does a 95% interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 IMAGES, DRAWS = 10_000, 200  # what is stored depends on no parameter
 BENT = {  # confidence and size -> another confidence
     "calibrated": lambda c, size: c,
@@ -863,11 +863,11 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
-The percentile interval fails where methods of calibration end up, at 1 % and below:
-at a true ECE of 0.5 % it holds the truth in {coverage["percentile"].loc[:, 0.5].max():.0f} %
+The percentile interval fails where methods of calibration end up, at 1% and below:
+at a true ECE of 0.5% it holds the truth in {coverage["percentile"].loc[:, 0.5].max():.0f}%
 of the test sets. The reflected interval falls short too, most of all at zero, with
-{coverage["reflected"].loc[:, 0.0].min():.0f} %. The interval in use holds the truth in
-{coverage["in use"].min():.0f} % or more of the 300 test sets of every kind. If it
+{coverage["reflected"].loc[:, 0.0].min():.0f}%. The interval in use holds the truth in
+{coverage["in use"].min():.0f}% or more of the 300 test sets of every kind. If it
 begins at 0, the network may be calibrated.
 """)
 
@@ -876,7 +876,7 @@ begins at 0, the network may be calibrated.
 #
 # While all gaps have one sign, ECE is the mean of $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$, so its standard
 # deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. Telling two networks apart on *independent* test
-# sets, with a 5 % test that succeeds four times out of five, takes
+# sets, with a 5% test that succeeds four times out of five, takes
 #
 # $$
 # N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
@@ -937,9 +937,9 @@ theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
-The true errors are {100 * right:.2f} % and {100 * true_error(worse, easy):.2f} %. Of
-{n_repeats} pairs of test sets, {100 * wrong:.0f} % rank the worse one first; the standard
-deviation above predicts {100 * theory:.0f} %.
+The true errors are {100 * right:.2f}% and {100 * true_error(worse, easy):.2f}%. Of
+{n_repeats} pairs of test sets, {100 * wrong:.0f}% rank the worse one first; the standard
+deviation above predicts {100 * theory:.0f}%.
 """)
 
 # %% [markdown]
@@ -1091,7 +1091,7 @@ table(
 
 # %% [markdown]
 # A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
-# difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5 % that
+# difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5% that
 # are allowed. In the fourth row the percentile interval sees one in most test sets: what says only a
 # few values has less bias. The interval in use holds 0 there, as both may be calibrated; two methods that are not have no
 # such protection. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
@@ -1103,10 +1103,10 @@ table(
 # ### Many comparisons
 #
 # A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and of 18 tests at
-# 5 % one is likely to come out by chance alone. So the $p$-values of a family of comparisons are corrected
+# 5% one is likely to come out by chance alone. So the $p$-values of a family of comparisons are corrected
 # together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next one below
 # $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the family is then at most
-# 5 %, however the comparisons depend on each other. {ref}`sec-verdicts` says which of a paper go together.
+# 5%, however the comparisons depend on each other. {ref}`sec-verdicts` says which of a paper go together.
 #
 # ## Why toolkits disagree
 #
@@ -1198,8 +1198,8 @@ bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
 class_wise, top = (f(*sample["wavy"], n_bins=n_bins) for f in (ace, adaptive_ece))
 plain = np.nanmean(np.abs(bins.accuracy - bins.confidence))
 Markdown(f"""
-On the wavy sample the three are {100 * class_wise:.2f} %, {100 * top:.2f} % and
-{100 * plain:.2f} %.
+On the wavy sample the three are {100 * class_wise:.2f}%, {100 * top:.2f}% and
+{100 * plain:.2f}%.
 """)
 
 # %% [markdown]
@@ -1229,8 +1229,8 @@ same, new, true = 100 * np.mean(rows, axis=0)
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
-On average over {n_repeats // 2} such choices, the winner has an ECE of {same:.2f} % on the
-samples that chose it and of {new:.2f} % on new ones. Its true error is {true:.2f} %.
+On average over {n_repeats // 2} such choices, the winner has an ECE of {same:.2f}% on the
+samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f}%.
 """)
 
 # %% [markdown]
@@ -1286,13 +1286,13 @@ columns, parts = {metric: ("", metric) for metric in chosen}, {}
 for n, test, honest in ((n_test, every, perfect), (n_few, few, few_perfect)):
     change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
     part = pd.concat([estimates(test, real, columns), change]).T
-    for i, of in enumerate(("mean", "97.5 % quantile")):
+    for i, of in enumerate(("mean", "97.5% quantile")):
         ends = {name: f"{scores[i]:.2f}" for name, scores in honest.items()}
         part.loc[f"ECE if calibrated, {of}"] = ends
     parts[f"{n:,} images"] = part
 table(
     pd.concat(parts),
-    "What does one temperature change? Percent [95 % interval]; the NLL in nats",
+    "What does one temperature change? Percent [95% interval]; the NLL in nats",
     "tbl-metrics-real",
     names=shown,
 )
@@ -1311,23 +1311,23 @@ means = 100 * drawn["classwise_ece"].groupby("when").mean()
 whole = {name: every.of(name, "classwise_ece").percent.value for name in real}
 text = f"""
 *T* = {scaling.temperature:.2f}, and all {n_test:,} images settle the matter. The ECE before
-is {before.value:.2f} %, where a calibrated network would have {perfect["before"][0]:.2f} %.
+is {before.value:.2f}%, where a calibrated network would have {perfect["before"][0]:.2f}%.
 Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
-{after.value:.2f} % that remain are above the 97.5 % quantile of {perfect["after"][1]:.2f} %, so
+{after.value:.2f}% that remain are above the 97.5% quantile of {perfect["after"][1]:.2f}%, so
 one temperature has not removed everything. The other metrics agree on the gain, and the accuracy
 is untouched because *T* keeps the order of the classes.
 
-On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f} %
-before and {few_after.value:.2f} % after, where a calibrated network has
-{few_perfect["after"][0]:.2f} % on average. The gain lies between {few_gain.low:.1f} and
+On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f}%
+before and {few_after.value:.2f}% after, where a calibrated network has
+{few_perfect["after"][0]:.2f}% on average. The gain lies between {few_gain.low:.1f} and
 {few_gain.high:.1f} points. The debiased ECE has an interval that is wider than its value.
 
 Is this draw of {n_few} images like others? On {n_repeats} more, the ECE falls in
-{falls["ece"]:.0f} % and the class-wise ECE in {falls["classwise_ece"]:.0f} %. Most of the
-class-wise number is bias: its mean falls from {means["before"]:.2f} to {means["after"]:.2f} %, and
-on all images it is {whole["after"]:.2f} % after scaling. So on this draw its interval is wide, from
+{falls["ece"]:.0f}% and the class-wise ECE in {falls["classwise_ece"]:.0f}%. Most of the
+class-wise number is bias: its mean falls from {means["before"]:.2f} to {means["after"]:.2f}%, and
+on all images it is {whole["after"]:.2f}% after scaling. So on this draw its interval is wide, from
 {by_class.low:+.2f} to {by_class.high:+.2f} points. The NLL is surer of the gain: it
-falls in {falls["nll"]:.0f} %.
+falls in {falls["nll"]:.0f}%.
 """
 Markdown(minus(text))
 
@@ -1359,7 +1359,7 @@ Markdown(f"""
   any data set.
 - The percentile interval of ECE never held the truth for a calibrated classifier. The
   interval in use is reflected, begins at 0 unless the value is beyond what a calibrated
-  classifier would score, and held the truth in {coverage["in use"].min():.0f} % or more of the
+  classifier would score, and held the truth in {coverage["in use"].min():.0f}% or more of the
   test sets of 10,000.
 - A difference of half a point is seldom seen on independent test sets of 10,000: it takes
   {needed.loc["0.5 points", "easy"]:,.0f} to {needed.loc["0.5 points", "hard"]:,.0f} samples.
@@ -1390,7 +1390,7 @@ Markdown(f"""
 #    The curve of the wavy classifier for $N = 10{,}000$ lies below the dashed line while the bins are few.
 #    ```
 #
-# 3. A paper reports an ECE of 0.96 % for one method and 1.01 % for another, from one run each on the same 10,000
+# 3. A paper reports an ECE of 0.96% for one method and 1.01% for another, from one run each on the same 10,000
 #    images. Which of the numbers in this chapter do you need to judge the difference, and what would you ask the
 #    authors for?
 #

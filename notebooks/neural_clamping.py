@@ -27,9 +27,9 @@
 # *Add one learned image to every input, divide every output by one learned temperature, and a trained classifier is
 # better calibrated than with the methods that see only its outputs.*
 #
-# The paper's first number is a ResNet-110 on CIFAR-100. Its expected calibration error (ECE) is 10.74 % as trained,
-# 1.33 % after the best method that works on the logits, and 0.85 % after Neural Clamping: a gain of 36 %. Its ablation
-# says that the added image is worth 29 %: 1.19 % with the temperature alone, 0.85 % with both.
+# The paper's first number is a ResNet-110 on CIFAR-100. Its expected calibration error (ECE) is 10.74% as trained,
+# 1.33% after the best method that works on the logits, and 0.85% after Neural Clamping: a gain of 36%. Its ablation
+# says that the added image is worth 29%: 1.19% with the temperature alone, 0.85% with both.
 #
 # Two findings would speak against it: an interval for the gain over the temperature alone that excludes the printed one;
 # or a loss in accuracy that pays for the gain. The paper gives the spread over five runs; here they differ in the
@@ -126,8 +126,8 @@ accuracies = [
 ]
 Markdown(f"""
 The network is `{network}`. It is calibrated on {len(val_y):,} images, of which it gets
-{accuracies[0]:.2f} % right, and tested on {len(test_y):,} images, with an accuracy of
-{accuracies[1]:.2f} %.
+{accuracies[0]:.2f}% right, and tested on {len(test_y):,} images, with an accuracy of
+{accuracies[1]:.2f}%.
 """)
 
 # %% [markdown]
@@ -216,8 +216,8 @@ top, all_classes, by_mass = (
 Markdown(f"""
 Over the {len(wide)} rows that the paper prints, the median of ACE / ECE is
 {ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}.
-Our network, uncalibrated, has an ECE of {top:.2f} %. Its ACE by equation (6) is
-{all_classes:.2f} %; the ECE of the predicted class in bins of equal mass is {by_mass:.2f} %.
+Our network, uncalibrated, has an ECE of {top:.2f}%. Its ACE by equation (6) is
+{all_classes:.2f}%; the ECE of the predicted class in bins of equal mass is {by_mass:.2f}%.
 """)
 
 # %% [markdown]
@@ -483,12 +483,12 @@ free = float(100 * (start.abs() > 1e-5).double().mean())
 
 # %% tags=["hide-input", "nbval-check-output"]
 told = " and ".join(
-    f"{of['room']:.2f} % of the inputs of {display_names.shown(name)}"
+    f"{of['room']:.2f}% of the inputs of {display_names.shown(name)}"
     for name, of in of_photos.iterrows()
 )
 Markdown(f"""
 Over the {len(val_y):,} calibration images of `{network}` the start of Theorem 1
-moves {free:.2f} % of the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration
+moves {free:.2f}% of the inputs. On photographs, with {of_photos["images"].min():,.0f} calibration
 images, it could move {told}.
 """)
 
@@ -704,7 +704,7 @@ for start_name, key in STARTS.items():
         }
 table(
     pd.DataFrame.from_dict(changes, orient="index"),
-    "Is Neural Clamping better than a temperature? Paired differences [95 % interval]",
+    "Is Neural Clamping better than a temperature? Paired differences [95% interval]",
     "tbl-nc-chance",
 )
 
@@ -813,7 +813,7 @@ for start_name, key in STARTS.items():
             effects, method=key, base_method=base, metric="ece"
         )
 
-# %% mystnb={"figure": {"caption": "Does the perturbation calibrate a ResNet-20 on CIFAR-100? Above: test ECE, mean over the fits. Below: its difference from a temperature. With 95 % intervals over test images, paired below.", "name": "fig-nc-cifar100"}, "image": {"alt": "Two forest plots. Above, five test ECEs between 1 and 2 percent with overlapping intervals. Below, four differences from a temperature, all with intervals that hold zero."}}
+# %% mystnb={"figure": {"caption": "Does the perturbation calibrate a ResNet-20 on CIFAR-100? Above: test ECE, mean over the fits. Below: its difference from a temperature. With 95% intervals over test images, paired below.", "name": "fig-nc-cifar100"}, "image": {"alt": "Two forest plots. Above, five test ECEs between 1 and 2 percent with overlapping intervals. Below, four differences from a temperature, all with intervals that hold zero."}}
 fig, axes = plt.subplots(2, 1, figsize=(6.5, 3.9), height_ratios=(5, 4))
 plots.forest_plot(errors, ax=axes[0], reference=None, sort=False, numbers=".2f")
 against = {
@@ -825,7 +825,7 @@ axes[0].set_xlabel("test ECE (%)")
 axes[1].set_xlabel("test ECE of NC minus that of a temperature (points)")
 plt.show()
 
-# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95 % interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
+# %% mystnb={"figure": {"caption": "The \u03b3 sweep on CIFAR-100 (ResNet-20), as recorded: test ECE with its 95% interval, and entropy. Is the minimum of the ECE at an intermediate \u03b3?", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = ours[ours["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(
     gamma=swept["method"].str.extract(r"gamma=([\d.]+)")[0].astype(float)
@@ -841,9 +841,9 @@ plt.show()
 
 # %% [markdown]
 # From neither start does $\boldsymbol\delta$ gain anything beyond chance, on $T^*$ alone or on a temperature of its own; from
-# both the ECE is lower than with the latter. The intervals are wide: they hold the paper's 29 % for $\boldsymbol\delta$, too. And
+# both the ECE is lower than with the latter. The intervals are wide: they hold the paper's 29% for $\boldsymbol\delta$, too. And
 # the $\gamma$ chosen here is 0, so this is NC (CE), of which the paper prints no gain on its ResNet-110.
-# Its 36 % is NC (FL) against the best method on the logits, which is one temperature by ECE.
+# Its 36% is NC (FL) against the best method on the logits, which is one temperature by ECE.
 
 # %% tags=["hide-input", "nbval-check-output"]
 by_ece = {
@@ -854,7 +854,7 @@ Markdown(
     minus(f"""
 Against that temperature the ECE changes by {by_ece["random"]:+.2f} points from the random
 start and by {by_ece["Theorem 1"]:+.2f} from that of Theorem 1. The paper prints a fall from
-1.33 to 0.85 %.
+1.33 to 0.85%.
 """)
 )
 
@@ -863,7 +863,7 @@ start and by {by_ece["Theorem 1"]:+.2f} from that of Theorem 1. The paper prints
 #
 # That network is small, was trained for a short time, and is less over-confident than the paper's. Two that others
 # trained for longer and published, a ResNet-20 and a ResNet-56 whose shortcuts are convolutions (option B), are nearer
-# to the paper's 10.74 %. They have seen all training images, so half of the test images serve to calibrate, half to
+# to the paper's 10.74%. They have seen all training images, so half of the test images serve to calibrate, half to
 # test, with 50 of each class in both. Such halves can be drawn in many ways, and the draw moves the numbers. So there
 # are three draws, with one fit from each start on each; $\gamma$ and $\lambda$ are chosen on the first. The command is the
 # one above with `-p network weights/cifar100_resnet56 -p n_runs 3`, after `calibkit data prepare published`.
@@ -924,7 +924,7 @@ for (of_model, loss), whose in TRIED.items():
 table(
     pd.DataFrame.from_dict(tried, orient="index"),
     "Does another network change the answer? Test ECE on CIFAR-100 in percent; differences "
-    "of NC in points, the NLL in nats [95 % interval]; own T: fitted to the same loss, without δ",
+    "of NC in points, the NLL in nats [95% interval]; own T: fitted to the same loss, without δ",
     "tbl-nc-networks",
 )
 
@@ -1035,8 +1035,8 @@ Under the NLL the ECE of NC is above that of TS on {(same_loss > 0).sum()} of
 {(lead < 0).sum()} of them, by {-lead.max():.2f} to {-lead.min():.2f} points; by
 AECE it is behind on {(lead_by_aece > 0).sum()}.
 
-On the ResNet-110 *T*\\* alone has {alone:.2f} % in Table 3, and the grid search
-{grid:.2f} % in Table 1. So of the {grid - together:.2f} points that NC leads by,
+On the ResNet-110 *T*\\* alone has {alone:.2f}% in Table 3, and the grid search
+{grid:.2f}% in Table 1. So of the {grid - together:.2f} points that NC leads by,
 {grid - alone:.2f} are there with *T*\\* alone, and {alone - together:.2f} come with *δ*\\*.
 """)
 
@@ -1264,9 +1264,9 @@ Markdown(
   start and by {by_nll["Theorem 1"]:+.3f} from that of Theorem 1.
 - Two networks that others trained give the same answers: no difference in ECE beyond chance,
   a higher NLL, a lower accuracy.
-- Neural Clamping can change predictions. The accuracy falls from {before:.2f} % to {random:.2f} %,
-  or {theorem:.2f} % from Theorem 1's start; in the paper from {printed_accuracy["identity"]} % to
-  {printed_accuracy["neural_clamping"]} % on the ResNet-110.
+- Neural Clamping can change predictions. The accuracy falls from {before:.2f}% to {random:.2f}%,
+  or {theorem:.2f}% from Theorem 1's start; in the paper from {printed_accuracy["identity"]}% to
+  {printed_accuracy["neural_clamping"]}% on the ResNet-110.
 - Of the {len(of_matrix)} rows that the paper prints for matrix scaling, {len(impossible)} contradict
   themselves.
 """)

@@ -120,12 +120,12 @@ columns = {shown(metric): ("", metric) for metric in ("accuracy", "ece", "nll")}
 change = estimates(both, ["after"], columns, base="before").set_axis(["change"])
 table(
     pd.concat([estimates(both, both, columns), change]).T,
-    "What does one temperature change? Percent [95 % interval]; the NLL in nats",
+    "What does one temperature change? Percent [95% interval]; the NLL in nats",
     "tbl-ts-before-after",
 )
 
 # %% [markdown]
-# Square brackets hold 95 % intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
+# Square brackets hold 95% intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
 # last image. In the left diagram every gap that leaves its grey bar is on one side: the network is over-confident,
 # and one knob removes most of that.
 #
@@ -215,7 +215,7 @@ for t in (1.5, 1.2, 1.0):
     sharp = softmax(z / t, axis=1)
     share = (label_logit - mean_logit) / ((sharp * z).sum(1).mean() - mean_logit)
     rival = share * sharp + (1 - share) / z.shape[1]
-    rivals[f"{100 * share:.1f} % of T = {t}, rest uniform"] = rival
+    rivals[f"{100 * share:.1f}% of T = {t}, rest uniform"] = rival
 rows = {
     name: {
         "expected logit": (rival * z).sum(1).mean(),
@@ -491,7 +491,7 @@ only_ts = {
 
 # %% tags=["nbval-check-output"]
 def from_which(values, sizes=SIZES):
-    """First size from which on at least 97.5 % of the draws are below zero."""
+    """First size from which on at least 97.5% of the draws are below zero."""
     good = [np.mean(values.loc[size] < 0) >= 0.975 for size in sizes]
     bad = [i for i, is_good in enumerate(good) if not is_good]
     first = bad[-1] + 1 if bad else 0
@@ -525,11 +525,11 @@ table(
 )
 
 # %% [markdown]
-# "Gains from" is stricter than the law: the smallest number of images in the list from which on at least 97.5 % of the
+# "Gains from" is stricter than the law: the smallest number of images in the list from which on at least 97.5% of the
 # draws are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
 # small loss that the law gives that fit.
 
-# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95 % of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
+# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95% of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
 _, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
@@ -941,8 +941,8 @@ vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
 turn = corrupted.loc["rotation (degrees)"].iloc[-1]
 text = f"""
 1. **Fit on images that trained nothing.** Over-trained networks on digits have a test ECE of
-   {own_errors["held out"]:.1f} % with *T* from held-out images, {own_errors["train"]:.1f} % with
-   *T* from the training images, and {own_errors["T = 1"]:.1f} % uncalibrated.
+   {own_errors["held out"]:.1f}% with *T* from held-out images, {own_errors["train"]:.1f}% with
+   *T* from the training images, and {own_errors["T = 1"]:.1f}% uncalibrated.
 2. **A few hundred images are enough for one T.** It gains NLL from this many images on:
    {gains}.
 3. **Fit by NLL.** By ECE, the test ECE was lower in {below} of {len(losses)} networks, beyond
@@ -951,7 +951,7 @@ text = f"""
    classes, plain vector scaling gains NLL from {vector} images on.
 5. **Match what will be tested,** in classes and in images. Balanced weights change the ECE
    of long-tailed CIFAR-10 by {tail_gain[long_tails[0]]:+.1f} points; on digits turned by {turn.name:g} degrees the
-   clean *T* leaves {turn["clean T"]:.1f} %, the best one {turn["best T"]:.1f} %.
+   clean *T* leaves {turn["clean T"]:.1f}%, the best one {turn["best T"]:.1f}%.
 """
 Markdown(minus(text))
 

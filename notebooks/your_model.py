@@ -133,7 +133,7 @@ for key, tried in full.trial.measured.items():
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Which calibrator is better than one temperature? With 95 % intervals",
+    "Which calibrator is better than one temperature? With 95% intervals",
     "tbl-your-calibrators",
 )
 

@@ -40,8 +40,9 @@ def test_each_chapter_of_a_paper_begins_with_its_box_which_links_to_the_paper(br
         cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
         first = cells[cells.index("# # ") : cells.index("# ## ")]
         assert f"```{{brief}} {paper}" in first
-        assert "**Paper**" in first and "**Claim**" in first and "**Found**" in first
+        assert all(f"**{start}" in first for start in ("Paper", "They claim", "We find", "Do this"))
         line = brief.links(first)
         assert line.startswith("**Read** [article](https://doi.org/10.") or "[preprint](https://arxiv.org/abs/" in line
+        assert f"```{{counts}} {paper}" in cells
     with pytest.raises(ValueError, match="Expected `text` to cite the paper"):
         brief.links("none")

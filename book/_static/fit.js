@@ -43,5 +43,16 @@
     again();
   };
 
+  /* A link into what is folded opens it. */
+  const opened = () => {
+    let element = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!element) return;
+    const target = element;
+    for (; element; element = element.parentElement) if (element.matches("details.fold")) element.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", opened);
+  addEventListener("DOMContentLoaded", opened);
+
   addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(start));
 })();

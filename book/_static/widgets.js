@@ -70,7 +70,7 @@
         make(svg, "circle", { class: "point", cx: x(said), cy: y(true_), r: 3 });
       });
       make(svg, "path", { class: "ideal", d: `M${x(0)},${y(0)}L${x(1)},${y(1)}` });
-      const percent = (value) => `${(100 * value).toFixed(2)} %`;
+      const percent = (value) => `${(100 * value).toFixed(2)}%`;
       const text = `ECE ${percent(ece)}, NLL ${nll.toFixed(4)} nats; accuracy ${percent(accuracy)}, mean confidence ${percent(confidence)}`;
       return { text, ece, nll };
     };
@@ -95,7 +95,7 @@
     make(svg, "path", { class: "ideal", d: `M${x(distance)},${y(0)}V${y(total(distance))}` });
     make(svg, "circle", { class: "point", cx: x(distance), cy: y(total(distance)), r: 4 });
     const decides = m >= inner ? "the margin decides" : "the weight decides";
-    const text = `rests at d* = ${distance.toFixed(3)} with confidence ${(100 * confidence).toFixed(2)} %: ${decides}`;
+    const text = `rests at d* = ${distance.toFixed(3)} with confidence ${(100 * confidence).toFixed(2)}%: ${decides}`;
     return { text, distance, confidence };
   };
 

@@ -25,7 +25,7 @@ The printed gradient is not the gradient of any loss.
 The authors' code has another loss, which trains: on CIFAR-10 its ECE is
 {ours}`ece cifar10 resnet20 acls | identity`, and its difference from that of MbLS is within chance.
 That is a ResNet-20 after 30 epochs, of {ours}`accuracy cifar10 resnet20 acls | identity` accuracy; the paper's
-ResNet-50 has 95.40 %.
+ResNet-50 has 95.40%.
 """,
     proposes=("acls", "identity"),
     picture=(

@@ -18,7 +18,7 @@ PAPER = Paper(
     claim="A network trained with a margin on its logits is calibrated as it is.",
     found="""
 Here a ResNet-20 was trained on CIFAR-10 for 30 epochs, to an accuracy of {ours}`accuracy cifar10 resnet20 identity`;
-in the paper a ResNet-50 for 350, to 93.20 %.
+in the paper a ResNet-50 for 350, to 93.20%.
 The ECE of MbLS is {ours}`ece cifar10 resnet20 mbls | identity`, that of cross-entropy
 {ours}`ece cifar10 resnet20 identity` (means over seeds).
 But one temperature takes cross-entropy to {ours}`ece cifar10 resnet20 temperature_scaling`, and on average over four

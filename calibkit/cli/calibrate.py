@@ -72,7 +72,7 @@ def _compare(fitted: Calibrator, val: HeldOut, test: HeldOut) -> None:
     methods = Comparison.on(test, {"before": Identity().fit(*val), "after": fitted}, REPORTED)
     _warn_if_few(test)
     print(fitted)
-    print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95 % interval   on {len(test.labels)} test samples")
+    print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95% interval   on {len(test.labels)} test samples")
     changes = {name: methods.difference("after", "before", name) for name in REPORTED}
     for name, change in changes.items():
         before, after = (methods.of(which, name).value for which in ("before", "after"))
@@ -101,7 +101,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     methods = Comparison(test.labels, REPORTED, groups=test.groups)
     methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
     _warn_if_few(test)
-    print(f"{'metric':16} {'value':>10}   95 % interval   on {len(test.labels)} test samples")
+    print(f"{'metric':16} {'value':>10}   95% interval   on {len(test.labels)} test samples")
     noise = False
     for name in REPORTED:
         value, low, high = methods.of("test", name)

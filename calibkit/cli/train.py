@@ -50,7 +50,7 @@ def _train(args: argparse.Namespace) -> None:
         devices=args.devices, nodes=args.nodes, compile=args.compile,
     )  # fmt: skip
     accuracy, throughput = 100 * logits.meta["accuracy"], logits.meta["throughput"]
-    print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f} %, {throughput:,.0f} training samples a second")
+    print(f"{folder / 'logits.npz'}: test accuracy {accuracy:.2f}%, {throughput:,.0f} training samples a second")
 
 
 def _networks(args: argparse.Namespace) -> None:
@@ -58,7 +58,7 @@ def _networks(args: argparse.Namespace) -> None:
 
     print(f"{'name':56} {'budget':8} accuracy   logits")
     for name, (budget, accuracy) in index().items():
-        print(f"{name:56} {budget:8} {100 * accuracy:6.2f} %")
+        print(f"{name:56} {budget:8} {100 * accuracy:6.2f}%")
     for name in published():
         print(f"{name:56} {'paper':8} {'':8}   $CALIBKIT_DATA/logits")
 

@@ -67,7 +67,7 @@ def greedy_search(
     for sweep in range(1, max_sweeps + 1):
         search.scan()
         for i in range(n_classes):
-            show(f"sweep {sweep} of at most {max_sweeps}, class {i:,}, ECE {100 * history[-1][3]:.4f} %")
+            show(f"sweep {sweep} of at most {max_sweeps}, class {i:,}, ECE {100 * history[-1][3]:.4f}%")
             search.free(i)
             first, last = search.worth_a_look(grid) if constraint else (0, len(grid))
             right = search.accuracy(grid[first:last]) if constraint else torch.zeros_like(grid)

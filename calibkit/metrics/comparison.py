@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Estimate(NamedTuple):
-    """A number with its 95 % interval. As text it is "value [low, high]", each formatted alike.
+    """A number with its 95% interval. As text it is "value [low, high]", each formatted alike.
 
     What it decides is a text too, and Python takes any text for true: compare it, ``gain.below() == "holds"``.
 

@@ -65,7 +65,7 @@ class Drift(NamedTuple):
     Attributes:
         verdict: "drifted" if ``p`` is at most the level, "no drift seen", or "too few samples" for any answer.
         p: p-value of the whole test; 1.0 where there are too few samples.
-        change: mean gap, confidence - accuracy, less that of the reference, with its 95 % interval: positive where the
+        change: mean gap, confidence - accuracy, less that of the reference, with its 95% interval: positive where the
             network is more over-confident now. Bins are weighted as in the test; NaN if no bin holds samples of both.
         z: the change in standard errors; infinite where confidences of 1 leave no room for any.
         statistic: chi-square over the groups of bins.

@@ -171,7 +171,7 @@ class Monitor:
         drift seen" is no proof that there is none: the interval of ``change`` says how much could be there. Samples are
         taken to be independent; of those that go together, as the frames of a film, add one, or the test is too sure.
 
-        A test at 1 % on each of 100 days without drift calls one of them drifted. Several periods of one reference at
+        A test at 1% on each of 100 days without drift calls one of them drifted. Several periods of one reference at
         a time are :meth:`drift_by_period`'s. To look day after day without end, take the level
         ``0.01 / (k * (k + 1))`` on the k-th day: over all days these add up to 0.01. At levels far below 1e-4 a p-value
         is no more than an order of magnitude, as bins hold counts, not normal numbers.

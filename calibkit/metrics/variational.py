@@ -64,7 +64,7 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     rows show one of 1 to 3 points on average, the more the less accurate it is.
 
     The interval says how far other test sets would have moved the value. The true error lies below its lower end in at
-    most 2.5 % of test sets; the upper end is no limit of the true error.
+    most 2.5% of test sets; the upper end is no limit of the true error.
 
     Args:
         probs: (N, K) probabilities.

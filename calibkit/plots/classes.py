@@ -94,7 +94,7 @@ def class_reliability(
         >>> probs, labels = np.tile([0.7, 0.2, 0.1], (10, 1)), np.repeat([0, 1], 5)
         >>> figure = class_reliability(probs, labels, names=["cat", "dog", "fox"], fig=Figure())
         >>> [ax.get_title() for ax in figure.axes]
-        ['dog  30.00 %', 'cat  20.00 %', 'fox  10.00 %']
+        ['dog  30.00%', 'cat  20.00%', 'fox  10.00%']
     """
     sample = Sample.of(probs, labels)
     n_bins, n_panels = check_bins(n_bins), check_int("n_panels", n_panels, 1)
@@ -113,7 +113,7 @@ def class_reliability(
         ax.vlines(x, x, y, color=RED, linewidth=1.2)
         sizes = 4 + 40 * np.sqrt(bins.counts[full] / bins.counts.sum())
         ax.scatter(x, y, sizes, color=on_paper(BLUE), zorder=3, clip_on=False)
-        ax.set_title(f"{names[k]}  {100 * error:.2f} %", fontsize=9)
+        ax.set_title(f"{names[k]}  {100 * error:.2f}%", fontsize=9)
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.set_xticklabels(["0", ".5", "1"])
         ax.set_yticklabels(["0", ".5", "1"])

@@ -70,7 +70,7 @@ def reliability_diagram(
     ax.vlines(bins.confidence[full], bins.accuracy[full], bins.confidence[full], color=RED, linewidth=1.2, label="gap")
     ax.plot(bins.confidence[full], bins.accuracy[full], "o", color=blue, markersize=3.5)
     name = "ECE" if scheme == "width" else "AECE"
-    ax.text(0.97, 0.05, f"{name} {100 * error:.2f} %", transform=ax.transAxes, ha="right")
+    ax.text(0.97, 0.05, f"{name} {100 * error:.2f}%", transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")
     if counts:

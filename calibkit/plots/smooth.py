@@ -38,7 +38,7 @@ def smooth_reliability(
     with the confidence kappa and the Gaussian K of standard deviation sigma, reflected at 0 and 1, of ``smooth_ece``
     (Blasiok & Nakkiran 2024). It is the gap that is smoothed: a calibrated network lies on the diagonal up to its ends,
     and the area between curve and diagonal, weighted with the density, is the smooth ECE. Below the diagonal the
-    network is over-confident. The band holds 95 % of the resampled curves at each confidence, not all
+    network is over-confident. The band holds 95% of the resampled curves at each confidence, not all
     of a curve at once. The curve ends where the kernel sees fewer than ten samples; the grey area is the density.
 
     Args:
@@ -61,7 +61,7 @@ def smooth_reliability(
         >>> probs, labels = np.tile([0.9, 0.1], (400, 1)), np.repeat([0, 1], 200)
         >>> ax = smooth_reliability(probs, labels, ax=Figure().subplots())
         >>> ax.texts[0].get_text()
-        'smooth ECE 40.00 %'
+        'smooth ECE 40.00%'
     """
     sample = Sample.of(probs, labels)
     error = smooth_ece(sample, None)
@@ -82,9 +82,9 @@ def smooth_reliability(
     ax, t, color = axes_of(ax, (3.6, 3.6)), np.linspace(0, 1, POINTS), on_paper(color)
     ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=wash(0.35), linewidth=0, label="density")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
-    ax.fill_between(t, low, high, color=color, alpha=wash(0.2), linewidth=0, label=f"{100 * level:g} % band")
+    ax.fill_between(t, low, high, color=color, alpha=wash(0.2), linewidth=0, label=f"{100 * level:g}% band")
     ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=label)
-    ax.text(0.97, 0.2, f"smooth ECE {100 * error:.2f} %", transform=ax.transAxes, ha="right")
+    ax.text(0.97, 0.2, f"smooth ECE {100 * error:.2f}%", transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")
     return ax

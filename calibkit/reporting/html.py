@@ -62,7 +62,7 @@ def page(report: Report) -> str:
         _classes(report),
         "<h2>What was looked for</h2>",
         _findings(report),
-        f"<p>calibkit {__version__}. Every interval is of 95 %, over the samples judged on. What a difference is, and "
+        f"<p>calibkit {__version__}. Every interval is of 95%, over the samples judged on. What a difference is, and "
         "which one counts, the book says under Protocol; when to take which method, under Which method?</p>",
     ]
     return document(title, parts)

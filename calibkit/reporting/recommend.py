@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False) -> Choice:
     """Temperature scaling, unless another method is better beyond chance.
 
-    A method takes its place if it has the samples that it should have; its NLL is lower, with a p-value below 5 %
+    A method takes its place if it has the samples that it should have; its NLL is lower, with a p-value below 5%
     after Holm's correction over all such methods, and by at least 0.005 nats; its ECE is not higher beyond chance; and
     the network's own NLL is not lower. Of several, the one with the lowest NLL. Where no method takes its place, and
     one temperature raises the NLL of the network beyond chance, or its ECE without a lower NLL beyond chance, nothing

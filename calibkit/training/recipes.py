@@ -113,7 +113,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("class_temperature_scaling", "cifar10"): _CIFAR,
     ("class_temperature_scaling", "cifar100"): _CIFAR,
     ("class_temperature_scaling", "tiny_imagenet"): _TINY,
-    # SCTL Table 4, which names no schedule: that of He et al. 2016, Sec. 4.2, x 0.1 at 50 % and 75 %.
+    # SCTL Table 4, which names no schedule: that of He et al. 2016, Sec. 4.2, x 0.1 at 50% and 75%.
     ("class_loss_scaling", "cifar10_lt"): _LONG_TAILED,
     ("class_loss_scaling", "cifar100_lt"): _LONG_TAILED,
     ("mbls", "cifar10"): replace(_CIFAR, keep="best"),
@@ -130,7 +130,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
         200, batch_size=256, lr=5e-4, weight_decay=0.05, schedule="cosine", keep="best", optimizer="adamw"
     ),
     ("acls", "voc2012"): _VOC,
-    # An hour of two CPU cores. He et al. 2016, Sec. 4.2: weight decay 1e-4, x 0.1 at 50 % and 75 %. Their 164 epochs
+    # An hour of two CPU cores. He et al. 2016, Sec. 4.2: weight decay 1e-4, x 0.1 at 50% and 75%. Their 164 epochs
     # are cut to 30 or 24, and crops are left out, so that the network fits its training images and is as over-confident
     # as the papers' fully trained ones. CIFAR-10 carries the comparison of losses, with the clipping of its papers.
     ("reduced", "cifar10"): Recipe(30, weight_decay=1e-4, augment="flip", clip_norm=2.0),
@@ -160,7 +160,7 @@ LOSS_OPTIONS: dict[tuple[str, str], dict] = {
 
 #: (paper, dataset, model) -> what its recipe has another value of. SCTL Table 4; and for the ResNet-110 the warm-up of
 #: He et al. 2016, Sec. 4.2: some 400 steps, here 5 epochs of linear rise where they hold 0.01. Without it ours for
-#: CIFAR-100-LT had 3.5 % of its training images right after 9 epochs, with it 22 %.
+#: CIFAR-100-LT had 3.5% of its training images right after 9 epochs, with it 22%.
 MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, float]] = {
     ("class_loss_scaling", "cifar10_lt", "densenet40"): {"lr": 0.01},
     ("class_loss_scaling", "cifar10_lt", "wide_resnet_28"): {"weight_decay": 5e-4},

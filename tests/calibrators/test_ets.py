@@ -15,7 +15,7 @@ SMOOTH = [name for name, cls in OBJECTIVES.items() if cls.smooth and name != "cl
 
 @pytest.fixture
 def noisy(overconfident):
-    """Logits at whose labels 10 % are drawn anew: no temperature fits both the labels and the noise."""
+    """Logits at whose labels 10% are drawn anew: no temperature fits both the labels and the noise."""
     z, y = overconfident
     rng = np.random.default_rng(1)
     again = torch.from_numpy(rng.random(len(y)) < 0.1)

@@ -82,7 +82,7 @@ def test_the_distance_to_a_calibrated_method_is_held(true):
 @pytest.mark.parametrize(("metric", "at_most"), [("ece", 0.05), ("nll", 0.08)])
 def test_two_methods_that_are_equally_calibrated_rarely_differ(metric, at_most):
     """Each is as far over-confident as the other is under-confident, so that neither is better by either metric; 200
-    test sets, so that a rate of 5 % is seen as 0.05 +- 0.015.
+    test sets, so that a rate of 5% is seen as 0.05 +- 0.015.
     """
     rng, differ = np.random.default_rng(1), 0
     for _ in range(200):

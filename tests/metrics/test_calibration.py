@@ -78,7 +78,7 @@ def test_values_of_the_authors_code(case):
 
 @pytest.mark.data("logits/sctl-cifar10-densenet40.npz")
 def test_values_on_the_logits_of_a_densenet():
-    """CIFAR-10 DenseNet-40 of Kull et al.: 5.50 % ECE, 92.42 % accuracy, 821 confidences exactly 1 in float64."""
+    """CIFAR-10 DenseNet-40 of Kull et al.: 5.50% ECE, 92.42% accuracy, 821 confidences exactly 1 in float64."""
     want = ORACLE["densenet40_c10_test"]
     logits, labels = map(torch.from_numpy, load_logits("sctl-cifar10-densenet40").test)
     values = evaluate(logits.double().softmax(1), labels)

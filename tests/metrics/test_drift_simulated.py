@@ -74,7 +74,7 @@ def test_harder_inputs_are_no_drift_of_a_calibrated_network():
 
 
 def test_a_drift_in_temperature_is_seen():
-    """From 1.0 to 1.3 with 5,000 samples a day at an accuracy of 84 %: in 19 of 20 days at 1 % and more."""
+    """From 1.0 to 1.3 with 5,000 samples a day at an accuracy of 84%: in 19 of 20 days at 1% and more."""
     rng = np.random.default_rng(0)
     then, now = simulated(rng, 100, 5000, scale=5.0), simulated(rng, 100, 5000, scale=5.0, temperature=1.3)
     accuracy = sum(b.correct.sum() for b in then) / 500_000

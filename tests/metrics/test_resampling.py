@@ -107,7 +107,7 @@ def test_interval_of_a_mean_is_the_normal_one():
 
 
 def test_coverage_of_the_nll():
-    """Of 200 samples, about 90 % of the 90 % intervals hold the true mean: 0.90 +- 4 * 0.021."""
+    """Of 200 samples, about 90% of the 90% intervals hold the true mean: 0.90 +- 4 * 0.021."""
     rng = np.random.default_rng(0)
     probs = np.array([[0.7, 0.3], [0.4, 0.6]])[rng.integers(0, 2, (200, 150))]
     labels = (rng.random((200, 150)) < probs[..., 1]).astype(int)
@@ -124,7 +124,7 @@ def shifted(rng, n, shift, scale=1.0):
 
 @pytest.mark.parametrize("true", [0.0, 0.005, 0.02])
 def test_coverage_of_the_ece(true):
-    """Of 200 test sets of 1,000: 95 % are promised; 0.90 less three standard errors of a simulation is asked for."""
+    """Of 200 test sets of 1,000: 95% are promised; 0.90 less three standard errors of a simulation is asked for."""
     rng, held, percentile = np.random.default_rng(0), 0, 0
     for _ in range(200):
         probs, labels = shifted(rng, 1000, true)

@@ -144,7 +144,7 @@ def test_a_known_error_is_found_on_its_side_and_not_exceeded(sharpness, side):
 
 @pytest.mark.parametrize("sharpness", [1.0, 1.1, 2.0])
 def test_the_lower_end_holds(sharpness):
-    """Above the true error in at most 2.5 % of test sets; of over- and under-confidence too."""
+    """Above the true error in at most 2.5% of test sets; of over- and under-confidence too."""
     above = 0
     for seed in range(120):
         probs, labels, true = binary(seed, 400, sharpness)

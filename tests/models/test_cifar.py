@@ -125,7 +125,7 @@ def test_dense_layer_keeps_its_input():
 
 @pytest.mark.data("cifar100", "weights/cifar100_densenet40bc.npz")
 def test_densenet_bc_of_others_classifies_cifar100():
-    """A public DenseNet-BC-40 with 63.26 % on the test images; every twentieth of them here."""
+    """A public DenseNet-BC-40 with 63.26% on the test images; every twentieth of them here."""
     model = load_weights(build("densenet40_bc", 100), data.cache() / "weights" / "cifar100_densenet40bc.npz")
     images, labels = (np.array(x[::20]) for x in data.load_split("cifar100", "test"))
     spec = data.DATASETS["cifar100"]

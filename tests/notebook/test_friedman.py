@@ -37,7 +37,7 @@ def test_printed_example(auc):
     printed = {"C4.5": 3.143, "m": 2.000, "cf": 2.893, "both": 1.964}
     assert found.mean.round(3).to_dict() == printed and list(found.mean.index)[0] == "both"
     assert found.critical == pytest.approx(1.25, abs=0.005) and found.n_blocks == 14
-    assert found.apart() == 0  # "the difference is 1.18, not significant at 5 %"
+    assert found.apart() == 0  # "the difference is 1.18, not significant at 5%"
 
 
 def test_friedman_against_permutations():

@@ -7,7 +7,7 @@ from book.kit.notebook import over_networks
 
 
 def test_holm_works_within_the_rows_given():
-    """0.02 alone is beyond 5 %; of three such it is not, as 3 x 0.02 > 0.05."""
+    """0.02 alone is beyond 5%; of three such it is not, as 3 x 0.02 > 0.05."""
     three = pd.DataFrame({"value": [-1.0, 1.0, -1.0], "chance": [0.02, 0.02, 0.02]})
     assert over_networks.beyond_chance(three[:1]).tolist() == ["better"]
     assert over_networks.beyond_chance(three[1:2]).tolist() == ["worse"]

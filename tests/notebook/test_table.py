@@ -66,7 +66,7 @@ def test_digits_by_column():
     assert [cell.text for cell in cells] == ["1.0", "0.1235", "0.50"]
 
 
-@pytest.mark.parametrize("texts", [["1.25", "10.5", "7"], ["(1.2)", "1.25", "[3]"], ["−1.5 %", "2", "", "none"]])
+@pytest.mark.parametrize("texts", [["1.25", "10.5", "7"], ["(1.2)", "1.25", "[3]"], ["−1.5%", "2", "", "none"]])
 def test_decimal_points_stand_in_one_line(texts):
     """Counted from the right: behind the point, or where it would stand, all numbers are as wide."""
     behind = {

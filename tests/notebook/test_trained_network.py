@@ -108,7 +108,7 @@ def test_every_training_is_recorded_once_but_those_of_the_smoke_budget(monkeypat
 
 @pytest.mark.data("cifar100", "weights/cifar100_resnet20.npz")
 def test_published_weights_have_the_accuracy_of_their_publisher():
-    """68.8 % on the CIFAR-100 test images, of which one half is held out and the other half tests: of each class."""
+    """68.8% on the CIFAR-100 test images, of which one half is held out and the other half tests: of each class."""
     name = "weights/cifar100_resnet20"
     public = trained(name, "reduced", "cpu")
     assert (str(public.network), public.source) == ("cifar100/resnet20_b-cross_entropy-s0", "public")

@@ -30,7 +30,7 @@ def test_chance_is_the_binomial_range():
 def test_panels_are_the_classes_of_largest_error(sample):
     figure = plots.class_reliability(*sample, n_panels=3, columns=2, names="abcde")
     order, errors = worst_classes(Sample.of(*sample), 10, 3)
-    titles = [f"{'abcde'[k]}  {100 * error:.2f} %" for k, error in zip(order, errors, strict=True)]
+    titles = [f"{'abcde'[k]}  {100 * error:.2f}%" for k, error in zip(order, errors, strict=True)]
     assert [ax.get_title() for ax in figure.axes] == titles
     for ax, k in zip(figure.axes, order, strict=True):
         bins = reliability_bins(*sample, n_bins=10, class_index=int(k))

@@ -14,7 +14,7 @@ def test_reliability_diagram_draws_the_bins(ax, sample):
     full = bins.counts > 0
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[full])
     np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.edges[:-1][full])
-    assert ax.texts[0].get_text() == f"ECE {100 * ece(*sample, n_bins=10):.2f} %"
+    assert ax.texts[0].get_text() == f"ECE {100 * ece(*sample, n_bins=10):.2f}%"
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["if calibrated", "gap", "accuracy"]
     plain = plots.reliability_diagram(*(x.numpy() for x in sample), interval=False)
     assert [t.get_text() for t in plain.get_legend().get_texts()] == ["gap", "accuracy"]
@@ -26,7 +26,7 @@ def test_equal_mass_has_even_bins_and_its_own_error(ax, sample):
     assert {bar.get_height() for bar in strip.patches} == {len(sample[1]) / 8}
     confidence = np.sort(sample[0].max(1).values.numpy())
     np.testing.assert_allclose([bar.get_x() for bar in ax.patches][1:], confidence[499:-1:500])
-    assert ax.texts[0].get_text() == f"AECE {100 * adaptive_ece(*sample, n_bins=8):.2f} %"
+    assert ax.texts[0].get_text() == f"AECE {100 * adaptive_ece(*sample, n_bins=8):.2f}%"
 
 
 def test_the_strip_counts_the_samples_of_each_bin(ax, sample):

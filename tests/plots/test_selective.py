@@ -17,7 +17,7 @@ def test_five_samples_by_hand():
     np.testing.assert_allclose(line.get_xdata(), [20, 40, 60, 80, 100])
     np.testing.assert_allclose(line.get_ydata(), [0, 0, 100 / 3, 25, 40])
     (text,) = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert text == f"area {(0 + 0 + 100 / 3 + 25 + 40) / 5:.2f} %"
+    assert text == f"area {(0 + 0 + 100 / 3 + 25 + 40) / 5:.2f}%"
 
 
 def test_equal_confidences_are_answered_together():

@@ -52,7 +52,7 @@ def test_band_is_binomial_where_confidences_are_equal():
     """400 samples of confidence 0.7, 280 of them right: the share of right ones has a known law."""
     probs, labels = np.tile([0.7, 0.3], (400, 1)), np.repeat([0, 1], [280, 120])
     ax = plots.smooth_reliability(probs, labels, width=0.05, n_resamples=2000)
-    (band,) = [area for area in ax.collections if area.get_label() == "95 % band"]
+    (band,) = [area for area in ax.collections if area.get_label() == "95% band"]
     outline = band.get_paths()[0].vertices
     at = outline[np.isclose(outline[:, 0], 0.69921875), 1]
     wanted = np.array(stats.binom.interval(0.95, 400, 0.7)) / 400
@@ -66,7 +66,7 @@ def test_curve_ends_where_the_samples_do(sample):
     t, accuracy = ax.lines[1].get_data()
     seen = t[np.isfinite(accuracy)]
     assert confidence.min() - 0.06 < seen.min() < 0.5 and seen.max() == 1
-    assert ax.texts[0].get_text() == f"smooth ECE {100 * smooth_ece(probs, labels):.2f} %"
+    assert ax.texts[0].get_text() == f"smooth ECE {100 * smooth_ece(probs, labels):.2f}%"
 
 
 def test_one_sample_has_no_band_and_no_curve():

@@ -59,7 +59,7 @@ def same(n, m, confidence, seed, k=10):
     [(60, 1000, 0.97), (1000, 60, 0.97), (1000, 1, None), (1000, 3, None), (1, 1000, None), (3, 1000, None)],
 )
 def test_small_splits_of_one_network_raise_no_alarm(n, m, confidence):
-    """Of 40 sets; 15 to 100 % of them did while each split had a variance of its own."""
+    """Of 40 sets; 15 to 100% of them did while each split had a variance of its own."""
     alarms = {"shift between the splits", "trained on the validation set"}
     found = [diagnose(read(same(n, m, confidence, seed))).findings for seed in range(40)]
     assert sum(bool(alarms & {finding.kind for finding in each}) for each in found) == 0

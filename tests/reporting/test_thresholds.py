@@ -24,7 +24,7 @@ def test_rows_in_both_splits_are_a_leak_where_chance_would_put_them_there_once_i
 
 
 def sure_of(n, right):
-    """Two classes, 80 % for one of them at each sample, and that one in a share ``right`` of each class."""
+    """Two classes, 80% for one of them at each sample, and that one in a share ``right`` of each class."""
     rng, predicted = np.random.default_rng(round(1000 * right)), np.arange(n) % 2
     z = rng.normal(size=(n, 1)) + np.log(4) * (np.arange(2) == predicted[:, None])
     return z, np.where(np.arange(n) // 2 < right * n / 2, predicted, 1 - predicted)

@@ -86,7 +86,7 @@ def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     ],
 )
 def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
-    """Public checkpoints, normalised as their authors did: 91.73 % and 93.39 % on the CIFAR-10 test images."""
+    """Public checkpoints, normalised as their authors did: 91.73% and 93.39% on the CIFAR-10 test images."""
     spec = data.DATASETS["cifar10"]
     changed = {**vars(spec), "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
     monkeypatch.setitem(data.DATASETS, "cifar10", type(spec)(**changed))

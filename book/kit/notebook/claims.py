@@ -1,6 +1,6 @@
 """What a chapter says of a paper's claims: one set of words, one way to judge, one table.
 
-A claim about a number *holds* if its whole 95 % interval is on the claimed side, *does not hold* if the whole interval
+A claim about a number *holds* if its whole 95% interval is on the claimed side, *does not hold* if the whole interval
 is on the other, and is *not decided* else: see :class:`calibkit.metrics.comparison.Estimate`, whose methods ``below``,
 ``above`` and ``within`` are the judges. What needs a network that is absent is *not run here*.
 

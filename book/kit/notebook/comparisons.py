@@ -172,7 +172,7 @@ def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
-    """Spearman's correlation of two values a class, with the 95 % percentile interval of a bootstrap over classes.
+    """Spearman's correlation of two values a class, with the 95% percentile interval of a bootstrap over classes.
 
     Resamples in which one of the two is constant have none and are left out; NaN where all are.
 

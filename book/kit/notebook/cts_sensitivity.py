@@ -55,7 +55,7 @@ def by_class(networks: Iterable[str]) -> pd.DataFrame:
 
     Returns:
         DataFrame: one row a network; columns correlation, low, high, the rank correlation of accuracy and error of the
-        classes of the test set with its 95 % interval over classes; sweeps, the last of at most 20 that changed a
+        classes of the test set with its 95% interval over classes; sweeps, the last of at most 20 that changed a
         temperature.
 
     Example:
@@ -81,7 +81,7 @@ def by_class(networks: Iterable[str]) -> pd.DataFrame:
 
 
 def gains(networks: Mapping[str, str], method: str, base: str, **options: int) -> pd.DataFrame:
-    """ECE (points) and NLL (nats) of one method minus those of another, on the test set, with their 95 % intervals.
+    """ECE (points) and NLL (nats) of one method minus those of another, on the test set, with their 95% intervals.
 
     Args:
         networks: name to show -> name of its logits.

@@ -125,7 +125,7 @@ def loss_differences(
         names: of the losses.
 
     Returns:
-        DataFrame: text; half-widths of 95 % intervals. That of the seeds has the t quantile of the pooled spread's
+        DataFrame: text; half-widths of 95% intervals. That of the seeds has the t quantile of the pooled spread's
         degrees of freedom; it is empty where no loss was trained twice.
 
     Example:

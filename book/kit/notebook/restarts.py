@@ -83,7 +83,7 @@ def difference(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Estimate:
-    """The mean of a metric over the fits of one method minus that over the fits of another, with its 95 % interval.
+    """The mean of a metric over the fits of one method minus that over the fits of another, with its 95% interval.
 
     The interval is that of :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same
     resamples of the test set. It speaks of the draw of the test set, not of the random starts.

@@ -13,7 +13,7 @@ loss         training loss: a key, see below.
 method       post-hoc calibrator: a key; ``identity`` is the network as it is.
 metric       key of METRICS, or accuracy_drop, miou.
 value        as printed (text), or as measured.
-low, high    95 % bootstrap interval over the test set; with several seeds, its mean.
+low, high    95% bootstrap interval over the test set; with several seeds, its mean.
 std          standard deviation over seeds, as printed or measured.
 unit         percent, fraction or nats. ours.csv holds fractions and nats only.
 n_bins       of a binned metric, else empty.

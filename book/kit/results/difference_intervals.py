@@ -16,7 +16,7 @@ FITS = 10
 
 
 def seed_arm(row) -> float:
-    """Half of the 95 % interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
+    """Half of the 95% interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
     return 0.0 if math.isnan(row.seed_error) else float(stdtrit(row.seed_df, 0.975) * row.seed_error)
 
 
@@ -33,7 +33,7 @@ def spread_of(row) -> tuple[float, float]:
 
 
 def arm(over_tests: float, over_fits: float, df: float) -> float:
-    r"""Half of a 95 % interval: that over test samples alone, and the standard error over seeds and refits with its
+    r"""Half of a 95% interval: that over test samples alone, and the standard error over seeds and refits with its
     degrees of freedom.
 
     With :math:`a` the first over 1.96 and :math:`s` the second it is :math:`t_\nu \sqrt{a^2 + s^2}`, where
@@ -92,7 +92,7 @@ def images_of(datasets: pd.Series) -> pd.Series:
 
 
 def over_networks(rows: pd.DataFrame) -> Estimate:
-    r"""The mean of the differences of N networks, with a 95 % interval over test sets, seeds and validation samples.
+    r"""The mean of the differences of N networks, with a 95% interval over test sets, seeds and validation samples.
 
     Networks of one test set share its images, and their errors are correlated, by :math:`\rho` = ``CORRELATION`` at
     most. With :math:`a_n` a network's standard error over test sets, and :math:`s_n` that over seeds and refits, of

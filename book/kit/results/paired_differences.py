@@ -10,7 +10,7 @@ base_loss             what is subtracted: the training loss ...
 base_method           ... and the calibrator
 metric, n_bins, unit  as in ``ours.csv``; fraction or nats
 value                 metric of the method less that of the base; of several seeds the mean
-low, high             its 95 % interval over test sets, paired: :func:`calibkit.metrics.bootstrap_difference`
+low, high             its 95% interval over test sets, paired: :func:`calibkit.metrics.bootstrap_difference`
 chance                the p-value that goes with it
 seed_error            its standard error over seeds, or those fits; empty where there is a single one
 seed_df               degrees of freedom of ``seed_error``

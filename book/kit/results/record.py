@@ -257,6 +257,6 @@ def _of_pixels(rows: list[dict], networks: list[Logits]) -> list[dict]:
 def _fitted(calibrator: Calibrator, logits: Logits) -> str:
     """What a row's note says of the first fit: its temperature, if it has a single one, and the ECE on what it saw."""
     temperature = getattr(calibrator, "temperature", None)
-    seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f} %"
+    seen = f"val ECE {100 * ece(calibrator(logits.val_logits), logits.val_labels):.2f}%"
     single = temperature is not None and not hasattr(calibrator, "temperatures")
     return f"T = {temperature:.4f}; {seen}" if single else seen

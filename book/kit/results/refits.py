@@ -30,6 +30,7 @@ from calibkit.calibrators import calibrator
 from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import evaluate
 from calibkit.metrics.registry import BINNED
+from calibkit.networks import load_logits
 
 COLUMNS = (*REFIT_KEY, "fit_error")
 FILE = "refits.csv"
@@ -52,11 +53,11 @@ def wanted() -> set[tuple[str, str]]:
 
 def refit_all() -> None:
     """:func:`refit` the pairs of :func:`wanted` that ``effects.csv`` has, on every network; says what it did."""
-    effects = load_effects().query("loss == base_loss")
+    effects, of_claims = load_effects().query("loss == base_loss"), wanted()
     for name in stored_networks():
-        where = cell(name, trainings(name)[0])
+        where = cell(name, load_logits(name))
         here = effects[np.logical_and.reduce([effects[key] == where[key] for key in where if key in REFIT_KEY])]
-        pairs = wanted() & {*zip(here["method"], here["base_method"], strict=True)}
+        pairs = of_claims & {*zip(here["method"], here["base_method"], strict=True)}
         print(f"{name}: {refit(name, pairs)} rows are new", flush=True)
 
 

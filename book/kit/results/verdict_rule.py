@@ -6,7 +6,7 @@ before its end; else by the optimum.
 
 **Direction.** Is the method better, or worse, than the comparator that its claim names, as printed? Both are measured
 on the same test images, and the difference of the printed metric is tested, all tests of one paper and kind together by
-Holm's method at 5 %. Beyond chance on the printed side, the direction is the *same*; on the other, *opposite*; else it
+Holm's method at 5%. Beyond chance on the printed side, the direction is the *same*; on the other, *opposite*; else it
 is *not decided*. The NLL may object to what a calibration error says, because it is proper; it never decides in its
 place. Where it lies beyond chance on the other side of 0 than the printed metric, the answer is *mixed*. To object, it
 need not pass the correction: one that hid an objection would let weaker evidence decide more. Two losses that were

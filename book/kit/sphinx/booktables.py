@@ -171,7 +171,7 @@ def number(text: str) -> str:
         rows = rows[rows[column] == value]
     if len(rows) != 1:
         raise ValueError(f"Expected `{text}` to be one row of ours.csv, but got {len(rows)}")
-    return f"{100 * rows['value'].iloc[0]:.2f} %"
+    return f"{100 * rows['value'].iloc[0]:.2f}%"
 
 
 class Ours(SphinxRole):
@@ -179,7 +179,7 @@ class Ours(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list]:
         """The number as text."""
-        return [nodes.Text(number(self.text).replace(" ", "\N{NO-BREAK SPACE}"))], []
+        return [nodes.Text(number(self.text))], []
 
 
 class Computed(SphinxDirective):

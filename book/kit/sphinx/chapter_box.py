@@ -1,7 +1,7 @@
-"""Sphinx extension: the box at the head of a chapter, and its numbers from the results.
+"""Sphinx extension: the box at the head of a paper's chapter, and the counts at its end.
 
-``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found,
-what became of its claims, on what that rests, and the bar of its printed numbers.
+``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found.
+``{counts} PAPER`` says what became of its claims, on what that rests, and draws the bar of its printed numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pybtex.database import parse_file
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.frontpage import bar
@@ -72,14 +73,25 @@ class Brief(SphinxDirective):
         paper = str(check_choice("paper", self.arguments[0], PAPERS))
         box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
         box += nodes.raw("", framed(*PAPERS[paper].picture), format="html")
-        computed = links("\n".join(self.content)), *outcome(paper), *lost(paper)
-        lines = [*self.content, *(part for line in computed for part in ("", line))]
+        lines = [*self.content, "", links("\n".join(self.content))]
         self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
-        box += nodes.raw("", bar(answers("paper").loc[paper]), format="html")
         return [box]
+
+
+class Counts(Computed):
+    """``{counts} PAPER``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Paragraphs, and the bar."""
+        paper = str(check_choice("paper", self.arguments[0], PAPERS))
+        lines = [part for line in (*outcome(paper), *lost(paper)) for part in (line, "")]
+        return [*self.parse(lines), nodes.raw("", bar(answers("paper").loc[paper]), format="html")]
 
 
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
     app.add_directive("brief", Brief)
+    app.add_directive("counts", Counts)
     return {"parallel_read_safe": True}

@@ -23,6 +23,7 @@ from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
+from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, differences
 from book.papers import PAPERS, framed
 from calibkit import Estimate, TemperatureScaling, calibrator, plots
@@ -128,9 +129,9 @@ def opening(figure: Figure) -> None:
 
 def seen() -> str:
     """What the opening figure shows, in words."""
-    both = {name: (ece, proposals("nll")[name]) for name, ece in proposals("ece").items()}
-    below = "; ".join(f"{name}: {100 * ece.value:+.2f} and {nll.value:+.4f}" for name, (ece, nll) in both.items())
-    lower = [name for name, pair in both.items() if all(of.below() == "holds" for of in pair)]
+    in_ece, in_nll = proposals("ece"), proposals("nll")
+    below = "; ".join(f"{name}: {100 * in_ece[name].value:+.2f} and {nll.value:+.4f}" for name, nll in in_nll.items())
+    lower = [name for name, nll in in_nll.items() if in_ece[name].below() == nll.below() == "holds"]
     return (
         "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
         f"Below, the {NUMBERS[len(PAPERS)]} proposals minus one temperature, in points of ECE and in nats of NLL: "
@@ -195,14 +196,12 @@ class Opening(Raw):
         return figure(opening, SIZE, seen())
 
 
-class Strata(SphinxDirective):
+class Strata(Computed):
     """``{strata}``."""
 
     def run(self) -> list[nodes.Node]:
         """The table."""
-        node = nodes.container()
-        self.state.nested_parse(StringList(strata(), self.name), self.content_offset, node)
-        return node.children
+        return self.parse(strata())
 
 
 class Thumbnail(Raw):

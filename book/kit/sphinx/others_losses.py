@@ -40,8 +40,8 @@ def baseline() -> Block:
     frame = pd.DataFrame(found).T[["identity", TS]]
     frame.columns = ["CE", "CE and a temperature"]
     said = f"""
-*Agreement:* none. The ECE of cross-entropy as trained is {frame["CE"].min():.2f} to {frame["CE"].max():.2f} %,
-with a temperature {frame.iloc[:, 1].min():.2f} to {frame.iloc[:, 1].max():.2f} %.
+*Agreement:* none. The ECE of cross-entropy as trained is {frame["CE"].min():.2f} to {frame["CE"].max():.2f}%,
+with a temperature {frame.iloc[:, 1].min():.2f} to {frame.iloc[:, 1].max():.2f}%.
 """
     caption = "How well calibrated is cross-entropy? ECE in percent, Tiny-ImageNet, ResNet-50"
     return said, [table(frame, caption, "tbl-others-baseline")]
@@ -108,7 +108,7 @@ def flsd() -> Block:
     inside = theirs.loc[(TS_ECE, "ece"), "low"] <= own / 100 <= theirs.loc[(TS_ECE, "ece"), "high"]
     said = f"""
 *Agreement:* none. ACLS prints what MbLS prints.
-MbLS itself has {own:.2f} % there: {"inside" if inside else "outside"} the interval of the authors' FLSD network with a
+MbLS itself has {own:.2f}% there: {"inside" if inside else "outside"} the interval of the authors' FLSD network with a
 temperature by ECE.
 """
     caption = "How good is FLSD, trained by its authors? ECE in percent, CIFAR-10, ResNet-50"
