@@ -18,7 +18,15 @@ from calibkit.__main__ import main
 ROOT = Path(__file__).resolve().parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = dict(re.findall(r"^([a-z]+):.*?## (.+)$", MAKEFILE, re.M))
-PAGES = ["README.md", "CONTRIBUTING.md", "book/running.md", "book/deploy.md", "book/index.md", "book/protocol.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "book/using.md",
+    "book/running.md",
+    "book/deploy.md",
+    "book/index.md",
+    "book/protocol.md",
+]
 
 
 def commands() -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """Sphinx extension of the front page: what it shows is drawn from the results when the book is built.
 
 ``{opening}`` is the figure that opens the book. ``{cards}`` has a card for each paper, by its record: in it
-``{thumbnail} PAPER`` is a small picture of a paper's idea, and ``{verdictbar} PAPER`` how many of its printed numbers
-have which answer, which ``{verdictlegend}`` explains.
+``{thumbnail} PAPER`` is a small picture of a paper's idea. ``{verdictlegend}`` draws how many printed numbers have
+which answer, on the ledger.
 As a program it draws the opening figure into two files for the README.
 """
 
@@ -16,6 +16,7 @@ import pandas as pd
 from docutils import nodes
 from docutils.statemachine import StringList
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -26,14 +27,19 @@ from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, differences
 from book.papers import PAPERS, framed
-from calibkit import Estimate, TemperatureScaling, calibrator, plots
+from calibkit import Estimate, TemperatureScaling, calibrator, ece, plots
 from calibkit._checks import check_choice
 from calibkit._files import write_atomic
+from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
+from calibkit.plots.method_style import color_of
+from calibkit.plots.style import BLUE, GREEN, GREY, RED, ink, on_paper, wash
+from calibkit.plots.style import paper as sheet
 
 BASE, CE = "temperature_scaling", "cross_entropy"
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
-SIZE = (8.0, 7.4)  # inches, of the opening figure
+SIZE = (8.4, 3.6)  # inches, of the opening figure
+FEWEST = 20  # images in a bin that is drawn
 #: What no paper proposes as it stands, and the front page speaks of.
 BESIDE = {
     "CTS by CLS": "class_temperature_scaling:class_loss_scaling",
@@ -113,29 +119,57 @@ def strata() -> list[str]:
 
 
 def opening(figure: Figure) -> None:
-    """A network before and after one temperature; what the papers propose against one temperature."""
+    """A network before and after one temperature; a map of what the papers propose, from that temperature."""
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
     data = load_logits(NETWORK)
-    shown = {"as trained": calibrator("identity"), "with one temperature": TemperatureScaling()}
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1.1, 1))
-    probs = {title: method.fit(*data.val)(data.test_logits) for title, method in shown.items()}
-    plots.before_after(probs, data.test_labels, fig=upper)
-    axes = lower.subplots(1, 2, sharey=True)
-    for ax, metric, scale in zip(axes, ("ece", "nll"), (100, 1), strict=True):
-        rows = {name: Estimate(*(scale * x for x in e)) for name, e in proposals(metric).items()}
-        plots.forest_plot(rows, ax=ax, sort=False, numbers=None)
-        unit = "points" if metric == "ece" else "nats"
-        ax.set_xlabel(f"difference in {metric.upper()}, {unit}")
+    for method, color in ((calibrator("identity"), RED), (TemperatureScaling(), BLUE)):
+        probs = method.fit(*data.val)(data.test_logits)
+        bins = reliability_bins(probs, data.test_labels)
+        full = bins.counts >= FEWEST
+        name = "uncalibrated" if color is RED else "one temperature"
+        label = f"{name}, ECE {100 * ece(probs, data.test_labels):.1f}%"
+        left.plot(bins.confidence[full], bins.accuracy[full], "o-", color=on_paper(color), markersize=3.5, label=label)
+        if color is RED:
+            ends = bins.accuracy[full], bins.confidence[full]
+            left.fill_between(bins.confidence[full], *ends, color=RED, alpha=wash(0.2), linewidth=0)
+    left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
+    left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    left.legend(loc="upper left")
+    in_ece, in_nll = proposals("ece"), proposals("nll")
+    for name, of in in_ece.items():
+        short, kind = name.split(", ", 1)
+        x, y, color = of.percent, in_nll[name], on_paper(color_of(short))
+        marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
+        right.errorbar(*x[:1], *y[:1], **arms(x, y), color=color, elinewidth=0.7, markersize=5, **marker)
+        right.annotate(short, (x.value, y.value), (4, 4), textcoords="offset points", color=color, fontsize=8)
+    (least, _), (low, high) = right.get_xlim(), right.get_ylim()
+    right.fill_between([least, 0], low, 0, color=GREEN, alpha=wash(0.15), linewidth=0)
+    right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
+    for line in (right.axhline, right.axvline):
+        line(0, color=ink(), linewidth=0.8, linestyle="--")
+    right.set(xlim=(least, None), ylim=(low, high + 0.2 * (high - low)))  # room for the legend
+    right.set(xlabel="ECE, points from one temperature", ylabel="NLL, nats")
+    looks = {"published": GREY, "ours": sheet()}
+    keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
+    kinds = {"o": "balanced data", "s": "long-tailed data"}
+    keys += [Line2D([], [], ls="", marker=marker, color=GREY, label=text) for marker, text in kinds.items()]
+    right.legend(handles=keys, loc="upper left", ncols=2)
+
+
+def arms(x: Estimate, y: Estimate) -> dict[str, list]:
+    """The ends of two intervals as matplotlib's error bars have them."""
+    return {f"{of}err": [[e.value - e.low], [e.high - e.value]] for of, e in (("x", x), ("y", y))}
 
 
 def seen() -> str:
     """What the opening figure shows, in words."""
     in_ece, in_nll = proposals("ece"), proposals("nll")
-    below = "; ".join(f"{name}: {100 * in_ece[name].value:+.2f} and {nll.value:+.4f}" for name, nll in in_nll.items())
+    points = "; ".join(f"{name}: {100 * in_ece[name].value:+.2f} and {nll.value:+.4f}" for name, nll in in_nll.items())
     lower = [name for name, nll in in_nll.items() if in_ece[name].below() == nll.below() == "holds"]
     return (
-        "Above, reliability diagrams of a ResNet-20 as trained and with one temperature: the gaps close. "
-        f"Below, the {NUMBERS[len(PAPERS)]} proposals minus one temperature, in points of ECE and in nats of NLL: "
-        f"{below}. Lower in both beyond chance: {'; '.join(lower) or 'none'}."
+        "Left, the reliability curve of a ResNet-20, uncalibrated and with one temperature: the gap closes. "
+        f"Right, how far the {NUMBERS[len(PAPERS)]} proposals are from one temperature, in points of ECE and in nats "
+        f"of NLL, lower is better: {points}. Better in both beyond chance: {'; '.join(lower) or 'none'}."
     )
 
 
@@ -219,7 +253,7 @@ def cards(pages: Container[str]) -> list[str]:
         if f"notebooks/{name}" in pages:
             lines += [f":::::{{grid-item-card}} {paper.method} ({paper.short})", f":link: /notebooks/{name}"]
             lines += [":link-type: doc", "", f"```{{thumbnail}} {name}", "```", "", f"*{paper.claim}*", ""]
-            lines += [*paper.found.strip().splitlines(), "", f"```{{verdictbar}} {name}", "```", ":::::", ""]
+            lines += [*paper.found.strip().splitlines(), ":::::", ""]
     return lines
 
 
@@ -236,14 +270,6 @@ class Cards(SphinxDirective):
         return node.children
 
 
-class VerdictBar(Raw):
-    """``{verdictbar} PAPER``."""
-
-    def html(self) -> str:
-        """The bar."""
-        return bar(answers("paper").loc[self.arguments[0]])
-
-
 class VerdictLegend(Raw):
     """``{verdictlegend}``."""
 
@@ -258,7 +284,6 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("cards", Cards)
     app.add_directive("strata", Strata)
     app.add_directive("thumbnail", Thumbnail)
-    app.add_directive("verdictbar", VerdictBar)
     app.add_directive("verdictlegend", VerdictLegend)
     return {"parallel_read_safe": True}
 
