@@ -72,8 +72,8 @@ def look_of(name: str) -> dict[str, Any]:
     """``color``, ``linestyle`` and ``marker`` of a method: keywords of ``ax.plot``, the same in every figure.
 
     Args:
-        name: key of a calibrator, a loss or an objective, or its abbreviation, such as CE; options and objective of a
-            key do not change the look. Any other name gets a look that hangs on nothing but the name; two such names
+        name: key of a calibrator, a loss or an objective, or its abbreviation, such as CE or TS-ECE; options and
+            objective of a key do not change the look. Any other name gets a look that hangs on nothing but the name; two such names
             may share one.
 
     Example:
@@ -99,8 +99,9 @@ def color_of(name: str) -> str:
 
 
 def _registry_name(name: str) -> str:
-    if name.lower() in SHORT:
-        return SHORT[name.lower()]
+    short, _, objective = name.lower().partition("-")
+    if short in SHORT and (objective in SHORT or objective in ("", "ece", "nll")):
+        return SHORT[short]
     try:
         return Key.parse(name.lower()).name
     except ValueError:

@@ -119,9 +119,9 @@ def test_the_increasing_map_on_the_front_page():
 
 def test_class_temperatures_in_the_guide():
     counts = against(TS_ECE, CTS).query("metric == 'ece'")["word"].value_counts()
-    said = f"a lower ECE than one temperature by ECE beyond chance on {WORDS[counts['better']]} network"
-    assert f"{said}, a higher one on {WORDS[counts['worse']]}," in text("which_method")
-    assert "on more than thirty" in text("which_method") and counts["not decided"] > 30
+    said = f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]};"
+    assert f"{said} the rest, more than thirty, are not decided" in text("which_method")
+    assert counts["not decided"] > 30
 
 
 def test_the_increasing_map_in_the_guide():
@@ -131,9 +131,8 @@ def test_the_increasing_map_in_the_guide():
     counts = rows.groupby(["source", "metric"])["word"].value_counts().unstack(fill_value=0)
     published = counts.loc["published-logits"]
     assert published["better"].to_dict() == {"ece": 5, "nll": 10} and (rows["word"] != "worse").all()
-    assert counts.loc["ours", "better"].sum() <= 2 and "ten of fifteen in NLL and on five in ECE" in text(
-        "which_method"
-    )
+    said = "clearly better in NLL on 10 of 15 published networks, in ECE on 5, worse on none"
+    assert counts.loc["ours", "better"].sum() <= 2 and said in text("which_method")
 
 
 def test_the_corrected_prior_in_the_guide():
@@ -151,8 +150,7 @@ def test_parametrised_temperatures_in_the_guide():
     rows = rows[rows["network"].isin(whole_networks("pts")) & rows["dataset"].isin(["cifar10", "cifar100"])]
     of = {metric: rows[rows["metric"] == metric]["word"] for metric in ("nll", "ece")}
     better = (of["nll"] == "better").sum()
-    said = f"is a little better in NLL than temperature scaling on {WORDS[better]} of {WORDS[len(of['nll'])]}"
-    assert f"{said} balanced networks, and in ECE the two are not told apart" in text("which_method")
+    assert "is slightly better in NLL on a few balanced networks" in text("which_method") and 2 <= better <= 3
     assert (of["ece"] == "not decided").all()
 
 

@@ -36,7 +36,7 @@ METHODS = {
     **{"dir_odir": "Dir-ODIR", "histogram_binning": "histogram binning", "isotonic": "isotonic", "spline": "spline"},
     **{"structured_vector_scaling": "structured VS", "structured_matrix_scaling": "structured MS"},
     **{"order_preserving": "order-preserving", "prior_correction": "prior correction"},
-    **{"temperature_scaling grid=0.001:ece": "TS by ECE, step 0.001"},
+    **{"temperature_scaling grid=0.001:ece": "TS-ECE, step 0.001"},
     **{"class_loss_scaling": "CLS", "class_balanced": "class-balanced", "nll": "NLL"},
 }
 METRICS = {
@@ -54,7 +54,7 @@ def shown(text: str) -> str:
 
     Example:
         >>> shown("tiny_imagenet"), shown("temperature_scaling:ece"), shown("mbls margin=0")
-        ('Tiny-ImageNet', 'TS by ECE', 'MbLS, m = 0')
+        ('Tiny-ImageNet', 'TS-ECE', 'MbLS, m = 0')
         >>> shown("class_temperature_scaling accuracy_constraint=False"), shown("seen on 20 images")
         ('CTS, no accuracy constraint', 'seen on 20 images')
     """
@@ -68,8 +68,9 @@ def shown(text: str) -> str:
 
 
 def _of(key: Key) -> str:
-    words = [SHOWN.get(key.name, key.name), *(_option(*item) for item in key.options.items())]
-    return ", ".join(words) + (f" by {_of(key.objective)}" if key.objective else "")
+    aim = _of(key.objective) if key.objective else ""
+    name = SHOWN.get(key.name, key.name) + (f"-{aim}" if aim.isupper() else f", {aim}" if aim else "")
+    return ", ".join([name, *(_option(*item) for item in key.options.items())])
 
 
 def _option(name: str, value: object) -> str:

@@ -54,7 +54,7 @@ def beside(
         >>> beside(rows, "method", "Table I, networks of two losses")
         Table I, networks of two losses
         <BLANKLINE>
-                     CTS          uncalibrated      TS by ECE
+                     CTS          uncalibrated         TS-ECE
         loss   printed  ours    printed  ours    printed  ours
         Brier     2.65  2.57 ≐     7.88  7.88 =     4.65  4.65 =
         <BLANKLINE>
@@ -62,7 +62,7 @@ def beside(
         <BLANKLINE>
         1 row that nobody ran here
         <BLANKLINE>
-        loss   CTS  uncalibrated  TS by ECE
+        loss   CTS  uncalibrated  TS-ECE
         MMCE  2.33         19.14       3.86
     """
     check_name(caption, name)

@@ -88,8 +88,8 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
     """Every claim with its evidence and verdict.
 
     A claim on the ECE *holds* or *does not hold* if its difference is beyond chance and that of the NLL does not
-    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "by ECE, not by NLL",
-    "holds by NLL, ECE not decided". A claim that something is *not* lower holds unless it is lower beyond chance.
+    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "holds in ECE, likelihood against",
+    "ECE undecided, likelihood agrees". A claim that something is *not* lower holds unless it is lower beyond chance.
 
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
@@ -148,9 +148,9 @@ def _verdict(wants: str, estimate: Estimate, nll: Estimate | None) -> str:
         by_ece, by_nll = turned[by_ece], turned[by_nll]
     if by_ece == "not decided":
         if wants == "not below":
-            return "holds" if by_nll != "does not hold" else "fails by NLL, ECE not decided"
-        known = {"holds": "holds by NLL, ECE not decided", "does not hold": "fails by NLL, ECE not decided"}
+            return "holds" if by_nll != "does not hold" else "ECE undecided, likelihood against"
+        known = {"holds": "ECE undecided, likelihood agrees", "does not hold": "ECE undecided, likelihood against"}
         return known.get(by_nll, by_ece)
     if by_nll == turned[by_ece]:
-        return "by ECE, not by NLL" if by_ece == "holds" else "by NLL, not by ECE"
+        return "holds in ECE, likelihood against" if by_ece == "holds" else "fails in ECE, likelihood agrees"
     return by_ece
