@@ -73,8 +73,8 @@ def look_of(name: str) -> dict[str, Any]:
 
     Args:
         name: key of a calibrator, a loss or an objective, or its abbreviation, such as CE or TS-ECE; options and
-            objective of a key do not change the look. Any other name gets a look that hangs on nothing but the name; two such names
-            may share one.
+            objective of a key do not change the look. Any other name gets a look that hangs on nothing but the name;
+            two such names may share one.
 
     Example:
         >>> look_of("mbls margin=8")

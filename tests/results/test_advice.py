@@ -119,7 +119,9 @@ def test_the_increasing_map_on_the_front_page():
 
 def test_class_temperatures_in_the_guide():
     counts = against(TS_ECE, CTS).query("metric == 'ece'")["word"].value_counts()
-    said = f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]};"
+    said = (
+        f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]};"
+    )
     assert f"{said} the rest, more than thirty, are not decided" in text("which_method")
     assert counts["not decided"] > 30
 

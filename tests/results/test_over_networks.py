@@ -71,3 +71,7 @@ def test_the_interval_covers_the_expected_difference(n_seeds, networks):
     variance = of_test**2 * (1 - rho + rho * networks) + of_seed**2 / n_seeds + of_fit**2
     if networks > 1:
         assert np.median(wide) < 2 * 2 * 1.96 * math.sqrt(variance / networks)
+
+
+def test_with_validation_samples_each_interval_holds_the_expected_difference_as_the_protocol_says():
+    assert pd.read_csv(_folders.stored() / "coverage.csv").iloc[:, -1].min() == 96

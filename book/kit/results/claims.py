@@ -88,8 +88,9 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
     """Every claim with its evidence and verdict.
 
     A claim on the ECE *holds* or *does not hold* if its difference is beyond chance and that of the NLL does not
-    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "holds in ECE, likelihood against",
-    "ECE undecided, likelihood agrees". A claim that something is *not* lower holds unless it is lower beyond chance.
+    disagree. Where the two disagree, or the NLL alone is beyond chance, the verdict says so: "holds in ECE, likelihood
+    against", "ECE undecided, likelihood agrees". A claim that something is *not* lower holds unless it is lower beyond
+    chance.
 
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),

@@ -90,7 +90,7 @@ def unanswered() -> list[str]:
 def ledger(pages: Container[str], paper: str) -> list[str]:
     """The claims of a paper as a Markdown table."""
     differences = ("difference, or what was found", "difference of the NLL, nats")
-    heads = ("claim", "verdict", *differences, "lower in", "seeds", "rests on")
+    heads = ("claim", "verdict", *differences, "lower on", "seeds", "rests on")
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():

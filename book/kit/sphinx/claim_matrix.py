@@ -1,0 +1,59 @@
+"""Sphinx extension: ``{claimmatrix}`` draws every claim of the ledger as a coloured square, a row for each paper."""
+
+from __future__ import annotations
+
+from html import escape
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from book.kit.sphinx.cached_results import claims
+from book.papers import PAPERS
+
+#: A verdict -> the class of its square in the style sheet.
+STYLES = {
+    "holds": "replayed",
+    "holds in part": "same",
+    "ECE undecided, likelihood agrees": "elsewhere",
+    "holds in ECE, likelihood against": "mixed",
+    "not decided": "open",
+    "ECE undecided, likelihood against": "worse",
+    "fails in ECE, likelihood agrees": "worse",
+    "does not hold": "against",
+    "not run here": "absent",
+}
+
+
+def matrix() -> str:
+    """The squares, each with its claim and verdict as the text under the pointer, and what the colours mean."""
+    rows, lines = claims(), []
+    for name, paper in PAPERS.items():
+        of = rows[rows["paper"] == name]
+        counted = "; ".join(f"{number} {verdict}" for verdict, number in of["verdict"].value_counts().items())
+        squares = "".join(
+            f'<span class="{STYLES[row.verdict]}" title="{escape(f"{row.id}: {row.claim}: {row.verdict}")}"></span>'
+            for row in of.itertuples()
+        )
+        lines.append(
+            f'<p class="claims"><b>{paper.short}</b> <span role="img" aria-label="{counted}">{squares}</span></p>'
+        )
+    found = {*rows["verdict"]}
+    keys = (
+        f'<span><span class="{style}"></span>{verdict}</span>' for verdict, style in STYLES.items() if verdict in found
+    )
+    return f'<div class="claims">{"".join(lines)}<p class="verdictlegend">{" ".join(keys)}</p></div>'
+
+
+class ClaimMatrix(SphinxDirective):
+    """``{claimmatrix}``."""
+
+    def run(self) -> list[nodes.Node]:
+        """One raw node."""
+        return [nodes.raw("", matrix(), format="html")]
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directive."""
+    app.add_directive("claimmatrix", ClaimMatrix)
+    return {"parallel_read_safe": True}
