@@ -27,7 +27,7 @@ from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, differences
 from book.papers import PAPERS, framed
-from calibkit import Estimate, TemperatureScaling, calibrator, ece, plots
+from calibkit import Estimate, TemperatureScaling, calibrator, plots
 from calibkit._checks import check_choice
 from calibkit._files import write_atomic
 from calibkit.metrics import reliability_bins
@@ -127,8 +127,7 @@ def opening(figure: Figure) -> None:
         bins = reliability_bins(probs, data.test_labels)
         full = bins.counts >= FEWEST
         name = "uncalibrated" if color is RED else "one temperature"
-        label = f"{name}, ECE {100 * ece(probs, data.test_labels):.1f}%"
-        left.plot(bins.confidence[full], bins.accuracy[full], "o-", color=on_paper(color), markersize=3.5, label=label)
+        left.plot(bins.confidence[full], bins.accuracy[full], "o-", color=on_paper(color), markersize=3.5, label=name)
         if color is RED:
             ends = bins.accuracy[full], bins.confidence[full]
             left.fill_between(bins.confidence[full], *ends, color=RED, alpha=wash(0.2), linewidth=0)
