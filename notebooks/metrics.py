@@ -20,13 +20,13 @@
 # On real data the true calibration error is unknown, so nobody can tell whether a metric is right. Most of this chapter
 # therefore runs on classifiers that we build ourselves, with a true error that we know. At the end you can
 #
-# - read a reliability diagram, and say which part of it is chance;
-# - say what each metric sees and what it is blind to;
+# - read a reliability diagram, and tell which part of it is chance;
+# - choose a metric, and know what it is blind to;
 # - judge whether a difference of 0.2 points between two printed calibration errors means anything;
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
-budget = "smoke"  # at "paper" the stored simulations are run anew
+budget = "smoke"  # at "paper" the stored simulations are run again
 n_samples = 2000  # behind the diagrams and the comparison of estimators
 n_bins = 15  # bins, where the text does not vary them
 n_repeats = 100  # simulated test sets behind every mean, spread and coverage
@@ -39,7 +39,6 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown
-from scipy.optimize import brentq
 from scipy.special import entr, expit, logit, rel_entr, softmax
 from scipy.stats import norm
 
@@ -57,20 +56,17 @@ from book.kit.notebook.synthetic_classifiers import (
     with_error,
 )
 from book.kit.notebook.table import minus, table
-from calibkit import Network, TemperatureScaling, plots
+from calibkit import Comparison, Network, TemperatureScaling, calibrator, plots
 from calibkit import data as datasets
 from calibkit.metrics import (
     accuracy,
     ace,
     adaptive_ece,
-    bootstrap,
     classwise_ece,
     ece,
     evaluate,
-    nll,
     reliability_bins,
 )
-from calibkit.metrics.comparison import Comparison
 from calibkit.training import inference
 
 notebook.parameters(
@@ -105,7 +101,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # with confidence 0.71.
 #
 # *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at face
-# value: of all inputs on which the classifier says 0.71, is it right on 71%?
+# value: of all inputs with confidence 0.71, is the classifier right on 71%?
 #
 # ### Ten forecasts by hand
 #
@@ -144,60 +140,44 @@ print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 # | | the classifier is calibrated if | for all |
 # |---|---|---|
 # | *top-label* | $P(y = \hat y \mid \hat p = c) = c$ | confidences $c$ |
-# | *class-wise* | $P(y = k \mid p_k = v) = v$ | classes $k$, values $v$ |
-# | *full* | $P(y = k \mid \mathbf{p} = \mathbf{v}) = v_k$ | classes $k$, vectors $\mathbf{v}$ |
+# | *class-wise* | $P(y = k \mid p_k = c) = c$ | classes $k$, values $c$ |
+# | *full* | $P(y = k \mid \mathbf{p} = \mathbf{c}) = c_k$ | classes $k$, vectors $\mathbf{c}$ |
 #
 # Full calibration implies the other two, and neither of them implies it {cite:p}`vaicenavicius2019evaluating`. Two
 # small data sets with three classes show the difference.
 #
-# **A.** The classifier says $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is right
-# 60% of the time, as it says. But class 1 gets 40% and never comes; class 2 is ruled out and does.
+# **A.** The classifier outputs $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is
+# right 60% of the time, as promised. But class 1 gets 40% and never comes; class 2 is ruled out and does.
 #
-# **B.** The classifier says one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
+# **B.** The classifier outputs one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
 # $(+0.1, -0.1, 0)$ for the even permutations, and by the opposite for the odd ones. Each class gets each value from one
 # even and one odd permutation, so the two errors cancel in every class.
-#
-# In {numref}`tbl-metrics-meanings` the last column compares the frequencies with the whole vector. That is possible
-# here because each vector occurs ten times.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 EVEN, ODD = [(0, 1, 2), (1, 2, 0), (2, 0, 1)], [(0, 2, 1), (2, 1, 0), (1, 0, 2)]
 vectors = np.array([0.6, 0.3, 0.1])[EVEN + ODD]
 shift = np.repeat([[0.1, -0.1, 0.0], [-0.1, 0.1, 0.0]], 3, axis=0)
-
-
-def dataset(vectors, frequencies, n):
-    """n rows of each vector, with labels in exactly these frequencies."""
-    counts = np.rint(n * np.asarray(frequencies)).astype(int)
-    labels = [np.repeat(np.arange(3), c) for c in counts]
-    return np.repeat(vectors, n, axis=0), np.concatenate(labels)
-
-
-def full_error(probs, labels):
-    """Mean of |frequency - probability| over rows and classes, given the vector."""
-    _, group = np.unique(probs, axis=0, return_inverse=True)
-    error = probs - np.eye(probs.shape[1])[labels]
-    return np.abs(np.stack([error[group == g].mean(0) for g in group])).mean()
-
-
-A = dataset(np.array([[0.6, 0.4, 0.0]]), [[0.6, 0.0, 0.4]], 10)
-B = dataset(vectors, vectors + shift, 10)
-kinds = {"top-label": ece, "class-wise": classwise_ece, "full": full_error}
-table(
-    pd.DataFrame({kind: {"A": of(*A), "B": of(*B)} for kind, of in kinds.items()}),
-    "In which sense are A and B calibrated? Mean gaps, as fractions",
-    "tbl-metrics-meanings",
+counts = np.rint(10 * (vectors + shift)).astype(int)
+A = np.tile([0.6, 0.4, 0.0], (10, 1)), np.repeat([0, 2], [6, 4])
+B = (
+    np.repeat(vectors, 10, axis=0),
+    np.concatenate([np.repeat(range(3), c) for c in counts]),
 )
+Markdown(f"""
+Measured, the top-label errors of A and B are {ece(*A):.2f} and {ece(*B):.2f}. The class-wise
+error is {classwise_ece(*A):.2f} for A and {classwise_ece(*B):.2f} for B. Only a comparison of
+whole vectors with the frequencies of the labels finds B out: the mean gap is
+{np.abs(shift).mean():.2f}.
+""")
 
 # %% [markdown]
-# A is calibrated for its top label only; B for its top label and for every class, but not fully. Full calibration would
-# have to be checked for every possible vector, and a real network hardly ever says the same vector twice. So every
-# metric below looks at one number at a time, the confidence or the probability of one class. That gives each its
-# blind spots.
+# So A is calibrated for its top label only; B for its top label and for every class, but not fully. We could check the
+# whole vectors because each occurs ten times. A real network hardly ever outputs the same vector twice. So every metric
+# below looks at one number at a time, the confidence or the probability of one class. That gives each its blind spots.
 #
 # ## Classifiers whose truth is known
 #
-# To test a metric we need the answer. So we turn the usual order around: first draw what the classifier says, then
+# To test a metric we need the answer. So we turn the usual order around: first draw what the classifier outputs, then
 # decide what is true, then draw labels from the truth.
 #
 # 1. Ten logits are drawn from a normal distribution of standard deviation 5, or 20 for easy data, and softmax gives $\mathbf{p}$.
@@ -209,18 +189,18 @@ table(
 # | classifier | truth | what it stands for |
 # |---|---|---|
 # | calibrated | $\boldsymbol\pi = \mathbf{p}$ | the ideal |
-# | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | a network as trained; dividing its logits by the temperature 1.5 would make it fully calibrated |
+# | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | an uncalibrated network; dividing its logits by the temperature 1.5 would make it fully calibrated |
 # | wavy | $\pi_{\hat y} = \hat p + 0.08 \sin 4 \pi \hat p$, the rest in proportion | what a correction can leave behind: gaps of both signs |
 #
-# Write $r(c) = P(y = \hat y \mid \hat p = c)$ for the *calibration curve*: the accuracy at confidence $c$. The *true*
-# error is
+# The *calibration curve* is the true accuracy at confidence $c$, $\operatorname{acc}(c) = P(y = \hat y \mid \hat p = c)$.
+# The *true* error is its mean distance from the confidence,
 #
 # $$
-# \mathrm{ECE}^\star = \mathbb{E} \, \bigl| r(\hat p) - \hat p \bigr| .
+# \mathrm{ECE}^\star = \mathbb{E} \, \bigl| \operatorname{acc}(\hat p) - \hat p \bigr| .
 # $$ (eq-metrics-true)
 #
-# For the wavy classifier $r$ is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on every
-# single input, so $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of
+# For the wavy classifier the curve is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on
+# every single input, so $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of
 # $\mathbf{z}$, without labels and without bins; 400,000 draws give them to about 0.01 points.
 
 # %%
@@ -254,7 +234,7 @@ def draw(name, n, rng, scale=SCALE):
     return z, truth, draw_labels(truth, rng)
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 n = 400_000
 z = SCALE * np.random.default_rng([seed, 2]).standard_normal((n, K))
 p = softmax(z, axis=1)
@@ -262,30 +242,34 @@ c, known = p.max(1), {}
 for name, of in TRUTH.items():
     t = of(z)[np.arange(n), p.argmax(1)]
     error = np.abs(wave(c) - c) if name == "wavy" else c - t
-    known[name] = t.mean(), c.mean(), error.mean()
-known = pd.DataFrame(known, index=["accuracy", "mean confidence", "true ECE"]).T
-table(
-    100 * known, "What is true of the three classifiers? Percent", "tbl-metrics-known"
-)
+    known[name] = {"accuracy": t.mean(), "true ECE": error.mean()}
+known = 100 * pd.DataFrame(known).T
+Markdown(f"""
+All three output the same confidences, {100 * c.mean():.1f}% on average. The calibrated
+classifier is right as often. The over-confident one is right on
+{known.loc["over-confident", "accuracy"]:.1f}%, and its true error is
+{known.loc["over-confident", "true ECE"]:.2f}%. The true error of the wavy one is
+{known.loc["wavy", "true ECE"]:.2f}%.
+""")
 
 # %% [markdown]
 # ## The reliability diagram, step by step
 #
 # A *reliability diagram* {cite:p}`degroot1983comparison` draws the calibration curve from a finite sample.
 #
-# 1. Cut the confidences $[0, 1]$ into $M$ bins of equal width. $B_m$ are the samples in bin $m$.
-# 2. In each bin, take the mean confidence $\operatorname{conf}(B_m)$ and the share of right predictions
-#    $\operatorname{acc}(B_m)$.
+# 1. Split the confidences $[0, 1]$ into $M$ bins of equal width. $B_r$ are the samples in bin $r$.
+# 2. In each bin, take the mean confidence $\operatorname{conf}(B_r)$ and the share of right predictions
+#    $\operatorname{acc}(B_r)$.
 # 3. Draw a bar for each bin, as high as its accuracy, with a point at its mean confidence. A point on the diagonal is
 #    as accurate as it is confident. Below the diagonal the classifier is over-confident, above it under-confident. The
 #    vermilion line from the point to the diagonal is the gap.
 #
-# Two things are easily overlooked. The bars do not show how many samples a bin holds; the histogram below each diagram
+# Two things are easily overlooked. The bars do not show how many samples a bin contains; the histogram below each diagram
 # does. And the accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out
 # of 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar proves nothing
 # by itself.**
 
-# %%
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Even a calibrated classifier has gaps. Reliability diagrams of three classifiers whose true curve (green) is known. The gaps of the calibrated one stay inside the grey bars, which one in twenty may miss by chance. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (the other dashed line).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
 rng = np.random.default_rng([seed, 3])
 sample, curves = {}, {}
 for name in TRUTH:
@@ -293,63 +277,70 @@ for name in TRUTH:
     sample[name] = softmax(z, axis=1), labels
     z, truth, _ = draw(name, 100_000, rng)
     curves[name] = true_curve(softmax(z, axis=1), truth)
-
-# %% mystnb={"figure": {"caption": "What does a reliability diagram look like when the truth is known? The calibrated classifier has gaps too. All but one lie inside the grey bars, which one in twenty may miss by chance. Below: where the samples are, with the mean confidence (vermilion) and the accuracy (the other dashed line).", "name": "fig-metrics-diagrams"}, "image": {"alt": "Three reliability diagrams of classifiers whose truth is known, calibrated, over-confident and wavy, with the true curve in green, and below each the histogram of its confidences."}}
 pictures.reliability_row(sample, n_bins=n_bins, histogram=True, curves=curves)
 plt.show()
 
 # %% [markdown]
-# {numref}`tbl-metrics-bins` has the numbers behind the middle diagram.
+# The ECE is the mean gap in such a diagram, each bin weighted with its share of the samples. Here it is for the middle
+# one, from its bins and from the package:
 
 # %% tags=["nbval-check-output"]
-bins = reliability_bins(*sample["over-confident"], n_bins=n_bins)
-gaps = pd.DataFrame({"confidence": bins.confidence, "accuracy": bins.accuracy})
-gaps["gap"] = (gaps["accuracy"] - gaps["confidence"]).abs()
-gaps["share × gap"] = bins.counts / n_samples * gaps["gap"]
-gaps = 100 * gaps
-gaps.insert(0, "samples", bins.counts)
-edges = zip(bins.edges[:-1], bins.edges[1:], strict=True)
-gaps.index = [f"({low:.2f}, {high:.2f}]" for low, high in edges]
-table(
-    gaps[gaps["samples"] > 0],
-    "Which bins make up the ECE of the over-confident sample? Percent",
-    "tbl-metrics-bins",
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-value, true = ece(*sample["over-confident"], n_bins=n_bins), known.loc["over-confident"]
-Markdown(f"""
-The last column sums to {gaps["share × gap"].sum():.2f}%, and `ece` returns
-{100 * value:.2f}%. The true error is {100 * true["true ECE"]:.2f}%. How far off
-such a number usually is, the section on bias will show.
-""")
+probs, labels = sample["over-confident"]
+bins = reliability_bins(probs, labels, n_bins=n_bins)
+share = bins.counts / bins.counts.sum()
+gap = np.abs(bins.accuracy - bins.confidence)
+print(round(np.nansum(share * gap), 4), round(ece(probs, labels, n_bins=n_bins), 4))
 
 # %% [markdown]
+# The true error is a little smaller. The section on {ref}`bias <sec-metrics-bias>` shows how far off such a number
+# usually is.
+#
 # ## The metrics, and what each is blind to
 #
-# All take `probs` (N, K) and `labels` (N,). The calibration errors are fractions; the tables show percent.
-#
+# All metrics take `probs` (N, K) and `labels` (N,), and one call computes as many as you like. The calibration errors are
+# fractions; the tables show percent.
+
+# %% tags=["nbval-check-output"]
+pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).round(4)
+
+# %% [markdown]
 # ### The top label, in bins
 #
 # The *expected calibration error* {cite:p}`naeini2015obtaining,guo2017calibration` is the weighted mean of the gaps:
 #
 # $$
-# \mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N} \,
-#   \bigl| \operatorname{acc}(B_m) - \operatorname{conf}(B_m) \bigr| .
+# \mathrm{ECE} = \sum_{r=1}^{M} \frac{|B_r|}{N} \,
+#   \bigl| \operatorname{acc}(B_r) - \operatorname{conf}(B_r) \bigr| .
 # $$ (eq-metrics-ece)
 #
-# - `ece`: $M = 15$ bins of equal width. A bin holds its upper edge but not its lower one, $(a, b]$.
-# - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
-# - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are cut into $M$ parts of
-#   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
-# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, minus the part that chance adds,
+# One consequence is worth knowing by heart. Without the absolute values, the weighted gaps add up to the difference of
+# the accuracy and the mean confidence, whatever the bins. So
 #
 # $$
-# \Bigl( \sum_{|B_m| > 1} \frac{|B_m|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
-#   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_m| - 1} \Bigr] \Bigr)_+^{1/2} .
+# \mathrm{ECE} \ge \bigl| \, \text{accuracy} - \text{mean confidence} \, \bigr| ,
+# \qquad \text{with } = \text{ if no two gaps differ in sign.}
+# $$ (eq-metrics-one-sign)
+#
+# A network that is over-confident in every bin therefore has an ECE that no choice of bins can change. Bins matter only
+# where gaps of both signs meet.
+#
+# Four metrics in the package are built from bins:
+#
+# - `ece`: $M = 15$ bins of equal width. A bin contains its upper edge but not its lower one, $(a, b]$.
+# - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
+# - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are split into $M$ parts of
+#   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
+# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, after subtracting what chance adds.
+#
+# The last one needs a formula. Even if a bin is calibrated, its measured accuracy scatters around the truth, and the
+# variance of that scatter is part of the squared gap. It can be estimated from the bin itself, and is subtracted:
+#
+# $$
+# \Bigl( \sum_{|B_r| > 1} \frac{|B_r|}{N} \Bigl[ (\operatorname{acc} - \operatorname{conf})^2
+#   - \frac{\operatorname{acc} (1 - \operatorname{acc})}{|B_r| - 1} \Bigr] \Bigr)_+^{1/2} ,
 # $$ (eq-metrics-debiased)
 #
-# where $(\cdot)_+$ is 0 for what is negative.
+# where $(\cdot)_+$ replaces a negative number by 0.
 #
 # ### The top label, without bins
 #
@@ -382,38 +373,35 @@ such a number usually is, the section on bias will show.
 # \end{aligned}
 # $$ (eq-metrics-scores)
 #
-# They are *proper*: in expectation nothing beats saying the true probabilities. They need no bins and have no bias. But
-# they measure skill and honesty together. If $\boldsymbol\pi$ is the truth for an input, and $\mathbf{r}$ the mean
-# truth over all inputs that get the same $\mathbf{p}$, then {cite:p}`degroot1983comparison`
+# They are *proper*: in expectation nothing beats reporting the true probabilities. They need no bins and have no bias.
+# But they measure skill and honesty together.
+#
+# The NLL is a sum of three terms, and calibration can remove only the third. Let $\boldsymbol\pi$ be the truth for an
+# input, and $\bar{\boldsymbol\pi}$ the mean truth over all inputs that get the same $\mathbf{p}$. Then
+# {cite:p}`degroot1983comparison`
 #
 # $$
 # \begin{aligned}
 # \mathbb{E} \, \mathrm{NLL}
 #   &= \mathbb{E} \, H(\boldsymbol\pi) && \text{noise in the labels} \\
-#   &+ \mathbb{E} \, \mathrm{KL}(\boldsymbol\pi \,\|\, \mathbf{r}) && \text{detail left out} \\
-#   &+ \mathbb{E} \, \mathrm{KL}(\mathbf{r} \,\|\, \mathbf{p}) && \text{miscalibration,}
+#   &+ \mathbb{E} \, \mathrm{KL}(\boldsymbol\pi \,\|\, \bar{\boldsymbol\pi}) && \text{detail left out} \\
+#   &+ \mathbb{E} \, \mathrm{KL}(\bar{\boldsymbol\pi} \,\|\, \mathbf{p}) && \text{miscalibration,}
 # \end{aligned}
 # $$ (eq-metrics-decomposition)
 #
 # with the entropy $H$ and the Kullback–Leibler divergence. A function that maps old probabilities to new ones, such as
-# a temperature, can remove the last term and nothing else. `accuracy` and `entropy` are reported beside the rest: a
-# correction may cost accuracy, and the mean entropy says how much it has softened the outputs.
+# a temperature, cannot touch the first two.
+#
+# We report `accuracy` and `entropy` next to the rest. A correction may cost accuracy, and the mean entropy shows how
+# much it has softened the outputs.
 #
 # ### The blind spots
 #
-# Six suspects, each of 100,000 samples (B: the 60 from above):
-#
-# | | what it does | what is true of it |
-# |---|---|---|
-# | calibrated | says the truth | nothing to find |
-# | class prior | says 0.1 for every class, always | fully calibrated, and useless |
-# | over-confident | $\mathbf{z}$ is 1.5 times too large | to be found by all |
-# | opposite | over-confident when it predicts classes 0–4, under-confident by as much for 5–9 | top-label calibrated |
-# | swapped rest | right about the top label; the ranks of the other nine are reversed | top-label calibrated |
-# | B | see above | class-wise calibrated |
+# To see what a metric sees, we show it six suspects, each of 100,000 samples (B: the 60 from above). They are described
+# below {numref}`tbl-metrics-blind`. Errors about as large as those in the first column are chance.
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 def opposite(z):
     p = softmax(z, axis=1)
     c, sign = p.max(1), np.where(p.argmax(1) < 5, -1, 1)
@@ -431,7 +419,7 @@ def swapped_rest(z):
 rng = np.random.default_rng([seed, 4])
 z = SCALE * rng.standard_normal((100_000, K))
 p, prior = softmax(z, axis=1), np.full((len(z), K), 1 / K)
-suspects = {  # what it says, and what is true
+suspects = {  # what it outputs, and what is true
     "calibrated": (p, p),
     "class prior": (prior, p),
     "over-confident": (p, TRUTH["over-confident"](z)),
@@ -443,92 +431,77 @@ GROUPS = {
     "top label": "ece mce adaptive_ece debiased_ece ks_error smooth_ece".split(),
     "every class": ["classwise_ece", "ace", "tace"],
 }
-
-
-def written(metric, value):
-    """Percent, or nats with another decimal."""
-    in_nats = metric in ("nll", "entropy")
-    return f"{value:.3f}" if in_nats else f"{100 * value:.2f}"
-
-
-answers = {name: (says, draw_labels(t, rng)) for name, (says, t) in suspects.items()}
+answers = {name: (out, draw_labels(t, rng)) for name, (out, t) in suspects.items()}
 answers["B"] = B
 found = {name: evaluate(*answer, n_bins=n_bins) for name, answer in answers.items()}
 rows = {
-    (group, metric): {name: written(metric, of[metric]) for name, of in found.items()}
+    (group, m): {
+        name: f"{of[m]:.3f}" if m in ("nll", "entropy") else f"{100 * of[m]:.2f}"
+        for name, of in found.items()
+    }
     for group, metrics in GROUPS.items()
-    for metric in metrics
+    for m in metrics
 }
 table(
     pd.DataFrame(rows).T,
-    "Which metric sees what? Percent; NLL and entropy in nats",
+    "Every calibration error overlooks something. Percent; NLL and entropy in nats",
     "tbl-metrics-blind",
     names=shown,
 )
 
 # %% [markdown]
-# Read {numref}`tbl-metrics-blind` by columns. Errors about as large as those of the first column are chance.
+# - **Class prior** outputs 0.1 for every class, always. It is fully calibrated and useless. Every calibration error is near
+#   zero for a classifier that has not looked at its input; only accuracy and the scores see it. A calibration error alone
+#   is no reason to use a classifier.
+# - **Over-confident** has logits that are 1.5 times too large. All errors see it. ECE, AECE, smooth ECE and KS error agree
+#   to the last digit, because every gap has the same sign, {eq}`eq-metrics-one-sign`. The class-wise errors are much
+#   smaller: they average over ten classes, and most $p_k$ are near zero and right. Class-wise values of data sets with
+#   different $K$ cannot be compared.
+# - **Opposite** is over-confident when it predicts classes 0–4, and under-confident by as much for 5–9. To the top-label
+#   errors it looks like the calibrated one; the class-wise errors are four to six times larger than in the first column.
+#   {doc}`Class-based temperatures <class_temperature_scaling>` were proposed for errors that differ by class. But their
+#   search, which looks at the top-label ECE, cannot see this one; a fit by NLL can.
+# - **Swapped rest** is right about the top label, and the ranks of the other nine classes are reversed. The top-label
+#   errors see nothing, the class-wise errors are large, and the NLL is a disaster: the true label is often the class that
+#   was ranked last.
+# - **B** is the one from above. No calibration error sees it.
 #
-# - **Class prior.** Every calibration error is near zero for a classifier that has not looked at its input. Only
-#   accuracy and the scores see it. A calibration error alone is no reason to use a classifier.
-# - **Over-confident.** All errors see it. ECE, AECE, smooth ECE and KS error agree to the last digit, because every gap has
-#   the same sign. The class-wise errors are much smaller: they average over ten classes, and most $p_k$ are near zero
-#   and right. Class-wise values of data sets with different $K$ cannot be compared.
-# - **Opposite.** To the top-label errors it looks like the calibrated one; the class-wise errors are four to six times
-#   those of the first column. {doc}`Class-based temperatures <class_temperature_scaling>` were proposed for
-#   errors that differ by class, but their search by the top-label ECE cannot see this one; a fit by NLL can.
-# - **Swapped rest.** The top-label errors see nothing, the class-wise errors are large, and the NLL is a disaster: the
-#   true label is often the class that was ranked last.
-# - **B.** No calibration error sees it.
-#
-# The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that holds next to nothing
-# is enough. No verdict of this book rests on it. {numref}`tbl-metrics-decomposition` has the terms of
-# {eq}`eq-metrics-decomposition`, computed from the known truth.
+# The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that is nearly empty
+# is enough. No verdict of this book rests on it.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Calibration can remove only the vermilion part of the NLL. The three terms of the NLL of five suspects, in nats, computed from their known truth.", "name": "fig-metrics-decomposition"}, "image": {"alt": "Stacked bars of five classifiers: label noise makes up most of the NLL of the calibrated, over-confident and opposite ones; the class prior adds detail left out, swapped rest a long bar of miscalibration, over-confident and opposite a short one."}}
 terms = {}
-for name, (says, truth) in suspects.items():
+for name, (outputs, truth) in suspects.items():
     given_p = prior if name == "class prior" else truth  # every other p occurs once
     terms[name] = {
-        "noise": entr(truth).sum(1).mean(),
-        "left out": rel_entr(truth, given_p).sum(1).mean(),
-        "miscalibration": rel_entr(given_p, says).sum(1).mean(),
+        "noise in the labels": entr(truth).sum(1).mean(),
+        "detail left out": rel_entr(truth, given_p).sum(1).mean(),
+        "miscalibration": rel_entr(given_p, outputs).sum(1).mean(),
     }
-    terms[name]["sum"] = sum(terms[name].values())
-    terms[name]["NLL measured"] = nll(*answers[name])
-table(
-    pd.DataFrame(terms).T,
-    "What is the NLL made of? Nats",
-    "tbl-metrics-decomposition",
-    digits=3,
-)
+terms = pd.DataFrame(terms).T
+fig, ax = plt.subplots(figsize=(6.5, 2.2))
+left = np.zeros(len(terms))
+for term, color in zip(terms, (plots.GREY, plots.SKY, plots.RED), strict=True):
+    ax.barh(terms.index, terms[term], left=left, color=color, label=term, height=0.6)
+    left += terms[term].to_numpy()
+ax.invert_yaxis()
+ax.grid(axis="y", visible=False)
+ax.set_xlabel("NLL, nats")
+fig.legend(loc="outside upper center", ncols=3)
+plt.show()
 
 # %% [markdown]
-# The miscalibration of the over-confident classifier is what temperature scaling could win back. On real data only the
-# last column can be measured. So the NLL compares two corrections of the *same* network cleanly, since their first two
-# terms are equal if neither merges different outputs; of two different networks it says which is better, not which is
-# better calibrated.
+# The vermilion part of the over-confident bar is what temperature scaling could win back. On real data only the total
+# can be measured. So the NLL compares two corrections of the *same* network cleanly, because they share the first two
+# terms if neither merges different outputs. Of two different networks it tells you which is better, not which is better
+# calibrated.
 #
+# (sec-metrics-bias)=
 # ## Bias: a calibrated classifier has an ECE above zero
 #
 # ### How large
 #
-# Take a calibrated classifier. In a bin with $n_m$ samples, $\operatorname{acc} - \operatorname{conf}$ is a mean of
-# $n_m$ independent errors with mean zero. Its variance is $v_m / n_m$, where $v_m$ is the mean of $\hat p (1 - \hat p)$
-# in the bin. It is nearly normal, and the mean absolute value of a centred normal is $\sqrt{2 / \pi}$ times its
-# standard deviation. With $w_m = n_m / N$,
-#
-# $$
-# \begin{aligned}
-# \mathbb{E} \, \mathrm{ECE}
-#   &\approx \sqrt{\frac{2}{\pi N}} \sum_{m=1}^{M} \sqrt{w_m v_m} \\
-#   &\le \sqrt{\frac{2 M v}{\pi N}} ,
-# \end{aligned}
-# $$ (eq-metrics-bias)
-#
-# where $v = \mathbb{E} \, \hat p (1 - \hat p)$. The bound is the Cauchy–Schwarz inequality, and it is close when the
-# terms $w_m v_m$ are alike. So the bias grows like
-# $\sqrt{M / N}$: four times the samples halve it, and twice the bins cost as much as half of the samples.
+# Take a classifier that is calibrated by construction, draw many test sets of 500 samples, and measure the ECE on each:
 
 
 # %% tags=["nbval-check-output"]
@@ -540,47 +513,61 @@ def test_sets(name, n, repeats, key, scale=SCALE):
         yield softmax(z, axis=1), labels
 
 
-z = SCALE * np.random.default_rng([seed, 5]).standard_normal((200_000, K))
-c, rows = softmax(z, axis=1).max(1), {}
-for n in (500, 2000, 8000):
-    tests = test_sets("calibrated", n, n_repeats, (5, 1))
-    of_test = [{m: ece(*test, n_bins=m) for m in (5, 15, 60)} for test in tests]
-    found = pd.DataFrame(of_test)
-    for m in found:
-        index = np.ceil(c * m).astype(int)
-        share_times_variance = np.bincount(index, c * (1 - c)) / len(c)
-        rows[f"{n:,} samples", f"{m} bins"] = {
-            "simulated": found[m].mean(),
-            "formula": np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum(),
-            "bound": np.sqrt(2 * m * np.mean(c * (1 - c)) / np.pi / n),
-            "spread": found[m].std(),
-        }
-table(
-    100 * pd.DataFrame(rows).T,
-    "Which ECE does a calibrated classifier have? Means, percent",
-    "tbl-metrics-bias",
-)
+errors = [ece(*test) for test in test_sets("calibrated", 500, n_repeats, (5, 1))]
+print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 
 # %% [markdown]
-# The spread, a standard deviation, is two to ten times smaller than the mean. So this is not bad luck: with 15 bins,
-# *every* test set of 500 samples shows an ECE of some per cent, 4 on average.
+# This is not bad luck: *every* test set shows an ECE of a few percent, although the true error is zero. Where does it
+# come from?
+#
+# Look at one bin $B_r$. Whether a prediction is right is a coin toss with probability $\hat p$, whose variance is
+# $\hat p (1 - \hat p)$. Write $\sigma_r^2$ for the mean of this variance over the samples in the bin. The gap
+# $\operatorname{acc}(B_r) - \operatorname{conf}(B_r)$ averages $|B_r|$ independent errors with mean zero, so its variance is
+# $\sigma_r^2 / |B_r|$.
+#
+# The gap is nearly normal, and the mean absolute value of a centred normal is $\sqrt{2 / \pi}$ times its standard
+# deviation. With the share $w_r = |B_r| / N$ of each bin,
+#
+# $$
+# \begin{aligned}
+# \mathbb{E} \, \mathrm{ECE}
+#   &\approx \sqrt{\frac{2}{\pi N}} \, \sum_{r=1}^{M} \sqrt{w_r} \, \sigma_r \\
+#   &\le \sqrt{\frac{2 M}{\pi N}} \, \sigma ,
+# \end{aligned}
+# $$ (eq-metrics-bias)
+#
+# where $\sigma^2 = \mathbb{E} \, \hat p (1 - \hat p)$ is the variance over all samples. The bound is the Cauchy–Schwarz
+# inequality, and it is close when the terms are alike. So the bias grows like $\sqrt{M / N}$: four times the samples
+# halve it, and twice the bins cost as much as half of the samples. {numref}`fig-metrics-bins` shows on the left that
+# the formula is nearly exact.
 #
 # ### Too few bins, too many bins
 #
 # With gaps of both signs there is a second bias, downwards. A bin that spans a stretch of over-confidence and one of
-# under-confidence averages them away, and with one bin for all, ECE is $|\text{accuracy} - \text{mean confidence}|$. By
-# the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds the true one.
+# under-confidence averages them away. In the extreme, a single bin leaves only $|\text{accuracy} - \text{mean
+# confidence}|$. By the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds
+# the true one.
 
-# %% mystnb={"figure": {"caption": "How does the measured ECE (mean over test sets) depend on the number of bins? Dashed: the true error. More bins mean more chance; fewer bins hide what cancels within a bin.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples; with few bins those of the wavy classifier lie below the dashed true error."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "More bins mean more chance, and fewer bins hide what cancels within a bin. Mean ECE over simulated test sets against the number of bins, for three sizes of test set. Dashed: the true error. Dotted, on the left: what the formula predicts.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, and for the calibrated classifier lie on the dotted prediction; with few bins those of the wavy classifier lie below the dashed true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
+
+
+def predicted(m, n):
+    """The formula: mean ECE of the calibrated classifier with m bins, n samples."""
+    share_times_variance = np.bincount(np.ceil(c * m).astype(int), c * (1 - c)) / len(c)
+    return np.sqrt(2 / np.pi / n) * np.sqrt(share_times_variance).sum()
+
+
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for n, part in ((500, 2), (2000, 4), (10_000, 10)):
         tests = test_sets(name, n, n_repeats // part, (5, 2))
         errors = [[ece(*test, n_bins=m) for m in M_GRID] for test in tests]
         ax.plot(M_GRID, 100 * np.mean(errors, axis=0), "o-", label=f"N = {n:,}")
-    true = 100 * known.loc[name, "true ECE"]
-    ax.axhline(true, color="black", linestyle="--", linewidth=1)
+        if name == "calibrated":
+            formula = [100 * predicted(m, n) for m in M_GRID]
+            ax.plot(M_GRID, formula, color="black", linestyle=":", zorder=3)
+    ax.axhline(known.loc[name, "true ECE"], color="black", linestyle="--", linewidth=1)
     ax.axvline(15, color="grey", linewidth=0.6)
     ax.set(title=name, xscale="log", xlabel="bins M", ylim=(0, 20))
     ax.set_xticks([1, 5, 15, 60, 250], labels=[1, 5, 15, 60, 250])
@@ -590,18 +577,18 @@ axes[0].legend(loc="upper left")
 plt.show()
 
 # %% [markdown]
-# Up to 15 bins, the over-confident classifier hardly minds how it is binned, since $|\cdot|$ has no effect when all
-# gaps have one sign. That is the situation *before* calibration. *After* it, gaps are small and of both signs, as in
-# the other two panels, and then the number of bins decides what is printed. Comparing a paper's 15 bins with another's
-# 25 is safe in the first situation only.
+# Up to 15 bins, binning hardly matters for the over-confident classifier, since all its gaps have one sign. That is the
+# situation *before* calibration. *After* it, gaps are small and of both signs, as in the other two panels, and then the
+# number of bins decides what is printed. Comparing one paper's 15 bins with another's 25 is safe in the first situation
+# only.
 #
 # ### The estimators side by side
 #
-# Each metric has a limit of its own, its value on unlimited samples. For the calibrated classifier it is zero; for the
-# others we take it from 500,000 samples, which give it to about 0.06 points. The bias of an estimator is its mean over
-# test sets of $N$ samples, minus that limit.
+# Do other metrics have less bias? Each has a limit of its own, its value on unlimited samples. For the calibrated
+# classifier it is zero; for the others we take it from 500,000 samples, which give it to about 0.06 points. The bias of
+# an estimator is its mean over test sets of $N$ samples, minus that limit.
 
-# %%
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "No estimator is free of bias, but it matters only where the error is small or changes sign. Mean over test sets minus the value on unlimited samples, against the number of samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
 TOP = ["ece", "adaptive_ece", "smooth_ece", "ks_error", "debiased_ece"]
 limits = {"calibrated": dict.fromkeys(TOP, 0.0)}
 for name in ("over-confident", "wavy"):
@@ -620,8 +607,6 @@ limit = pd.DataFrame(limits).T.rename_axis("classifier")
 found = pd.DataFrame(found).set_index(["classifier", "n"])
 error = found.sub(limit, level="classifier")
 bias = error.groupby(level=[0, 1]).mean()
-
-# %% mystnb={"figure": {"caption": "How fast does the bias of each estimator vanish? Mean over test sets minus the value on unlimited samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7), sharey=True)
 for ax, name in zip(axes, TRUTH, strict=True):
     for metric, marker in zip(TOP, "os^vD", strict=True):
@@ -634,114 +619,533 @@ axes[0].set_ylabel("bias, percentage points")
 axes[0].legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
-rows = {}
-for name in TRUTH:
-    for metric, e in error.loc[name, n_samples].items():
-        spread = e.mean(), e.std(), np.sqrt((e**2).mean())
-        rows[name, metric] = limits[name][metric], *spread
-columns = ["limit", "bias", "standard deviation", "root mean square error"]
-table(
-    100 * pd.DataFrame(rows, index=columns).T,
-    f"Which estimator comes nearest to its limit? {n_samples:,} samples, percent",
-    "tbl-metrics-estimators",
-    names=shown,
-)
+# %% [markdown]
+# - With gaps of one sign, all five are about equally good from 1,000 samples on. The choice of metric matters after
+#   calibration, not before.
+# - AECE has the bias of ECE. Equal mass avoids nearly empty bins, not chance.
+# - Smooth ECE has half the bias of ECE on the wavy classifier. But on the calibrated one its bias shrinks more slowly,
+#   and is the larger of the two at $N = 10{,}000$.
+# - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity: on the wavy
+#   classifier its limit is a third of the ECE's, because neighbouring waves cancel in its partial sums.
+# - The debiased ECE has next to no bias from 1,000 samples on where there is an error to find. On a calibrated classifier
+#   its square is right on average, but a negative square counts as zero, so its mean stays above zero.
+
+# %% tags=["hide-input", "nbval-check-output"]
+spread = 100 * error.xs(n_samples, level="n").groupby("classifier").std()
+wide, usual = (spread.loc["calibrated", metric] for metric in ("debiased_ece", "ece"))
+Markdown(f"""
+Little bias has a price. On {n_samples:,} samples of the calibrated classifier, the debiased
+ECE has a standard deviation of {wide:.1f} points, and the plain ECE one of {usual:.1f}.
+""")
 
 # %% [markdown]
-# What {numref}`fig-metrics-bias` and {numref}`tbl-metrics-estimators` say:
-#
-# - With gaps of one sign, all five are about equally good from 1,000 samples on. The choice of metric matters after calibration, not before.
-# - AECE has the bias of ECE. Equal mass avoids nearly empty bins, not chance.
-# - Smooth ECE has half the spread on the calibrated classifier and half the bias on the wavy one. But on the
-#   calibrated one its bias shrinks more slowly than that of ECE, and is the larger one at $N = 10{,}000$.
-# - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity: on the wavy
-#   classifier its limit is a third of that of ECE, because neighbouring waves cancel in its partial sums.
-# - The debiased ECE has next to no bias from 1,000 samples on where there is an error to find, and pays with the largest spread. On a
-#   calibrated classifier its square is right on average, but a negative square counts as zero, so its mean stays above
-#   zero.
-#
 # ### What would a calibrated classifier score here?
 #
 # The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric: this is
 # what a calibrated classifier with the same outputs scores on a test set of this size
-# {cite:p}`vaicenavicius2019evaluating`. Many such draws give the whole distribution, and so a test of calibration: an
-# ECE beyond its 97.5% quantile is evidence against it.
-#
-# We do this for two classifiers with ten classes and $N = 10{,}000$ test samples, the size of CIFAR-10 and CIFAR-100.
-# The *easy* one has larger logits and is as accurate as networks are on CIFAR-10. The *hard* one is the calibrated
-# classifier of the sections above, as accurate as networks are on CIFAR-100.
-
-# %% tags=["nbval-check-output"]
-SCALES = {"easy": 20.0, "hard": SCALE}
+# {cite:p}`vaicenavicius2019evaluating`.
 
 
-def score_if_calibrated(probs, **options):
-    """ECE of the given outputs on labels drawn from themselves, ``n_repeats`` times."""
+# %%
+def score_if_calibrated(probs, repeats=n_repeats, **options):
+    """ECE of the given outputs on labels drawn from themselves, many times."""
     rng = np.random.default_rng([seed, 5, 5])
-    drawn = (draw_labels(probs, rng) for _ in range(n_repeats))
+    drawn = (draw_labels(probs, rng) for _ in range(repeats))
     return np.array([ece(probs, labels, **options) for labels in drawn])
 
 
-scores_of, rows = {}, {}
+# %% [markdown]
+# Many such draws give the whole distribution, and so a test of calibration: an ECE beyond its 97.5% quantile is evidence
+# against it. Let us judge a real network, a ResNet-20 on CIFAR-10 (or whatever the parameter `logits` names), before and
+# after {doc}`temperature scaling <temperature_scaling>`: one number, fitted on the validation images, divides all logits.
+
+# %%
+scaling = TemperatureScaling().fit(*data.val)
+identity = calibrator("identity").fit(*data.val)  # softmax, nothing else
+real = {"before": identity(data.test.logits), "after": scaling(data.test.logits)}
+null = score_if_calibrated(real["after"], 10 * n_repeats, n_bins=n_bins)
+
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Compare an ECE with what a perfectly calibrated classifier scores, never with zero. Grey: ECEs of a perfectly calibrated classifier with the outputs of the real network after temperature scaling, on as many test images; dashed: their 97.5% quantile. Coloured: what the network itself scores before and after.", "name": "fig-metrics-null"}, "image": {"alt": "A narrow grey histogram of ECEs well above zero; the mark of the network after temperature scaling lies at its upper end, and the mark before far to the right of it."}}
+test_labels = data.test.labels
+top = 100 * np.quantile(null, 0.975)
+marks = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in real.values()]
+fig, ax = plt.subplots(figsize=(6.5, 2.4))
+ax.hist(100 * null, bins=30, color=plots.GREY, label="perfectly calibrated")
+ax.axvline(top, color="black", linestyle="--", linewidth=1, label="97.5% quantile")
+for name, mark, color in zip(real, marks, (plots.RED, plots.BLUE), strict=True):
+    ax.axvline(mark, color=color, linewidth=2.5)
+    place = {"xycoords": ("data", "axes fraction"), "color": color}
+    ax.annotate(f" {name}: {mark:.2f}%", (mark, 0.9), **place)
+ax.set(xlim=(0, 1.3 * max(marks)), xlabel="ECE, %", yticks=[])
+ax.legend(loc="center")
+plt.show()
+
+# %% tags=["hide-input", "nbval-check-output"]
+left = "above that quantile, so a little miscalibration is left, but most of the ECE is chance"
+if marks[1] <= top:
+    left = "below that quantile, so it cannot be distinguished from perfection"
+Markdown(f"""
+Perfection scores {100 * null.mean():.2f}% on average on these {len(test_labels):,} images, with
+a 97.5% quantile of {top:.2f}%. Before scaling the network is far above it. After scaling,
+its ECE is {left}.
+""")
+
+# %% [markdown]
+# {numref}`tbl-metrics-perfect` gives such values for two perfect classifiers with ten classes. The *easy* one has larger
+# logits and is as accurate as networks are on CIFAR-10. The *hard* one is the calibrated classifier from above, as
+# accurate as networks are on CIFAR-100. **Nothing below the quantile can be distinguished from perfection.**
+
+# %% tags=["hide-input", "nbval-check-output"]
+SCALES = {"easy": 20.0, "hard": SCALE}
+columns = {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("calibrated", 10_000, 1, (5, 6), scale))
-    kind = f"{name}: accuracy {100 * accuracy(probs, labels):.1f}%"
-    for m in (10, 15, 25, 100):
-        scores = score_if_calibrated(probs, n_bins=m)
-        scores_of[name, m], top = scores, np.quantile(scores, 0.975)
-        rows[kind, f"{m} bins"] = {"mean": scores.mean(), "97.5% quantile": top}
+    kind, bins = (
+        f"{name}, accuracy {100 * accuracy(probs, labels):.1f}%",
+        (10, 15, 25, 100),
+    )
+    scores = {f"{m} bins": 100 * score_if_calibrated(probs, n_bins=m) for m in bins}
+    columns[kind, "mean"] = pd.DataFrame(scores).mean()
+    columns[kind, "97.5% quantile"] = pd.DataFrame(scores).quantile(0.975)
 table(
-    100 * pd.DataFrame(rows).T,
-    "Which ECE does a perfect classifier score on 10,000 samples? Percent",
+    pd.DataFrame(columns),
+    "A perfect classifier does not score zero. Its ECE on 10,000 samples, percent",
     "tbl-metrics-perfect",
 )
 
 # %% [markdown]
-# Nothing below the 97.5% quantile of {numref}`tbl-metrics-perfect` can be told from perfection. **Compare an ECE with
-# this, never with zero.**
-#
-# ## Intervals, and how many samples a difference needs
+# ## Can I trust my ECE?
 #
 # ### The bootstrap
 #
 # A test set is one draw, and another would give another number. The *bootstrap* {cite:p}`efron1993introduction`
-# imitates other draws by drawing $N$ of the $N$ samples with replacement. The middle 95% of the resampled values, from
-# $l$ to $h$, are the *percentile interval*. The *reflected interval* {cite:p}`davison1997bootstrap` mirrors it at the
-# value $v$ of the sample itself, $[2v - h, 2v - l]$. The thought behind it: what resampling does to $v$, sampling did to
-# the truth.
+# imitates other draws: it draws $N$ of the $N$ samples with replacement, so some come twice and some not at all, and
+# computes the metric again. How far the results scatter is how far to trust the number. Five lines do it:
+
+# %%
+probs, labels = sample["calibrated"]
+rng = np.random.default_rng([seed, 6])
+draws = rng.integers(0, len(labels), (10 * n_repeats, len(labels)))
+resampled = [ece(probs[rows], labels[rows], n_bins=n_bins) for rows in draws]
+low, high = np.quantile(resampled, [0.025, 0.975])
+
+# %% [markdown]
+# The middle 95% of the resampled values, from $l$ to $h$, are the *percentile interval*. For an accuracy or an NLL, which
+# are means over samples, you can stop here. For a calibration error you must not.
 #
-# For means over samples, such as accuracy and NLL, the two are nearly the same. For a calibration error they are not. A
-# resample repeats some samples, so it is noisier than the test set, and the bias enters a second time: the percentile
-# interval lies too high. The reflected one takes the bias off, but too little of it near zero, where it is largest, and
-# there the interval may reach below zero or end below $v$. So this book reflects, and then repairs the ends of the
-# interval of a calibration error:
+# ### Why the plain interval is too high
 #
-# - The *lower end* is 0 unless $v$ lies above the 97.5% quantile of what a calibrated classifier would score here. If
-#   $v$ can be told from perfection, it stays, but not below 0.
-# - The *upper end* is at least $v + (h - l) / 2$.
+# Resampling adds the bias a second time. This classifier is calibrated, so its true error is 0. Sampling adds noise in
+# every bin, and noise counts as error. A resample repeats some samples and leaves out others, which is noise on top of
+# noise: the variance in a bin doubles, and the ECE grows by a factor of up to $\sqrt 2$.
+
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. The true error of this classifier is 0 (dashed). Grey: what other test sets of this size would give. Black line: our test set. Blue: resamples of it, whose middle 95% are the bar. The second shift repeats the first.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
+fresh = test_sets("calibrated", n_samples, 5 * n_repeats, (6, 0))
+fresh = 100 * np.array([ece(*test, n_bins=n_bins) for test in fresh])
+value = 100 * ece(probs, labels, n_bins=n_bins)
+fig, ax = plt.subplots(figsize=(6.5, 2.6))
+ax.axvline(0, color="black", linestyle="--", linewidth=1)
+style = {"bins": 25, "density": True, "alpha": 0.6}
+ax.hist(fresh, color=plots.GREY, label="other test sets", **style)
+resamples = 100 * np.array(resampled)
+ax.hist(resamples, color=plots.BLUE, label="resamples of ours", **style)
+ax.axvline(value, color="black", linewidth=2, label="our test set")
+ax.plot([100 * low, 100 * high], [-0.06, -0.06], color=plots.BLUE, linewidth=4)
+ax.annotate(" truth", (0, 0.9), xycoords=("data", "axes fraction"))
+ax.set(xlabel="ECE, %", yticks=[], xlim=(-0.1, None))
+ax.legend(loc="upper right")
+plt.show()
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(f"""
+Test sets score {fresh.mean():.1f}% on average. Ours has {value:.1f}%, and its resamples have
+{resamples.mean():.1f}%. No resample comes near the truth.
+""")
+
+# %% [markdown]
+# ### The interval we use
 #
-# One call gives the interval of any metric:
+# The idea is that resampling distorts the value $v$ of the test set in the same way in which sampling distorted the
+# truth, so the distortion can be undone once. Three rules make our interval.
+#
+# 1. We mirror the percentile interval at $v$, to the *reflected* interval $[2v - h, \; 2v - l]$
+#    {cite:p}`davison1997bootstrap`.
+# 2. It starts at 0 unless $v$ is above the 97.5% quantile of what a calibrated classifier would score here, and never
+#    below 0.
+# 3. It ends at $v + (h - l) / 2$ or above.
+#
+# The last two repair the mirror near zero, where it takes off too little. In simulations with a known truth, such
+# intervals contain the true ECE about as often as they promise, and percentile intervals almost never do if the error is
+# small ({numref}`fig-metrics-coverage`). **If an interval starts at 0, read: this network may be calibrated.**
+#
+# One call gives the intervals of several methods on one test set, here of the real network:
 
 # %% tags=["nbval-check-output"]
-probs, labels = sample["wavy"]
-chosen = ["accuracy", "nll", "brier", "ece", "ks_error", "debiased_ece"]
-values = evaluate(probs, labels, chosen, n_bins=n_bins)
-intervals = bootstrap(probs, labels, chosen, n_bins=n_bins, seed=seed)
-rows = {m: [written(m, x) for x in (values[m], *intervals[m])] for m in chosen}
+metrics = ["accuracy", "nll", "ece", "classwise_ece"]
+methods = {"before": identity, "after": scaling}
+every = Comparison.on(data.test, methods, metrics, n_bins=n_bins, seed=seed)
+print(f"before {every.of('before').percent:.2f}, after {every.of('after').percent:.2f}")
+
+# %% [markdown]
+# ### How many samples a difference needs
+#
+# More than most test sets have. Suppose two networks are judged on two *independent* test sets. While all gaps have one
+# sign, {eq}`eq-metrics-one-sign` makes the ECE a mean over samples, the mean of $g_i$. So its standard deviation over
+# test sets is $s / \sqrt N$, where $s$ is the standard deviation of $g_i$. A 5% test that succeeds four times out of five
+# then takes
+#
+# $$
+# N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
+# $$ (eq-metrics-samples)
+#
+# samples each, where $\Delta$ is the difference of the true errors.
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+spread = {}
+for name, scale in SCALES.items():
+    probs, labels = next(test_sets("over-confident", 200_000, 1, (6, 3), scale))
+    spread[name] = (probs.max(1) - (probs.argmax(1) == labels)).std()  # of g
+deltas = np.array([0.1, 0.2, 0.3, 0.5, 1.0])
+needed = {name: 2 * 2.8**2 * s**2 / (deltas / 100) ** 2 for name, s in spread.items()}
+needed = pd.DataFrame(needed, [f"{delta} points" for delta in deltas])
+needed = needed.map(lambda n: f"{float(f'{n:.2g}'):,.0f}")  # two digits
 table(
-    pd.DataFrame(rows, index=["value", "low", "high"]).T,
-    "How sure are the metrics of the wavy sample? Percent; the NLL in nats",
-    "tbl-metrics-intervals",
-    names=shown,
+    needed,
+    "Small differences need huge test sets. Independent samples per network that show "
+    "a true difference of two ECEs",
+    "tbl-metrics-needed",
+)
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+def true_error(a, scale):
+    """True ECE of the over-confident classifier with its logits times a."""
+    z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
+    gaps = softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)
+    return abs(gaps.mean())  # all gaps have one sign
+
+
+easy = SCALES["easy"]
+wrong = norm.cdf(-0.3 / (100 * spread["easy"] * np.sqrt(2 / 10_000)))
+Markdown(f"""
+Papers print differences of 0.1 to 0.3 points in bold. On independent test sets, differences
+that small take roughly {needed.loc["0.3 points", "easy"]} to
+{needed.loc["0.1 points", "hard"]} samples to detect. With 10,000 images each and a true
+difference of 0.3 points, the worse of two easy classifiers comes out ahead in
+{100 * wrong:.0f}% of all cases.
+""")
+
+# %% [markdown]
+# ### The same test set for both
+#
+# Most comparisons are better than that: two corrections of one network, on the same images. Then much of what is random
+# in one number is random in the other, and cancels in the difference. The interval must reflect this: resample the
+# images *once* and compute both numbers on them. This is the *paired* bootstrap, and a `Comparison` does it:
+
+# %% tags=["nbval-check-output"]
+print(f"change in ECE: {every.difference('after', 'before').percent:+.2f}")
+
+# %% [markdown]
+# Two methods differ {term}`beyond chance` if the interval of their difference excludes 0. How well can that work?
+# {numref}`fig-metrics-paired` compares pairs of temperatures on the easy classifier, whose best one is $T = 1.5$.
+
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the same images, small differences are sharp far from calibration and blurred close to it. Difference in ECE of two temperatures on the easy classifier, 10,000 samples, in points: mean over test sets with one standard deviation, if both are measured on the same test set (blue) or on independent ones (grey). Diamonds: the true difference.", "name": "fig-metrics-paired"}, "image": {"alt": "Five pairs of temperatures. For 1.00 and 1.05 the blue bar is tiny and on the diamond; towards the best temperature 1.5 it grows and moves away from the diamond towards zero. The grey bars are wide everywhere."}}
+pairs_of = ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55))
+rng, errors = np.random.default_rng([seed, 6, 7]), []
+for _ in range(n_repeats):
+    z, _, labels = draw("over-confident", 10_000, rng, easy)
+    probs = {t: softmax(z / t, axis=1) for t in {t for pair in pairs_of for t in pair}}
+    errors.append({t: ece(p, labels, n_bins=n_bins) for t, p in probs.items()})
+errors, rows = 100 * pd.DataFrame(errors), []
+for one, other in pairs_of:
+    change, both = errors[other] - errors[one], errors[[one, other]]
+    true = 100 * (true_error(1 / other, easy) - true_error(1 / one, easy))
+    rows.append((change.mean(), change.std(), np.sqrt(both.var().sum()), true))
+(mean, same, apart, true), y = np.array(rows).T, np.arange(len(rows))
+fig, ax = plt.subplots(figsize=(6.5, 2.6))
+style = {"color": plots.GREY, "linewidth": 2, "label": "independent test sets"}
+ax.hlines(y, mean - apart, mean + apart, **style)
+style = {"color": plots.BLUE, "linewidth": 6, "label": "the same test set"}
+ax.hlines(y, mean - same, mean + same, **style)
+ax.plot(true, y, "D", color=plots.RED, markersize=6, label="true")
+ax.axvline(0, color="black", linestyle="--", linewidth=1)
+ax.set_yticks(range(len(pairs_of)), [f"T = {a:.2f}, {b:.2f}" for a, b in pairs_of])
+ax.invert_yaxis()
+ax.set_xlabel("difference in ECE, points")
+fig.legend(loc="outside upper center", ncols=3)
+plt.show()
+
+# %% [markdown]
+# Far from calibration the labels drop out of the difference altogether: if all gaps have one sign, it is the difference
+# of the two mean confidences. The first pair differs by many times its paired standard deviation, but by less than
+# one standard deviation of independent test sets.
+#
+# Close to the best temperature, gaps have both signs. There pairing only halves the spread, and less than a third of the
+# true difference is left, because both numbers are mostly bias. This is where good methods are compared with each other.
+# So look at the NLL, too: it has no such bias, and sees more ({numref}`tbl-metrics-pairs`).
+#
+# ## Why toolkits disagree
+#
+# "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
+# what happens at exactly 1. On smooth confidences hardly anything depends on it. On rounded ones everything does. The
+# option `like` reproduces the binning of other packages:
+
+# %% tags=["nbval-check-output"]
+on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
+for package in (None, "torchmetrics", "netcal"):
+    print(package, round(ece(*two_classes(*on_edges), n_bins=10, like=package), 4))
+
+# %% [markdown]
+# {numref}`tbl-metrics-packages` adds the same confidences in float32, an ensemble of 20 that *votes*, so that every
+# confidence is a multiple of 0.05, and *ones*, where half of the confidences are 0.95 and half exactly 1.
+
+# %% tags=["hide-input", "nbval-check-output"]
+rng = np.random.default_rng([seed, 7])
+votes = rng.integers(11, 21, 500) / 20
+ones = np.repeat([0.95, 1.0], 20), np.repeat([1, 1, 0], [20, 16, 4])
+inputs = {
+    "smooth": sample["wavy"],
+    "on edges": two_classes(*on_edges),
+    "same, float32": two_classes(*on_edges, np.float32),
+    "votes": two_classes(votes, rng.random(500) < wave(votes)),
+    "ones": two_classes(*ones),
+}
+peers = ["torchmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone"]
+found = {
+    rule or "this book": {
+        name: 100 * ece(*test, n_bins=10, like=rule) for name, test in inputs.items()
+    }
+    for rule in (None, *peers, "pycalib", "mapie")
+}
+table(
+    pd.DataFrame(found).T,
+    "On the same predictions, packages differ by a factor of more than four. ECE, percent, 10 bins",
+    "tbl-metrics-packages",
 )
 
 # %% [markdown]
-# A 95% interval should hold the truth for 95 of 100 test sets. We can count, since the truth is known, and begin with
-# small test sets:
+# The reasons:
+#
+# - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
+# - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
+# - Rounding decides on an edge. netcal computes an edge as 0.7000000000000001, so 0.7 falls below it. In float32 the
+#   confidence 0.8 is slightly larger, above an edge that is kept in float64. And relplot divides: 0.7 / 0.1 is 6.999… in
+#   float64 only. So four packages change their answer between float64 and float32.
+# - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
+#
+# The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
+# so that both types give the same answer.
+#
+# With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
+# share, drops the smallest confidence and all that equal it. torch-uncertainty splits ties in the order of the
+# rows, so shuffling the data changes the value.
+#
+# Last, one name for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
+# {cite:p}`nixon2019measuring`. torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
+# top-label ECE. netcal uses it for the plain mean of the gaps over the bins, however few samples they contain.
+
+# %% tags=["hide-input", "nbval-check-output"]
+bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
+class_wise, top = (f(*sample["wavy"], n_bins=n_bins) for f in (ace, adaptive_ece))
+plain = np.nanmean(np.abs(bins.accuracy - bins.confidence))
+Markdown(f"""
+On the wavy sample the three are {100 * class_wise:.2f}%, {100 * top:.2f}% and
+{100 * plain:.2f}%.
+""")
+
+# %% [markdown]
+# When two papers disagree on a number, compare first: the number of bins, the metric behind the name, and whether
+# class-wise values are averaged, summed, or divided by class counts.
+#
+# ## Fit on val, report on test
+#
+# A metric that was used to choose something is no longer a measurement. We choose the temperature of the over-confident
+# classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples. Then we report the ECE of the winner twice:
+# on the 500 samples that chose it, and on 500 new ones.
+
+# %%
+temperatures = np.linspace(1.0, 2.0, 41)
+true = [true_error(1 / t, SCALE) for t in temperatures]
+rng = np.random.default_rng([seed, 8])
 
 
-# %% tags=["nbval-check-output"]
+def choose_and_report():
+    """ECE of the chosen temperature: where it was chosen, on new samples, in truth."""
+    z_val, _, y_val = draw("over-confident", 500, rng)
+    z_test, _, y_test = draw("over-confident", 500, rng)
+    scores = [ece(softmax(z_val / t, axis=1), y_val) for t in temperatures]
+    best = int(np.argmin(scores))
+    p_test = softmax(z_test / temperatures[best], axis=1)
+    return scores[best], ece(p_test, y_test), true[best]
+
+
+reports = [choose_and_report() for _ in range(n_repeats // 2)]
+
+# %% tags=["hide-input", "nbval-check-output"]
+chosen, new, true = 100 * np.mean(reports, axis=0)
+Markdown(f"""
+On average over {n_repeats // 2} such choices, the winner has an ECE of {chosen:.2f}% on the
+samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f}%.
+""")
+
+# %% [markdown]
+# The second number is too high by its bias, but honest: any fixed temperature as good as this one would show it. The
+# first is lower because the search has picked favourable noise.
+#
+# One parameter and 41 candidates suffice for that, and a method with a parameter for each class has far more room. So
+# everything in this book is fitted on `val` and reported on `test`. Candidates are compared by NLL where possible,
+# which has less noise and no bins.
+#
+# ## A real network
+#
+# Back to the ResNet-20. {numref}`fig-metrics-real` shows it on the whole test set. {numref}`tbl-metrics-real` puts the
+# numbers next to those from only 500 of its images, drawn with the same share of each class.
+
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature brings a real network onto the diagonal. Reliability diagrams on all test images, before and after temperature scaling.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
+both = {name: (probs, test_labels) for name, probs in real.items()}
+pictures.reliability_row(both, n_bins=n_bins)
+plt.show()
+
+# %% tags=["hide-input", "nbval-check-output"]
+n_test = len(test_labels)
+n_few = min(500, n_test)
+drawn = datasets.subset(test_labels, n_few, seed=seed)
+few = Comparison(test_labels[drawn], metrics, n_bins=n_bins, seed=seed)
+for name, probs in real.items():
+    few.add(name, probs[drawn])
+columns, parts = {metric: ("", metric) for metric in metrics}, {}
+for n, test, rows in ((n_test, every, slice(None)), (n_few, few, drawn)):
+    change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
+    part = pd.concat([estimates(test, real, columns), change]).T
+    for name, probs in real.items():
+        scores = 100 * score_if_calibrated(probs[rows], 10 * n_repeats, n_bins=n_bins)
+        of_null = f"{scores.mean():.2f}, at most {np.quantile(scores, 0.975):.2f}"
+        part.loc["ECE of a calibrated network", name] = of_null
+    parts[f"{n:,} images"] = part
+table(
+    pd.concat(parts),
+    "10,000 images decide, 500 hardly do. Percent [95% interval], the NLL in nats; last "
+    "rows: mean and 97.5% quantile",
+    "tbl-metrics-real",
+    names=shown,
+)
+
+# %% tags=["hide-input", "nbval-check-output"]
+before, after = (few.of(name).percent for name in real)
+gain, few_gain = (test.difference("before", "after").percent for test in (every, few))
+again = []
+for i in range(n_repeats):
+    rows = datasets.subset(test_labels, n_few, seed=seed + 1 + i)
+    for name, probs in real.items():
+        found = evaluate(probs[rows], test_labels[rows], metrics, n_bins=n_bins)
+        again.append({"when": name, "draw": i} | found)
+again = pd.DataFrame(again).set_index(["when", "draw"])
+falls = 100 * (again.loc["after"] < again.loc["before"]).mean()
+text = f"""
+All {n_test:,} images settle the matter. Temperature scaling takes off {gain.low:.1f} to
+{gain.high:.1f} points of ECE. The other metrics agree, and the accuracy is untouched because
+*T* = {scaling.temperature:.2f} keeps the order of the classes.
+
+On {n_few} images the same network with the same *T* has an ECE of {after.value:.2f}% after
+scaling, and a calibrated network scores {scores.mean():.2f}%. So the number tells
+us next to nothing about what is left. The gain is clear, but not its size: it lies between
+{few_gain.low:.1f} and {few_gain.high:.1f} points.
+
+How typical is this draw of {n_few} images? We drew {n_repeats} more. The ECE falls in
+{falls["ece"]:.0f}% of them, the class-wise ECE in {falls["classwise_ece"]:.0f}%, and the NLL in
+{falls["nll"]:.0f}%. The class-wise error is mostly bias on so few images, and the NLL the best witness.
+"""
+Markdown(minus(text))
+
+# %% [markdown]
+# ## What it means for you
+#
+# - Calibration is honesty, not skill. A classifier that always outputs the class prior has no calibration error. So
+#   always report a calibration error together with accuracy and a proper score.
+# - Every calibration error looks at the top label, or at one class at a time. There is always a miscalibration that it
+#   cannot see.
+# - ECE is biased upwards, like the square root of bins over samples. Compare yours with what a calibrated classifier
+#   would score, never with zero. New labels drawn from the probabilities themselves show it for any data set.
+# - Give an interval, and not the percentile interval of a plain bootstrap, which lies too high.
+# - Compare two methods on the same test set, with the interval of their difference. On independent test sets, half a point
+#   is rarely visible. Close to calibration it is rarely visible even in pairs; then the NLL sees more.
+# - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
+# - Choose on `val`, report on `test`.
+#
+# | question | look at | next to it |
+# |---|---|---|
+# | Is this network calibrated? | reliability diagram, `ece` | what a calibrated network would score on as many samples |
+# | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`; `accuracy` |
+# | Which of two networks is better? | `accuracy`, `nll` | `ece` of both, with intervals |
+# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels per class |
+# | How large is the error that is left after calibration? | `debiased_ece` | its interval, which is wide |
+# | Fewer than 2,000 samples? | the comparison with a calibrated network; `smooth_ece` | nothing with more than 15 bins |
+# | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
+#
+# ## Exercises
+#
+# 1. A classifier for $K$ equally frequent classes always outputs $1/K$. Compute its ECE, NLL and Brier score by hand, and
+#    compare with {numref}`tbl-metrics-blind`.
+#
+#    ```{dropdown} Solution
+#    It predicts the first class, with confidence $1/K$, and is right on $1/K$ of the inputs: the ECE is 0. The NLL is
+#    $\log K$, here $\log 10 = 2.303$. The Brier score is $(1 - 1/K)^2 + (K - 1) / K^2 = 1 - 1/K$, here 0.9.
+#    ```
+#
+# 2. Show that with unlimited samples, the binned ECE is at most $\mathrm{ECE}^\star$, for every choice of bins. Which
+#    curve of {numref}`fig-metrics-bins` shows it?
+#
+#    ```{dropdown} Solution
+#    With unlimited samples the gap of bin $r$, times its share, is
+#    $\bigl| \mathbb{E} [ (\operatorname{acc}(\hat p) - \hat p) \, \mathbb{1}[\hat p \in B_r] ] \bigr|$. By the triangle
+#    inequality it is at most $\mathbb{E} [ |\operatorname{acc}(\hat p) - \hat p| \, \mathbb{1}[\hat p \in B_r] ]$, and
+#    these add up to $\mathrm{ECE}^\star$. The curve of the wavy classifier for $N = 10{,}000$ lies below the dashed line
+#    while the bins are few.
+#    ```
+#
+# 3. A paper reports an ECE of 0.96% for one method and 1.01% for another, from one run each on the same 10,000
+#    images. Which of the numbers in this chapter do you need to judge the difference, and what would you ask the
+#    authors for?
+#
+#    ```{dropdown} Solution
+#    What a perfect network scores ({numref}`tbl-metrics-perfect`): on a hard data set both may be perfect. And the paired standard
+#    deviation near calibration (the lower rows of {numref}`fig-metrics-paired`), which is more than twice the difference. Ask for the
+#    logits, which give the paired interval and the difference in NLL, and for more than one run.
+#    ```
+#
+# 4. Replace each confidence of a test set by the accuracy of its bin, computed on the same test set. Show that the ECE
+#    is then zero. What is the true error of the wavy classifier after this correction?
+#
+#    ```{dropdown} Solution
+#    The new confidences take at most $M$ values, and among the samples that share one, the share of right predictions
+#    equals it. A bin of the new confidences contains some of these groups, so its accuracy is its mean confidence. The true
+#    error is the mean distance of a bin's measured accuracy from its true one,
+#    $\sum_r w_r |\operatorname{acc}(B_r) - \mathbb{E} \operatorname{acc}(B_r)|$. That is the noise whose size
+#    {eq}`eq-metrics-bias` gives: about two points with 2,000 samples and 15 bins. The ECE of zero was computed on the
+#    samples that were fitted.
+#    ```
+#
+# 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. Hint:
+#    look at $p_0 - p_1$.
+#
+#    ```{dropdown} Solution
+#    Compare $p_0 - p_1$ with $\mathbb{1}[y = 0] - \mathbb{1}[y = 1]$. The six permutations give six different values of
+#    $p_0 - p_1$. At 0.3, 0.2 and -0.5 (even) the truth is 0.2 above it, at 0.5, -0.3 and -0.2 (odd) 0.2 below.
+#    ```
+#
+# ## Details of the intervals
+#
+# How often are the intervals right, and what is the rule for differences? You need this section if you want to check our
+# intervals, or build your own. {ref}`sec-intervals` has the same rules in the protocol.
+#
+# ### Coverage on small test sets
+#
+# A 95% interval should contain the truth for 95 of 100 test sets. We can count, since the truth is known, and begin with
+# small test sets in {numref}`tbl-metrics-held`.
+
+
+# %% tags=["hide-input", "nbval-check-output"]
 def three(found, in_use):
     """Percentile, reflected interval of a resampled metric, and the one in use."""
     low, high = np.quantile(found.draws, [0.025, 0.975])
@@ -765,8 +1169,8 @@ held = pd.DataFrame(held, columns=["classifier", "metric", "interval", "share"])
 held = held.pivot_table("share", ["classifier", "metric"], "interval", sort=False)
 table(
     100 * held,
-    "How many 95% intervals hold the truth? "
-    f"Percent of {n_repeats} test sets of {n:,} samples",
+    "The interval in use is near 95% in every row, the others are not. 95% intervals that contain the truth, "
+    f"percent of {n_repeats} test sets of {n:,} samples",
     "tbl-metrics-held",
     digits=0,
     names=shown,
@@ -774,22 +1178,25 @@ table(
 
 # %% [markdown]
 # Accuracy and NLL keep the promise of 95%, within the chance of so many simulated test sets, however the interval is
-# made. For the calibrated classifier no percentile interval of the ECE ever holds the truth: no resample has an ECE of
-# zero. The reflected interval is better there, but not right. The interval in use is near 95% in every row. Where the
-# truth is zero it may be above, since only one of its ends can be wrong there. The debiased ECE is not compared with a
-# calibrated classifier; its interval begins at zero where the reflected one reaches it.
+# made. For the calibrated classifier no percentile interval of the ECE ever contains the truth, because no resample has an
+# ECE of zero. The reflected interval is better there, but not right.
 #
-# ### Does it hold at 10,000 images?
+# The interval in use is near 95% in every row. Where the truth is zero it may be above, since only one of its ends can
+# be wrong there. The debiased ECE is not compared with a calibrated classifier; its interval begins at zero where the
+# reflected one reaches it.
 #
-# The same question for the test sets of this book. The confidences are those of a real network, a ResNet-20 on CIFAR-10
-# after temperature scaling; a test set draws 10,000 of them with replacement. What is true we choose: the accuracy at
-# confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or $c - a \, c (1 - c) \sin 4 \pi c$, which is wavy.
-# Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or 3%.
+# ### Coverage at 10,000 images
 #
-# This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured anew and compared with
+# The same question for test sets as large as this book's. The confidences are those of a real network, a ResNet-20 on
+# CIFAR-10 after temperature scaling; a test set draws 10,000 of them with replacement. What is true we choose. The
+# accuracy at confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or
+# $c - a \, c (1 - c) \sin 4 \pi c$, which is wavy. Bisection finds the $a$ that makes the ECE of the whole population,
+# in 15 bins, exactly 0, 0.5, 1 or 3%.
+#
+# This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured again and compared with
 # what is stored.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "How often does a 95% interval of the ECE hold the true ECE, at 10,000 images? Dashed: what it promises.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Only the interval in use contains the true ECE as often as a 95% interval should (dashed). Share of simulated test sets of 10,000 images whose interval contains it, against the true ECE.", "name": "fig-metrics-coverage"}, "image": {"alt": "Two panels, coverage of three kinds of interval against the true ECE: the one in use stays at the dashed 95 percent; the percentile interval falls to zero where the error is small, the reflected one to a half."}}
 IMAGES, DRAWS = 10_000, 200  # what is stored depends on no parameter
 BENT = {  # confidence and size -> another confidence
     "calibrated": lambda c, size: c,
@@ -830,7 +1237,7 @@ def simulated(methods, truth, metrics, n_sets, key):
 
 
 def single():
-    """Share of intervals that hold the true ECE, percent."""
+    """Share of intervals that contain the true ECE, percent."""
     c, rows = population(), {}
     for kind in ("over", "wavy"):
 
@@ -847,8 +1254,8 @@ def single():
     return pd.DataFrame(rows).T
 
 
-anew = budget == "paper"
-coverage = recorded("metrics/single", single, available=anew, tolerance=0.7)
+rerun = budget == "paper"
+coverage = recorded("metrics/single", single, available=rerun, tolerance=0.7)
 pairs = [(kind, float(true)) for kind, true in coverage.index.str.split()]
 coverage.index = pd.MultiIndex.from_tuples(pairs)
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
@@ -857,179 +1264,48 @@ for ax, kind in zip(axes, ("over", "wavy"), strict=True):
         ax.plot(coverage.loc[kind, name], marker=marker, label=name)
     ax.axhline(95, color="black", linestyle="--", linewidth=1)
     ax.set(title=f"{kind}-confident" if kind == "over" else kind, xlabel="true ECE, %")
-axes[0].set_ylabel("intervals that hold it, %")
+axes[0].set_ylabel("intervals that contain it, %")
 axes[1].legend(loc="lower right")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
 The percentile interval fails where methods of calibration end up, at 1% and below:
-at a true ECE of 0.5% it holds the truth in {coverage["percentile"].loc[:, 0.5].max():.0f}%
+at a true ECE of 0.5% it contains the truth in {coverage["percentile"].loc[:, 0.5].max():.0f}%
 of the test sets. The reflected interval falls short too, most of all at zero, with
-{coverage["reflected"].loc[:, 0.0].min():.0f}%. The interval in use holds the truth in
-{coverage["in use"].min():.0f}% or more of the 300 test sets of every kind. If it
-begins at 0, the network may be calibrated.
+{coverage["reflected"].loc[:, 0.0].min():.0f}%. The interval in use contains the truth in
+{coverage["in use"].min():.0f}% or more of the 300 test sets of every kind.
 """)
 
 # %% [markdown]
-# ### How many samples separate two networks?
-#
-# While all gaps have one sign, ECE is the mean of $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$, so its standard
-# deviation over test sets is $s / \sqrt N$ with $s$ that of $g_i$. Telling two networks apart on *independent* test
-# sets, with a 5% test that succeeds four times out of five, takes
-#
-# $$
-# N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
-# $$ (eq-metrics-samples)
-#
-# samples each, where $\Delta$ is the difference of their true errors.
-
-# %% tags=["nbval-check-output"]
-spread = {}
-for name, scale in SCALES.items():
-    probs, labels = next(test_sets("over-confident", 200_000, 1, (6, 3), scale))
-    spread[name] = (probs.max(1) - (probs.argmax(1) == labels)).std()  # of g
-deltas = np.array([0.1, 0.2, 0.3, 0.5, 1.0])
-needed = {name: 2 * 2.8**2 * s**2 / (deltas / 100) ** 2 for name, s in spread.items()}
-needed = pd.DataFrame(needed, [f"{delta} points" for delta in deltas])
-table(
-    needed.map("{:,.0f}".format),
-    "How many independent samples show a difference of two ECEs?",
-    "tbl-metrics-needed",
-)
-
-# %% tags=["hide-input", "nbval-check-output"]
-test = next(test_sets("over-confident", 10_000, 1, (6, 4), SCALES["easy"]))
-low, high = bootstrap(*test, ["ece"], n_resamples=500, n_bins=n_bins, seed=seed)["ece"]
-small, large = needed.loc["0.3 points", "easy"], needed.loc["0.1 points", "hard"]
-Markdown(f"""
-On 10,000 images the ECE has a standard deviation of {spread["easy"]:.2f} points (easy) or
-{spread["hard"]:.2f} points (hard) over test sets. The bootstrap of a single easy test set
-agrees: its interval is {100 * (high - low):.2f} points wide, about four times as much.
-Papers print differences of 0.1 to 0.3 points in bold. Seeing them on independent test sets
-takes {small:,.0f} to {large:,.0f} samples.
-""")
-
-# %% [markdown]
-# What that means in practice: take two versions of the easy classifier, one with a true error 0.3 points above the
-# other, and count how often their independent test sets of 10,000 rank them the wrong way round.
-
-
-# %%
-def true_error(a, scale):
-    """True ECE of the over-confident classifier with its logits times a."""
-    z = scale * np.random.default_rng([seed, 6, 4]).standard_normal((100_000, K))
-    gaps = softmax(a * z, axis=1).max(1) - softmax(z / T_TRUE, axis=1).max(1)
-    return abs(gaps.mean())  # all gaps have one sign
-
-
-easy = SCALES["easy"]
-right = true_error(1.0, easy)
-worse = brentq(lambda a: true_error(a, easy) - right - 0.003, 1.0, 2.0)
-rng = np.random.default_rng([seed, 6, 5])
-scores = {1.0: [], worse: []}
-for a, found in scores.items():
-    for _ in range(n_repeats):
-        z, _, labels = draw("over-confident", 10_000, rng, easy)
-        found.append(ece(softmax(a * z, axis=1), labels, n_bins=n_bins))
-wrong = np.mean(np.array(scores[1.0]) > scores[worse])
-theory = norm.cdf(-0.3 / (spread["easy"] * np.sqrt(2)))
-
-# %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
-The true errors are {100 * right:.2f}% and {100 * true_error(worse, easy):.2f}%. Of
-{n_repeats} pairs of test sets, {100 * wrong:.0f}% rank the worse one first; the standard
-deviation above predicts {100 * theory:.0f}%.
-""")
-
-# %% [markdown]
-# (sec-metrics-alike)=
-# ### Samples that are alike
-#
-# All this takes the samples as independent. Pixels of an image are not, nor are frames of a film, such as CamVid's
-# street scenes. With `groups` the bootstrap draws together what belongs together, there ten successive frames.
-
-# %% tags=["hide-input", "nbval-check-output"]
-street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()
-probs = softmax(street.test_logits, axis=1)
-gap = probs.max(1) - (probs.argmax(1) == street.test_labels)
-gap = gap.reshape(-1, inference.PIXELS).mean(1)  # of each frame
-film, block = np.zeros(len(gap), int), street.test_groups[:: inference.PIXELS]
-film[datasets.DATASETS["camvid"].films[1] :] = 1
-
-
-def correlation(values, of_film, ahead):
-    """Correlation of values with those so far ahead in the same film."""
-    same = of_film[:-ahead] == of_film[ahead:]
-    return np.corrcoef(values[:-ahead][same], values[ahead:][same])[0, 1]
-
-
-blocks = pd.DataFrame({"gap": gap, "film": film}).groupby(block).mean()
-Markdown(f"""
-For one network on CamVid the gap between confidence and accuracy in one frame
-correlates with that in the next by {correlation(gap, film, 1):.2f}, and with that ten
-frames on by {correlation(gap, film, 10):.2f}. The means of neighbouring blocks do by
-{correlation(blocks["gap"].to_numpy(), blocks["film"].to_numpy(), 1):.2f}, so these
-intervals may be too narrow; larger blocks would leave few to draw from ({len(blocks)} now).
-""")
-
-# %% [markdown]
-# ### The same test set for both
-#
-# Most comparisons are better than that: two corrections of one network, on the same images. Then much of what is random
-# in one number is random in the other, and cancels in the difference. The interval must reflect this: resample the
-# images *once* and compute both numbers on them. `bootstrap_difference` is this *paired* bootstrap. Below, two
-# temperatures correct the easy classifier, whose best one is $T = 1.5$.
-
-# %% tags=["nbval-check-output"]
-rows = {}
-for one, other in ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55)):
-    rng = np.random.default_rng([seed, 6, 7])
-    errors = np.empty((n_repeats, 2))
-    for i in range(n_repeats):
-        z, _, labels = draw("over-confident", 10_000, rng, easy)
-        errors[i] = [
-            ece(softmax(z / t, axis=1), labels, n_bins=n_bins) for t in (one, other)
-        ]
-    rows[f"T = {one:.2f} and {other:.2f}"] = {
-        "true": true_error(1 / other, easy) - true_error(1 / one, easy),
-        "mean": np.diff(errors).mean(),
-        "paired std": np.diff(errors).std(),
-        "independent std": np.sqrt(errors.var(0).sum()),
-    }
-table(
-    100 * pd.DataFrame(rows).T,
-    "How much does pairing sharpen a difference of two ECEs? 10,000 samples, points",
-    "tbl-metrics-paired",
-    digits=3,
-)
-
-# %% [markdown]
-# In {numref}`tbl-metrics-paired`, far from calibration the labels drop out of the difference altogether: if all gaps
-# have one sign, it is the difference of the two mean confidences. The first row's difference is many times its paired
-# standard deviation, and less than one standard deviation of independent test sets. Close to the best temperature, gaps
-# have both signs. There the pairing only halves the spread, and the mean difference is not even the true one: less than
-# a third of it is left, because both numbers are mostly bias. This is where good methods are compared with each other.
-#
 # ### When is a paired difference beyond chance?
 #
-# Two methods differ *beyond chance* if the interval of their difference does not hold 0. For a mean over samples, such
-# as the NLL, that is the reflected interval. For a calibration error the reflected interval alone would often see a
-# difference between two methods that are equally good, because it takes off too little of their biases. The percentile
-# interval alone has the opposite fault: it is too timid where there is a difference. A claim should survive both. So the
-# interval of a difference of calibration errors is their *hull*, the smallest interval that holds both.
+# Two methods differ *beyond chance* if the interval of their difference does not include 0. For a mean over samples, such
+# as the NLL, that is the reflected interval.
 #
-# One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated
-# method looks smaller than it is. Where the interval of the *one* method begins at 0, the upper end of *other* minus
-# *one* is therefore at least $v + (h - l)$, with $v$ the difference and $[l, h]$ its percentile interval; and likewise
-# below. This moves no end across 0, so it never decides what is beyond chance. Only where the intervals of *both* begin at
-# 0 may both be calibrated, and that of their difference is extended to hold 0.
+# For a calibration error neither interval will do alone. The reflected one would often see a difference between two
+# methods that are equally good, because it takes off too little of their biases. The percentile interval has the opposite
+# fault: it is too timid where there is a difference. A claim should survive both. So the interval of a difference of
+# calibration errors is their *hull*, the smallest interval that contains both.
 #
-# The test: the truth is the confidence $c$ of the same real network, and each of two methods says something else, bent
-# until it has a given true ECE. In three pairs both have the same true ECE, one erring up where the other errs down:
-# over- and under-confident, two temperatures on either side of the best one, and two opposite waves. In a fourth both are
-# calibrated, but *coarse* says only five different values. In four pairs the
-# true ECEs are half a point or one point apart. As above, the result is stored.
+# One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated method
+# looks smaller than it is. So if one method may already be calibrated (its interval starts at 0), we extend the interval
+# of the difference, on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference, *other*
+# minus *calibrated*, and $[l, h]$ its percentile interval. The mirror rule applies if the other method is the calibrated
+# one.
+#
+# This moves no end across 0, so it never decides what is beyond chance. Only if the intervals of *both* methods start at
+# 0 may both be calibrated, and then the interval of their difference is extended to include 0.
+#
+# ### How often is a difference seen?
+#
+# The test takes the confidence $c$ of the same real network as the truth. Each of two methods outputs something else,
+# bent until it has a given true ECE.
+#
+# - In three pairs both have the same true ECE, one erring up where the other errs down: over- and under-confident, two
+#   temperatures on either side of the best one, and two opposite waves.
+# - In a fourth pair both are calibrated, but *coarse* outputs only five different values.
+# - In four pairs the true ECEs are half a point or one point apart. Again, the result is stored.
 
 # %% tags=["hide-input", "nbval-check-output"]
 PAIRS = [  # kind and true ECE in percent, of the one and of the other
@@ -1045,7 +1321,7 @@ PAIRS = [  # kind and true ECE in percent, of the one and of the other
 
 
 def bent(c, name):
-    """What a method of that kind and true ECE says where c is true."""
+    """What a method of that kind and true ECE outputs where c is true."""
     kind, _, percent = name.rpartition(" ")
     return with_error(float(percent) / 100, lambda size: (BENT[kind](c, size), c))[0]
 
@@ -1053,9 +1329,9 @@ def bent(c, name):
 def paired():
     """How often a paired difference is beyond chance, or its interval true."""
     c, found = population(), []
-    says = {name: bent(c, name) for pair in PAIRS for name in pair}
-    ece_of = {name: binned_error(confidence, c) for name, confidence in says.items()}
-    for test in simulated(says, c, ["ece", "nll"], 200, 9):
+    outputs = {name: bent(c, name) for pair in PAIRS for name in pair}
+    ece_of = {name: binned_error(confidence, c) for name, confidence in outputs.items()}
+    for test in simulated(outputs, c, ["ece", "nll"], 200, 9):
         for one, other in PAIRS:
             true = ece_of[other] - ece_of[one]
             base, after = (test.measured[name]["ece"] for name in (one, other))
@@ -1076,15 +1352,16 @@ def paired():
 
 SHARES = ["percentile", "reflected", "in use", "NLL", "hull holds", "in use holds"]
 near = {"true": 0.001, "measured": 0.01} | dict.fromkeys(SHARES, 1.0)
-pairs = recorded("metrics/paired", paired, available=anew, tolerance=near).T
-beyond, holds = "beyond chance, %", "interval holds it, %"
+pairs = recorded("metrics/paired", paired, available=rerun, tolerance=near).T
+beyond, contains = "beyond chance, %", "interval contains it, %"
 heads = [("difference", "true"), ("difference", "measured")]
 heads += [(beyond, name) for name in SHARES[:4]]
-heads += [(holds, name.removesuffix(" holds")) for name in SHARES[4:]]
+heads += [(contains, name.removesuffix(" holds")) for name in SHARES[4:]]
 shares = pairs[["true", "measured", *SHARES]]
 table(
     shares.set_axis(pd.MultiIndex.from_tuples(heads), axis=1),
-    "When is a difference of two ECEs seen? Points, and shares of 200 test sets",
+    "Equal methods rarely differ beyond chance, but real differences often do not either. Points, "
+    "and shares of 200 test sets",
     "tbl-metrics-pairs",
     digits=1,
 )
@@ -1092,329 +1369,56 @@ table(
 # %% [markdown]
 # A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
 # difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5% that
-# are allowed. In the fourth row the percentile interval sees one in most test sets: what says only a
-# few values has less bias. The interval in use holds 0 there, as both may be calibrated; two methods that are not have no
-# such protection. The other rows show the price: a true difference of half a point is seldom beyond chance, and one of a
-# whole point in a quarter of the test sets. The NLL sees more in each of these rows. (The two waves have equal ECEs but
-# not quite equal NLLs, hence its entry in the third row.) So **methods equally good and equally sharp seldom
-# differ beyond chance, but a difference within it may be real**; then look at the NLL. The last two columns say why the ends are moved: beside a
-# calibrated method the hull holds the true difference in little more than half of the test sets.
+# are allowed. (The two waves have equal ECEs but not quite equal NLLs, hence the NLL's entry in the third row.)
+#
+# In the fourth row the percentile interval reports a difference in most test sets, because a method that outputs only a
+# few distinct confidences has a smaller bias. Our interval includes 0 there, since both methods may be calibrated. It
+# gives no such protection when neither is.
+#
+# The other rows show the price. A true difference of half a point is rarely beyond chance, and a whole point in about a
+# quarter of the test sets. The NLL sees more in each of these rows. So **methods equally good and equally sharp rarely
+# differ beyond chance, but a difference within it may be real**; then look at the NLL.
+#
+# The last two columns show why the ends are moved: next to a calibrated method the hull contains the true difference in
+# little more than half of the test sets.
 #
 # ### Many comparisons
 #
 # A paper's claim is rarely one comparison. "Better than six other methods on three data sets" is 18, and of 18 tests at
-# 5% one is likely to come out by chance alone. So the $p$-values of a family of comparisons are corrected
-# together, by the method of {cite:t}`holm1979simple`: the smallest of $n$ must be below $0.05 / n$, the next one below
-# $0.05 / (n - 1)$, and so on until one is not. The chance of even one false "beyond chance" in the family is then at most
-# 5%, however the comparisons depend on each other. {ref}`sec-verdicts` says which of a paper go together.
+# 5% one is likely to come out by chance alone. So the $p$-values of a family of comparisons are corrected together, by
+# the method of {cite:t}`holm1979simple`. The smallest of 18 must be below $0.05 / 18$, the next one below $0.05 / 17$,
+# and so on until one is not.
 #
-# ## Why toolkits disagree
+# The chance of even one false "beyond chance" in the family is then at most 5%, however the comparisons depend on each
+# other. {ref}`sec-verdicts` lists which claims of a paper go together.
 #
-# "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
-# what happens at exactly 1. On smooth confidences hardly anything depends on it. On some inputs everything does:
+# (sec-metrics-alike)=
+# ### Dependent samples
 #
-# | input | where it comes from |
-# |---|---|
-# | smooth | the wavy classifier of the diagrams |
-# | on edges | confidences 0.7, 0.75 and 0.8, with 10 bins: rounded outputs |
-# | votes | an ensemble of 20 that votes, so every confidence is a multiple of 0.05 |
-# | ones | half of the confidences 0.95, half exactly 1 |
-#
-# `ece(..., like="torchmetrics")` and its siblings reproduce the binning of other packages. All rows use 10 bins.
-
-# %% tags=["nbval-check-output"]
-rng = np.random.default_rng([seed, 7])
-on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
-votes = rng.integers(11, 21, 500) / 20
-ones = np.repeat([0.95, 1.0], 20), np.repeat([1, 1, 0], [20, 16, 4])
-inputs = {
-    "smooth": sample["wavy"],
-    "on edges": two_classes(*on_edges),
-    "same, float32": two_classes(*on_edges, np.float32),
-    "votes": two_classes(votes, rng.random(500) < wave(votes)),
-    "ones": two_classes(*ones),
-}
-peers = ["torchmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone"]
-found = {
-    rule or "this book": {
-        name: 100 * ece(*test, n_bins=10, like=rule) for name, test in inputs.items()
-    }
-    for rule in (None, *peers, "pycalib", "mapie")
-}
-table(
-    pd.DataFrame(found).T,
-    "Which ECE do packages return for the same predictions? Percent, 10 bins",
-    "tbl-metrics-packages",
-)
-
-# %% [markdown]
-# On the same predictions, the rows differ by a factor of more than four. The reasons:
-#
-# - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
-# - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
-# - Rounding decides on an edge. netcal's is computed as 0.7000000000000001, so 0.7 falls below it. In float32 the
-#   confidence 0.8 is 0.80000001, above an edge that is kept in float64. And relplot divides: 0.7 / 0.1 is 6.999… in
-#   float64 only. So four packages change their answer between float64 and float32.
-# - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
-#
-# The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
-# so that both types give the same answer.
-#
-# With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
-# share, drops the smallest confidence and all that equal it. torch-uncertainty cuts through ties in the order of the
-# rows, so shuffling the data changes the value. In the third column of {numref}`tbl-metrics-ties` the true gap is that
-# of the first row.
-
-# %% tags=["nbval-check-output"]
-equal = two_classes(np.full(90, 0.7), np.repeat([1, 0], [60, 30]))
-order = rng.permutation(90)
-inputs = {
-    "smooth": sample["wavy"],
-    "votes": inputs["votes"],
-    "all equal": equal,
-    "all equal, shuffled": (equal[0][order], equal[1][order]),
-    "7 samples": (sample["wavy"][0][:7], sample["wavy"][1][:7]),
-}
-peers = ["focal_calibration", "torch-uncertainty", "netcal", "uncertainty-calibration"]
-found = {
-    rule or "this book": {
-        name: 100 * adaptive_ece(*test, like=rule) for name, test in inputs.items()
-    }
-    for rule in (None, *peers, "mapie")
-}
-table(
-    pd.DataFrame(found).T,
-    "Which adaptive ECE do packages return? Percent, 15 bins",
-    "tbl-metrics-ties",
-)
-
-# %% [markdown]
-# Last, one name for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
-# {cite:p}`nixon2019measuring`; torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
-# top-label ECE; netcal for the plain mean of the gaps over the bins, however few samples they hold.
+# All this takes the samples as independent. The pixels of an image are not, nor are the frames of a video, such as
+# CamVid's street scenes. With `groups` the bootstrap draws together what belongs together, there ten successive frames.
 
 # %% tags=["hide-input", "nbval-check-output"]
-bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
-class_wise, top = (f(*sample["wavy"], n_bins=n_bins) for f in (ace, adaptive_ece))
-plain = np.nanmean(np.abs(bins.accuracy - bins.confidence))
+street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()
+probs = softmax(street.test_logits, axis=1)
+gap = probs.max(1) - (probs.argmax(1) == street.test_labels)
+gap = gap.reshape(-1, inference.PIXELS).mean(1)  # of each frame
+video, block = np.zeros(len(gap), int), street.test_groups[:: inference.PIXELS]
+video[datasets.DATASETS["camvid"].films[1] :] = 1
+
+
+def correlation(values, of_video, ahead):
+    """Correlation of values with those so far ahead in the same video."""
+    same = of_video[:-ahead] == of_video[ahead:]
+    return np.corrcoef(values[:-ahead][same], values[ahead:][same])[0, 1]
+
+
+blocks = pd.DataFrame({"gap": gap, "video": video}).groupby(block).mean()
 Markdown(f"""
-On the wavy sample the three are {100 * class_wise:.2f}%, {100 * top:.2f}% and
-{100 * plain:.2f}%.
+On CamVid, the gap between confidence and accuracy in one frame has a correlation of
+{correlation(gap, video, 1):.2f} with the gap in the next, and still
+{correlation(gap, video, 10):.2f} ten frames later. Even the means of neighbouring ten-frame
+blocks correlate by {correlation(blocks["gap"].to_numpy(), blocks["video"].to_numpy(), 1):.2f},
+so our intervals may be too narrow. Longer blocks would help, but would leave fewer than the
+{len(blocks)} to resample.
 """)
-
-# %% [markdown]
-# When two papers disagree on a number, compare first: the number of bins, the metric behind the name, and whether
-# class-wise values are averaged, summed, or divided by class counts.
-#
-# ## Fit on val, report on test
-#
-# A metric that was used to choose something is no longer a measurement. We choose the temperature of the over-confident
-# classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples, and report the ECE of the winner twice: on
-# the 500 samples that chose it, and on 500 new ones.
-
-# %%
-temperatures = np.linspace(1.0, 2.0, 41)
-true = [true_error(1 / t, SCALE) for t in temperatures]
-rng = np.random.default_rng([seed, 8])
-rows = []
-for _ in range(n_repeats // 2):
-    drawn = (draw("over-confident", 500, rng) for _ in range(2))
-    (z_val, _, y_val), (z_test, _, y_test) = drawn
-    said = (softmax(z_val / t, axis=1) for t in temperatures)
-    scores = [ece(p, y_val, n_bins=n_bins) for p in said]
-    best = int(np.argmin(scores))
-    p_test = softmax(z_test / temperatures[best], axis=1)
-    rows.append((min(scores), ece(p_test, y_test, n_bins=n_bins), true[best]))
-same, new, true = 100 * np.mean(rows, axis=0)
-
-# %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
-On average over {n_repeats // 2} such choices, the winner has an ECE of {same:.2f}% on the
-samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f}%.
-""")
-
-# %% [markdown]
-# The second number is too high by its bias, but honest: any fixed temperature as good as this one would show it. The
-# first is lower because the search has picked favourable noise. One parameter and 41 candidates suffice for that; a
-# method with a parameter for each class has far more room. So everything in this book is fitted on `val` and reported on
-# `test`, and candidates are compared by NLL where possible, which has less noise and no bins.
-#
-# ## A real network
-#
-# The stored logits of a ResNet-20 on CIFAR-10 (or whatever the parameter `logits` names), before and after temperature
-# scaling: one number $T$, fitted on the validation images, divides all logits. {numref}`fig-metrics-real` and
-# {numref}`tbl-metrics-real` look at the whole test set, and the table also at 500 of its images, drawn with the same
-# share of each class.
-
-# %%
-scaling = TemperatureScaling().fit(*data.val)
-test_logits, test_labels = data.test
-real = {
-    "before": softmax(test_logits.astype(float), axis=1),
-    "after": scaling(test_logits),
-}
-n_test = len(test_labels)
-n_few = min(500, n_test)
-chosen = ["accuracy", "nll", "brier"]
-chosen += ["ece", "debiased_ece", "ks_error", "classwise_ece"]
-
-
-def on(rows):
-    """The metrics on some test images, and the ECE of a calibrated network there."""
-    test = Comparison(test_labels[rows], chosen, n_bins=n_bins, seed=seed)
-    perfect = {}
-    for name, probs in real.items():
-        test.add(name, probs[rows])
-        scores = 100 * score_if_calibrated(probs[rows], n_bins=n_bins)
-        perfect[name] = scores.mean(), np.quantile(scores, 0.975)
-    return test, perfect
-
-
-every, perfect = on(slice(None))
-few, few_perfect = on(datasets.subset(test_labels, n_few, seed=seed))
-drawn = []
-for i in range(n_repeats):
-    rows = datasets.subset(test_labels, n_few, seed=seed + 1 + i)
-    for name, probs in real.items():
-        found = evaluate(probs[rows], test_labels[rows], chosen, n_bins=n_bins)
-        drawn.append({"when": name, "draw": i} | found)
-drawn = pd.DataFrame(drawn).set_index(["when", "draw"])
-falls = 100 * (drawn.loc["after"] < drawn.loc["before"]).mean()
-
-# %% tags=["nbval-check-output"]
-columns, parts = {metric: ("", metric) for metric in chosen}, {}
-for n, test, honest in ((n_test, every, perfect), (n_few, few, few_perfect)):
-    change = estimates(test, ["after"], columns, base="before").set_axis(["change"])
-    part = pd.concat([estimates(test, real, columns), change]).T
-    for i, of in enumerate(("mean", "97.5% quantile")):
-        ends = {name: f"{scores[i]:.2f}" for name, scores in honest.items()}
-        part.loc[f"ECE if calibrated, {of}"] = ends
-    parts[f"{n:,} images"] = part
-table(
-    pd.concat(parts),
-    "What does one temperature change? Percent [95% interval]; the NLL in nats",
-    "tbl-metrics-real",
-    names=shown,
-)
-
-# %% mystnb={"figure": {"caption": "What does temperature scaling do to a real network? All test images.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
-both = {name: (probs, test_labels) for name, probs in real.items()}
-pictures.reliability_row(both, n_bins=n_bins)
-plt.show()
-
-# %% tags=["hide-input", "nbval-check-output"]
-before, after = (every.of(name).percent for name in real)
-few_before, few_after = (few.of(name).percent for name in real)
-gain, few_gain = (test.difference("before", "after").percent for test in (every, few))
-by_class = few.difference("after", "before", "classwise_ece").percent
-means = 100 * drawn["classwise_ece"].groupby("when").mean()
-whole = {name: every.of(name, "classwise_ece").percent.value for name in real}
-text = f"""
-*T* = {scaling.temperature:.2f}, and all {n_test:,} images settle the matter. The ECE before
-is {before.value:.2f}%, where a calibrated network would have {perfect["before"][0]:.2f}%.
-Temperature scaling takes off {gain.low:.1f} to {gain.high:.1f} points. The
-{after.value:.2f}% that remain are above the 97.5% quantile of {perfect["after"][1]:.2f}%, so
-one temperature has not removed everything. The other metrics agree on the gain, and the accuracy
-is untouched because *T* keeps the order of the classes.
-
-On {n_few} images, the same network with the same *T* has an ECE of {few_before.value:.2f}%
-before and {few_after.value:.2f}% after, where a calibrated network has
-{few_perfect["after"][0]:.2f}% on average. The gain lies between {few_gain.low:.1f} and
-{few_gain.high:.1f} points. The debiased ECE has an interval that is wider than its value.
-
-Is this draw of {n_few} images like others? On {n_repeats} more, the ECE falls in
-{falls["ece"]:.0f}% and the class-wise ECE in {falls["classwise_ece"]:.0f}%. Most of the
-class-wise number is bias: its mean falls from {means["before"]:.2f} to {means["after"]:.2f}%, and
-on all images it is {whole["after"]:.2f}% after scaling. So on this draw its interval is wide, from
-{by_class.low:+.2f} to {by_class.high:+.2f} points. The NLL is surer of the gain: it
-falls in {falls["nll"]:.0f}%.
-"""
-Markdown(minus(text))
-
-# %% [markdown]
-# ## Which metric when
-#
-# | question | look at | beside it |
-# |---|---|---|
-# | Is this network calibrated? | reliability diagram, `ece` | what a calibrated network would score on as many samples |
-# | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`; `accuracy` |
-# | Which of two networks is better? | `accuracy`, `nll` | `ece` of both, with intervals |
-# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels per class |
-# | How large is the error that is left after calibration? | `debiased_ece` | its interval, which is wide |
-# | Fewer than 2,000 samples? | the comparison with a calibrated network; `smooth_ece` | nothing with more than 15 bins |
-# | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
-#
-# ## Summary
-
-# %% tags=["hide-input", "nbval-check-output"]
-easy_15, hard_15 = (scores_of[name, 15].mean() for name in SCALES)
-Markdown(f"""
-- Calibration is honesty, not skill. A classifier that always says the class prior has no
-  calibration error. So an error stands beside accuracy and a proper score.
-- Every calibration error looks at the top label, or at one class at a time. There is
-  always a miscalibration that it cannot see.
-- ECE is biased: a calibrated classifier has one above zero, which grows like the square
-  root of bins over samples. With 10,000 samples and 15 bins it is {100 * easy_15:.1f} to
-  {100 * hard_15:.1f} points. New labels drawn from the probabilities themselves show it for
-  any data set.
-- The percentile interval of ECE never held the truth for a calibrated classifier. The
-  interval in use is reflected, begins at 0 unless the value is beyond what a calibrated
-  classifier would score, and held the truth in {coverage["in use"].min():.0f}% or more of the
-  test sets of 10,000.
-- A difference of half a point is seldom seen on independent test sets of 10,000: it takes
-  {needed.loc["0.5 points", "easy"]:,.0f} to {needed.loc["0.5 points", "hard"]:,.0f} samples.
-  Paired differences can be far sharper, but not near calibration. One is beyond chance only
-  if the percentile and the reflected interval both say so; the NLL sees more.
-- Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
-- Choose on `val`, report on `test`.
-""")
-
-# %% [markdown]
-# ## Exercises
-#
-# 1. A classifier for $K$ equally frequent classes always says $1/K$. Compute its ECE, NLL and Brier score by hand, and
-#    compare with {numref}`tbl-metrics-blind`.
-#
-#    ```{dropdown} Solution
-#    It predicts the first class, with confidence $1/K$, and is right on $1/K$ of the inputs: the ECE is 0. The NLL is
-#    $\log K$, here $\log 10 = 2.303$. The Brier score is $(1 - 1/K)^2 + (K - 1) / K^2 = 1 - 1/K$, here 0.9.
-#    ```
-#
-# 2. Show that with unlimited samples, the binned ECE is at most $\mathrm{ECE}^\star$, for every choice of bins. Which
-#    curve of {numref}`fig-metrics-bins` shows it?
-#
-#    ```{dropdown} Solution
-#    With unlimited samples the gap of bin $m$, times its share, is
-#    $\bigl| \mathbb{E} [ (r(\hat p) - \hat p) \, \mathbb{1}[\hat p \in B_m] ] \bigr|$. By the triangle inequality it is at
-#    most $\mathbb{E} [ |r(\hat p) - \hat p| \, \mathbb{1}[\hat p \in B_m] ]$, and these add up to $\mathrm{ECE}^\star$.
-#    The curve of the wavy classifier for $N = 10{,}000$ lies below the dashed line while the bins are few.
-#    ```
-#
-# 3. A paper reports an ECE of 0.96% for one method and 1.01% for another, from one run each on the same 10,000
-#    images. Which of the numbers in this chapter do you need to judge the difference, and what would you ask the
-#    authors for?
-#
-#    ```{dropdown} Solution
-#    What a perfect network scores ({numref}`tbl-metrics-perfect`): on a hard data set both may be perfect. And the paired standard
-#    deviation near calibration ({numref}`tbl-metrics-paired`), which is more than twice the difference. Ask for the
-#    logits, which give the paired interval and the difference in NLL, and for more than one run.
-#    ```
-#
-# 4. Replace each confidence of a test set by the accuracy of its bin, computed on the same test set. Show that the ECE
-#    is then zero. What is the true error of the wavy classifier after this correction?
-#
-#    ```{dropdown} Solution
-#    The new confidences take at most $M$ values, and among the samples that share one, the share of right predictions
-#    equals it. A bin of the new confidences holds some of these groups, so its accuracy is its mean confidence. The true
-#    error is the mean distance of a bin's measured accuracy from its true one,
-#    $\sum_m w_m |\operatorname{acc}(B_m) - r_m|$. That is the noise whose size {eq}`eq-metrics-bias` gives: about two
-#    points with 2,000 samples and 15 bins. The ECE of zero was computed on the samples that were fitted.
-#    ```
-#
-# 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. Hint:
-#    look at $p_0 - p_1$.
-#
-#    ```{dropdown} Solution
-#    Compare $p_0 - p_1$ with $\mathbb{1}[y = 0] - \mathbb{1}[y = 1]$. The six permutations give six different values of
-#    $p_0 - p_1$. At 0.3, 0.2 and -0.5 (even) the truth is 0.2 above it, at 0.5, -0.3 and -0.2 (odd) 0.2 below.
-#    ```
