@@ -209,7 +209,7 @@ def arena() -> Block:
     ]
     costs, n = change["nll"].loc[kinds[SCARCE], VS], 10_000
     said = f"""
-*Agreement:* as trained, for TS and for structured VS they have our numbers on the same logits
+*Agreement:* uncalibrated, for TS and for structured VS they have our numbers on the same logits
 ({{numref}}`tbl-comparison-both`). Against TS: {"; ".join(counts)}.
 With ten images of each of 1,000 classes VS costs {costs.min():.2f} to {costs.max():.2f} nats; the law $d / 2n$ says
 {1000 / (2 * n):.2f} for scales alone and {2000 / (2 * n):.2f} with offsets.

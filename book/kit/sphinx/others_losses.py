@@ -40,7 +40,7 @@ def baseline() -> Block:
     frame = pd.DataFrame(found).T[["identity", TS]]
     frame.columns = ["CE", "CE and a temperature"]
     said = f"""
-*Agreement:* none. The ECE of cross-entropy as trained is {frame["CE"].min():.2f} to {frame["CE"].max():.2f}%,
+*Agreement:* none. The ECE of uncalibrated cross-entropy is {frame["CE"].min():.2f} to {frame["CE"].max():.2f}%,
 with a temperature {frame.iloc[:, 1].min():.2f} to {frame.iloc[:, 1].max():.2f}%.
 """
     caption = "How well calibrated is cross-entropy? ECE in percent, Tiny-ImageNet, ResNet-50"
@@ -83,7 +83,7 @@ def smoothing() -> Block:
     said = f"""
 *Agreement:* the papers do not print these networks.
 Cross-entropy with a temperature has the lowest ECE on {lowest} of {len(frame)}.
-On {worse} of them label smoothing of every strength is worse than cross-entropy as it is.
+On {worse} of them label smoothing of every strength is worse than uncalibrated cross-entropy.
 """
     caption = "Label smoothing or a temperature? ECE in percent, by the strength of the smoothing"
     return said, [table(frame, caption, "tbl-others-smoothing")]
@@ -96,9 +96,9 @@ def flsd() -> Block:
     mbls = printed[(printed["paper"] == "mbls") & (printed["table"] == "7")].set_index(["loss", "method"])["value"]
     found = {}
     for method, name in {
-        "identity": "as trained",
-        TS_ECE: "temperature by ECE",
-        TS: "temperature by likelihood",
+        "identity": "uncalibrated",
+        TS_ECE: "temperature fitted by ECE",
+        TS: "temperature fitted by likelihood",
     }.items():
         ece, nll = theirs.loc[(method, "ece")], theirs.loc[(method, "nll")]
         text = f"{100 * ece['value']:.2f} [{100 * ece['low']:.2f}, {100 * ece['high']:.2f}]"
@@ -109,7 +109,7 @@ def flsd() -> Block:
     said = f"""
 *Agreement:* none. ACLS prints what MbLS prints.
 MbLS itself has {own:.2f}% there: {"inside" if inside else "outside"} the interval of the authors' FLSD network with a
-temperature by ECE.
+temperature fitted by ECE.
 """
     caption = "How good is FLSD, trained by its authors? ECE in percent, CIFAR-10, ResNet-50"
     frame = pd.DataFrame.from_dict(found, orient="index")
