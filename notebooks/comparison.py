@@ -167,11 +167,11 @@ d = COUNTS["vector_scaling"](1000)
 Markdown(
     f"""
 **Which method for 1,000 classes and 5,000 images?** One temperature. Nobody has measured
-this case, so the answer is extrapolated from the rule that a fit of $d$ parameters to $n$
-images loses about $d / 2n$ nats ({{doc}}`temperature_scaling`). For the {d:,} parameters of
-vector scaling that would be {d / 10_000:.1f} nats. CalArena {{cite:p}}`calarena2026` fitted
-vector scaling to 10,000 images of ImageNet, twice as many, and lost {costs.min():.2f} to
-{costs.max():.2f} nats against one temperature.
+this case, so the answer is extrapolated from a rule: a fit of *d* parameters to *n* images
+loses about *d*/2*n* nats. For the {d:,} parameters of vector scaling that would be
+{d / 10_000:.1f} nats. CalArena, a benchmark by others, fitted vector scaling to 10,000 images
+of ImageNet, twice as many, and lost {costs.min():.2f} to {costs.max():.2f} nats against one
+temperature.
 """
 )
 
@@ -199,8 +199,7 @@ worse. Compared with ECE-fitted TS, CTS has a clearly lower ECE on {in_ece[0]} o
 
 Its likelihood suffers. Compared with TS, the NLL of CTS is clearly lower on {lower} of
 these networks and clearly higher on {in_nll[1]}. The mean difference is
-{text(difference(by_nll, "nll"), "nll")} nats, where positive is worse
-({{numref}}`tbl-comparison-cts`).
+{text(difference(by_nll, "nll"), "nll")} nats, where positive is worse.
 """)
 )
 
@@ -223,7 +222,7 @@ Markdown(
 the published long-tailed networks. The control weights all classes equally, which CLS does
 too, inside its weights. Compared with the control, with one temperature each, CLS changes
 the ECE there by {text(published, "ece")} points. Of our own {len(own)} long-tailed networks
-{len(clear)} shows a clear difference: {told} ({{ref}}`sec-comparison-shift`).
+{len(clear)} shows a clear difference: {told}.
 """)
 )
 
@@ -268,14 +267,16 @@ Markdown(f"""
 **Which ranks of training losses survive another seed?** The ranks of distant losses do,
 and the ranks of neighbours do not. Uncalibrated, {before} of {n_pairs} pairs of losses on
 CIFAR-10 differ in ECE by more than seeds explain. After one temperature, {after} do. What
-stays then is a division in two: cross-entropy, for one, is below {below_ce}
-({{numref}}`fig-comparison-pairs`).
+stays then is a division in two: cross-entropy, for one, is below {below_ce}.
 """)
 
 # %% [markdown]
+# Behind the answers: {doc}`temperature_scaling` derives the rule, {numref}`tbl-comparison-cts` has CTS by data set,
+# {ref}`sec-comparison-shift` takes CLS apart, and {numref}`fig-comparison-pairs` shows the pairs of losses.
+#
 # ## One map of all calibrators
 #
-# Two numbers matter to you: the calibration error (ECE), which says whether confidence can be taken at face value, and the
+# Two numbers matter to you: the calibration error (ECE), which tells you whether confidence can be taken at face value, and the
 # likelihood (NLL), which judges the whole forecast. {numref}`fig-comparison-map` shows both for every calibrator, as
 # distances from one temperature.
 #
@@ -501,7 +502,7 @@ table(
 # (sec-comparison-shift)=
 # ## Label shift
 #
-# The largest gains of this book come from a mismatch that you can repair. A long-tailed network is validated on few images
+# The largest gains over one temperature come from a mismatch that you can repair. A long-tailed network is validated on few images
 # of the rare classes and tested on as many of them as of any other class. Its validation loss then weights the classes
 # wrongly, whatever the calibrator. The remedy is to give each class the same weight.
 #
@@ -562,7 +563,7 @@ The ECE of one temperature rises from {harmed[0]:.2f}% to {harmed[1]:.2f}%.
 # (sec-comparison-controls)=
 # ## Two controls that no paper has
 #
-# Two simple methods should have been compared with in all five papers, and were in none.
+# Two simple methods are in none of the five papers. Compare with them before you try anything larger.
 #
 # **An increasing map.** {cite:t}`rahimi2020intra` pass every logit through one increasing function, the same for all.
 # Each prediction stays, as with one temperature, which is the special case of a straight line. `order_preserving` is
@@ -679,8 +680,8 @@ for key, count in COUNTS.items():
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
     "On balanced data nothing gains more than thousandths of a nat over one temperature. "
-    "Images for a loss of 0.01 nats, seconds to fit by images x classes on one thread "
-    "(how they were measured: page Speed), NLL in nats [95% interval]",
+    "Images for a loss of 0.01 nats, seconds to fit by images x classes on one thread, "
+    "NLL in nats [95% interval]",
     "tbl-comparison-cost",
 )
 
@@ -697,12 +698,12 @@ Markdown(f"""
 How badly can a choice go wrong? The *regret* of a method is how far its NLL is above the best
 method on the same network. {first[0]} has the smallest worst-case regret: {first[1]:.3f}
 nats. {follow} follow. Methods that are often better than TS, structured MS apart, fall far
-behind where test images are unlike validation images ({{numref}}`tbl-comparison-regret`).
+behind where test images are unlike validation images.
 """)
 
 # %% [markdown]
-# All these methods need logits and labels alone. {doc}`neural_clamping` needs the network, its images and a gradient
-# through it, and adds a parameter per pixel and channel. How long a fit takes is on the page {ref}`Speed <sec-fits>`.
+# {numref}`tbl-comparison-regret` has every regret. All these methods need logits and labels alone. {doc}`neural_clamping` needs the network, its images and a gradient
+# through it, and adds a parameter per pixel and channel. The page {ref}`Speed <sec-fits>` explains how the seconds were measured.
 #
 # ## What others measured
 #
@@ -721,7 +722,7 @@ behind where test images are unlike validation images ({{numref}}`tbl-comparison
 # Start with one temperature, fitted by likelihood. It is rarely the very best method, but it is never far behind, and it
 # keeps every prediction.
 #
-# Look at your data before you look at methods. If class frequencies in use differ from those of your held-out labels, fix
+# Look at your data before you look at methods. If class frequencies in use differ from your held-out labels, fix
 # that first: no choice of calibrator gains as much.
 #
 # With thousands of held-out samples, try an increasing map. With a hundred or more per class, try structured matrix
@@ -751,7 +752,7 @@ behind where test images are unlike validation images ({{numref}}`tbl-comparison
 #
 # ## Details
 #
-# What the pages above rest on: the networks, the formula, and the tables behind the figures.
+# What the sections above rest on: the networks, the formula, and the tables behind the figures.
 #
 # ### The networks
 #
