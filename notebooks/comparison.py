@@ -453,7 +453,7 @@ firsts = int((firsts.idxmin() == "cross_entropy").sum())
 Markdown(f"""
 Uncalibrated, {higher} of {len(of_how[HOW["identity"]])} losses are clearly worse,
 cross-entropy among them. With or without a temperature, {lower or "none"} is clearly better. After one temperature
-cross-entropy is the best of all in {firsts} of five metrics (ECE, adaptive and class-wise
+cross-entropy is the best of all in {firsts} of 5 metrics (ECE, adaptive and class-wise
 ECE, NLL, Brier score).
 """)
 
