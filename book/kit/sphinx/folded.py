@@ -1,6 +1,7 @@
 """Sphinx extension: what a reader opens on demand.
 
-The cell of a chapter's parameters, with the check that follows it, and the section that regenerates a paper's tables.
+The cell of a chapter's parameters, with the check that follows it, and the last section of a chapter: the paper's tables,
+regenerated, or details.
 Links to what is inside open it, see ``fit.js``.
 """
 
@@ -10,8 +11,12 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-REGENERATED = "The paper’s tables and figures, regenerated"
-SETTINGS, TABLES = "Run this chapter with other settings", "Show all of them, as printed and as measured here"
+SETTINGS = "Run this chapter with other settings"
+#: How the title of a section begins -> what opens it.
+SECTIONS = {
+    "The paper’s tables and figures, regenerated": "Show all of them, as printed and as measured here",
+    "Details": "Show the details",
+}
 
 
 class Folded(SphinxPostTransform):
@@ -26,8 +31,9 @@ class Folded(SphinxPostTransform):
             after = cell.next_node(descend=False, siblings=True)
             fold([cell, *([after] if "tag_hide-input" in has_classes(after) else [])], SETTINGS)
         for section in list(self.document.findall(nodes.section)):
-            if section.next_node(nodes.title).astext() == REGENERATED:
-                fold(section.children[1:], TABLES)
+            title = section.next_node(nodes.title).astext()
+            for summary in (text for start, text in SECTIONS.items() if title.startswith(start)):
+                fold(section.children[1:], summary)
 
 
 def has_classes(node: nodes.Node | None) -> list[str]:
