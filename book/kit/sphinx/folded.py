@@ -1,6 +1,6 @@
 """Sphinx extension: what a reader opens on demand.
 
-The cell of a chapter's parameters, with the check that follows it, and the last section of a chapter: the paper's tables,
+The cell of a chapter's parameters, with the check that follows it, and the last section of a chapter: a paper's tables,
 regenerated, or details.
 Links to what is inside open it, see ``fit.js``.
 """
