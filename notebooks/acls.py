@@ -314,9 +314,9 @@ printed_gradient(logit)
 #
 # ### Train with it
 #
-# In a training loop of your own, `criterion = ACLS(margin=6.0)` takes the place of `nn.CrossEntropyLoss()`. Two such
-# trainings come with the book. Here is how you compare the network that was trained with ACLS to the one that was trained with
-# cross-entropy and then got one temperature (TS):
+# In a training loop of your own, `criterion = ACLS(margin=6.0)` takes the place of `nn.CrossEntropyLoss()`. Two trained
+# networks come with the book, one for each. Here is how to compare the ACLS network with the cross-entropy network and one
+# temperature (TS):
 
 # %% tags=["nbval-check-output"]
 plain, smoothed = networks["cross_entropy"], networks["acls"]
@@ -641,7 +641,6 @@ table(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-VERDICTS = ("holds", "not decided", "does not hold")
 judged = {
     metric: {k: v.below() for k, v in acls_minus(comparison, metric).items()}
     for metric in ("ece", "adaptive_ece")
@@ -650,13 +649,8 @@ judged = {
 
 def which(metric, verdict):
     """The losses of the table for which "ACLS is lower" has this verdict, in words."""
-    names = [shown(k) for k in of_ece.index if judged[metric].get(k) == verdict]
-    names = [f"{name[:4]} with {name[6:]}" if "=" in name else name for name in names]
-    return (
-        ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
-        if names
-        else "none"
-    )
+    found = [k for k in of_ece.index if judged[metric].get(k) == verdict]
+    return ", ".join(shown(k).replace(", ", " with ") for k in found) or "none"
 
 
 base = {"base": "cross_entropy", "base_method": "temperature_scaling"}
@@ -667,10 +661,12 @@ lower = [k for of in to_ts.values() for k, v in of.items() if v.below() == "hold
 ledger = results.ledger().set_index("id")
 if "acls" in of_ece.index:
     words = f"""
-In ECE, ACLS is clearly better than {which("ece", "holds")}. We see no clear difference
-between ACLS and {which("ece", "not decided")}. In AECE, {which("adaptive_ece", "does not hold")}
-are clearly better than ACLS. (Each pair is tested by itself.) So the claim that ACLS is
-the best of the good losses is not supported.
+- In ECE, ACLS is clearly better than {which("ece", "holds")}.
+- In ECE, we see no clear difference from {which("ece", "not decided")}.
+- In AECE, these are clearly better than ACLS: {which("adaptive_ece", "does not hold")}.
+
+(Each pair is tested by itself.) So the claim that ACLS is the best of the good losses is
+not supported.
 
 Cross-entropy with one temperature is better still. The ECE of ACLS is higher, by
 {to_ts[RAW]["acls"]:.2f} points uncalibrated and by {to_ts[TS]["acls"]:.2f} with a temperature
@@ -761,11 +757,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 # $train --dataset cifar10 --model resnet50 --loss acls                        # Table 3
 # $train --dataset tiny_imagenet --model resnet50 --loss "acls part=adaptive"  # Table 5
 # ```
-
-# %% tags=["hide-input"]
-notebook.facts(data, "tbl-acls-network")
-
-# %% [markdown]
+#
 # ### Figure 1: effective labels of six losses
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Six losses, six labels. One sample, correctly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. After the paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
@@ -1005,25 +997,6 @@ table(
 # A shape is not yet an effect: as the distance grows $p_j$ vanishes too, so even the constant $f$ of LS is soon many times
 # $p_j$. What decides is where $p_j$ and $\tilde q_j$ meet.
 #
-# ### Where one sample comes to rest
-
-# %% tags=["hide-input", "nbval-check-output"]
-ends = {}
-for name, path in paths.items():
-    distance, mean = path[-1]
-    change = round(2 * (mean - path[-501, 1]), 2) + 0
-    confidence = 100 / (1 + 9 * np.exp(-distance))
-    ends[name] = [distance, confidence, mean, change]
-columns = ["distance", "confidence (%)", "mean logit", "its change in 1,000 steps"]
-table(
-    pd.DataFrame.from_dict(ends, orient="index", columns=columns),
-    "All forms rest at about the margin, and by the printed gradient the mean keeps "
-    f"sinking. The sample of the drift figure after {len(paths['MbLS']):,} steps, "
-    f"m = {margin:g}",
-    "tbl-acls-rest",
-)
-
-# %% [markdown]
 # ### Figure 3: which samples are smoothed?
 #
 # The condition is the other half of the method. The paper compares two, in its Figure 3 and Table 6. With CRL's ranking
