@@ -396,14 +396,16 @@ swept = {
     for name in ("train", "val", "test")
 }
 
-# %% mystnb={"figure": {"caption": "The margin sets the confidence, and one margin fits the accuracy. Small networks on 100 scanned digits, mean over draws; bands: two standard errors; dashed: CE. Left: ECE. Middle: accuracy minus that of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on other data.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE with a minimum in the middle, accuracy minus that of cross-entropy with bands about zero, and confidence on training and test images next to the closed form, crossing the accuracy."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "The margin sets the confidence, and one margin fits the accuracy. Small networks on 100 scanned digits, mean over draws; bands: two standard errors; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on other data.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE with a minimum in the middle, accuracy minus the accuracy of cross-entropy with a band, and confidence on training and test images next to the closed form, crossing the accuracy."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for split, color in (("val", plots.GREY), ("test", plots.RED)):
-    errors, hits = swept[split][..., 0], swept[split][..., 1] - swept[split][-1, :, 1]
-    for ax, values in zip(axes, (errors, hits), strict=False):
-        pictures.mean_band(margins, values[:-1], ax=ax, color=color, label=split)
-        ax.axhline(values[-1].mean(), color=color, linewidth=0.8, linestyle="--")
-fine = np.linspace(0, max(margins), 80)
+    errors = swept[split][..., 0]
+    pictures.mean_band(margins, errors[:-1], ax=axes[0], color=color, label=split)
+    axes[0].axhline(errors[-1].mean(), color=color, linewidth=0.8, linestyle="--")
+hits = swept["test"][..., 1] - swept["test"][-1, :, 1]
+pictures.mean_band(margins, hits[:-1], ax=axes[1], color=plots.RED)
+axes[1].axhline(0, color=plots.RED, linewidth=0.8, linestyle="--")
+fine = np.linspace(0, max(margins), 41)
 closed = [100 * confidence_at(best_distance(m, weight, 10), 10) for m in fine]
 means = {split: values[:-1].mean(1) for split, values in swept.items()}
 axes[2].plot(fine, closed, color=plots.BLACK, label="closed form")
@@ -574,7 +576,7 @@ if key_of and effect("label_smoothing") is not None:
         for m in key_of
     ]
 
-# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: accuracy minus that of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on our networks.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on our networks.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
 if key_of:
     fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
     gains = [less(key, metric="accuracy") for key in key_of.values()]
@@ -794,7 +796,7 @@ panels = {
 }
 
 # %% mystnb={"figure": {"caption": "LS keeps pushing far out; ECP and FL fade. Top: penalty of a sample whose top class is a distance d above all others, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is what three losses add to cross-entropy, LS to 0.95 of it, per unit of their weight, plus log K for ECP and FL, less log K for LS.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; the penalties of LS, ECP and focal loss differ in shape."}} tags=["hide-input"]
-far_apart = np.linspace(0.01, 16, 80)
+far_apart = np.linspace(0.01, 16, 60)
 fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, sharey="row")
 for (upper, lower), (title, group) in zip(axes.T, panels.items(), strict=True):
     for name, penalty in group.items():
@@ -1148,7 +1150,7 @@ apart = {
     SHORT[key]: distance(torch.from_numpy(data.test_logits)).numpy()
     for key, data in first.items()
 }
-shares = np.linspace(0, 1, 31)
+shares = np.linspace(0, 1, 26)
 fig, ax = plt.subplots(figsize=(6.5, 2.6))
 for name, d in apart.items():
     line = "--" if name == "MbLS, m = 0" else "-"
