@@ -15,16 +15,16 @@
 # # Temperature scaling
 #
 # Divide all logits by one number, chosen on held-out images. That is *temperature scaling* (TS,
-# {cite:t}`guo2017calibration`), the method that every other one in this book is compared with. It has one parameter,
+# {cite:t}`guo2017calibration`), the method with which every other one in this book is compared. It has one parameter,
 # keeps every prediction and takes milliseconds. This chapter derives it, counts the images that it needs, and shows
-# where it fails. Code: `calibkit/calibrators/temperature_scaling.py`.
+# where it fails.
 #
 # At the end you can
 #
-# - say which equation the temperature solves, and how far chance moves it;
+# - write down the equation that the temperature solves, and its standard error;
 # - choose between a fit by likelihood and a fit by calibration error;
-# - tell from the size of the validation set what can be fitted on it;
-# - name four cases in which one temperature does not help, and what would show it.
+# - tell from the size of your validation set how many parameters you can afford;
+# - name four cases in which one temperature does not help, and what would reveal each.
 
 # %% tags=["parameters"]
 budget = "smoke"  # every notebook takes it; only tiny networks are trained here
@@ -50,6 +50,7 @@ from IPython.display import Markdown
 from scipy.ndimage import gaussian_filter, rotate
 from scipy.special import logsumexp, softmax
 from scipy.stats import norm, rankdata
+from sklearn.metrics import roc_auc_score
 from torch.nn.functional import cross_entropy
 
 from book.kit import notebook
@@ -61,15 +62,7 @@ from book.kit.notebook.synthetic_classifiers import draw_labels
 from book.kit.notebook.table import minus, table
 from book.kit.notebook.trained_network import trained
 from calibkit import Network, TemperatureScaling, calibrator, plots
-from calibkit.metrics import (
-    accuracy,
-    classwise_ece,
-    ece,
-    entropy,
-    evaluate,
-    nll,
-    smooth_ece,
-)
+from calibkit.metrics import accuracy, classwise_ece, ece, entropy, evaluate, nll
 from calibkit.metrics.comparison import Comparison, Estimate
 
 notebook.parameters(
@@ -89,48 +82,81 @@ plots.use_style()
 torch.set_num_threads(1)
 data, large = notebook.logits_of(logits), notebook.logits_of(many_classes)
 tails = {name: notebook.logits_of(name) for name in long_tails}
+bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
+CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
 # %% [markdown]
 # ## What it does
 #
-# A network says $\p = \softmax(\z)$ of its logits $\z$. Temperature scaling says
+# A network turns its logits $\z$ into probabilities $\p = \softmax(\z)$. Temperature scaling puts one number in between:
 #
 # $$
 # \p = \softmax(\z / T), \qquad T > 0 .
 # $$ (eq-ts-model)
 #
-# $T > 1$ takes confidence away, $T < 1$ adds some. At $T \to \infty$ all classes get $1/K$, at $T \to 0$ the predicted
-# one gets everything. The order of the classes never changes. Here is a network before and after. $T$ was fitted on
-# 5,000 validation images, and the picture shows 10,000 test images.
+# A temperature above 1 takes confidence away, one below 1 adds some. As $T \to \infty$ every class gets $1/K$. As
+# $T \to 0$ the predicted class gets everything. The order of the classes never changes, so no prediction does.
 
-# %% mystnb={"figure": {"caption": "What does one temperature do to a network? Reliability diagrams of the same test images. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (the other dashed line).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}}
-raw, ts = calibrator("identity").fit(*data.val), TemperatureScaling().fit(*data.val)
-titles = {"before": raw, f"after, T = {ts.temperature:.2f}": ts}
+# %% mystnb={"figure": {"caption": "A temperature spreads the probability over the classes and keeps their order. Probabilities in percent for one test image, at four temperatures; blue is the predicted class. T = 1 is the network's own output.", "name": "fig-ts-bars"}, "image": {"alt": "Four bar charts of the same ten classes in the same order. At T = 0.5 nearly all probability lies on dog; at T = 1 horse and cat get some; at T = 2 and T = 5 the bars become more and more alike, with dog always the longest."}} tags=["hide-input"]
+sure = softmax(data.test_logits.astype(float), axis=1).max(1)
+of_one = data.test_logits[np.abs(sure - 0.7).argmin()].astype(float)
+order = of_one.argsort()
+classes = CIFAR10 if data.n_classes == 10 else range(data.n_classes)
+colors = [plots.GREY] * (len(order) - 1) + [plots.BLUE]
+_, axes = plt.subplots(1, 4, figsize=(7, 2.4), sharex=True, sharey=True)
+for ax, t in zip(axes, (0.5, 1, 2, 5), strict=True):
+    percent = 100 * softmax(of_one / t)[order]
+    ax.barh(range(len(order)), percent, color=colors)
+    ax.text(
+        percent[-1] - 2,
+        len(order) - 1,
+        f"{percent[-1]:.0f}%",
+        **{"color": "white", "ha": "right", "va": "center", "fontsize": 7},
+    )
+    ax.set(title=f"T = {t}", xlim=(0, 100))
+    ax.grid(axis="y", visible=False)
+axes[0].set_yticks(range(len(order)), [classes[k] for k in order])
+axes[0].figure.supxlabel("probability (%)", fontsize=9)
+plt.show()
+
+# %% [markdown]
+# Which temperature is right cannot be seen from one image. It is fitted to many images that the network was not trained
+# on. In code, `data.val` and `data.test` are pairs of logits (N, K) and labels (N,), and your own arrays can take their
+# place:
+
+# %% tags=["nbval-check-output"]
+before = calibrator("identity").fit(*data.val)
+after = calibrator("temperature_scaling").fit(*data.val)
+methods = {"uncalibrated": before, "one temperature": after}
+both = Comparison.on(data.test, methods, ["accuracy", "ece", "nll"], **bootstrap)
+after
+
+# %% tags=["hide-input", "nbval-check-output"]
+columns = {shown(metric): ("", metric) for metric in ("accuracy", "ece", "nll")}
+change = estimates(both, ["one temperature"], columns, base="uncalibrated")
+table(
+    pd.concat([estimates(both, both, columns), change.set_axis(["change"])]).T,
+    "One temperature lowers ECE and NLL and leaves the accuracy alone. Test images, "
+    "with 95% intervals; percent, the NLL in nats",
+    "tbl-ts-before-after",
+)
+
+# %% [markdown]
+# Square brackets hold 95% intervals, and the interval of a change is paired (see {doc}`metrics`). The accuracy is the same
+# to the last image. The reliability diagrams show why one number can do so much. Before, every gap that leaves its grey
+# bar lies on the same side: the network is over-confident throughout.
+
+# %% mystnb={"figure": {"caption": "One temperature brings the accuracy close to the confidence. Reliability diagrams of the same test images before and after; grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (the other dashed line).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}} tags=["hide-input"]
+titles = {"uncalibrated": before, f"T = {after.temperature:.2f}": after}
 samples = {
     title: (fit(data.test_logits), data.test_labels) for title, fit in titles.items()
 }
 pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
-# %% tags=["nbval-check-output"]
-bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-methods = {"before": raw, "after": ts}
-both = Comparison.on(data.test, methods, ["accuracy", "ece", "nll"], **bootstrap)
-columns = {shown(metric): ("", metric) for metric in ("accuracy", "ece", "nll")}
-change = estimates(both, ["after"], columns, base="before").set_axis(["change"])
-table(
-    pd.concat([estimates(both, both, columns), change]).T,
-    "What does one temperature change? Percent [95% interval]; the NLL in nats",
-    "tbl-ts-before-after",
-)
-
 # %% [markdown]
-# Square brackets hold 95% intervals; those of a change are paired (see {doc}`metrics`). The accuracy is the same to the
-# last image. In the left diagram every gap that leaves its grey bar is on one side: the network is over-confident,
-# and one knob removes most of that.
-#
-# Try it on 2,000 of the test images. Which temperature has the least NLL here, and which the least ECE? Does the answer
-# for ECE depend on the number of bins?
+# Now you: these are 2,000 of the test images. Which temperature has the lowest NLL, and which the lowest ECE? Does your
+# second answer depend on the number of bins?
 #
 # ```{widget} temperature
 # ```
@@ -147,7 +173,7 @@ table(
 # $$ (eq-ts-nll)
 #
 # The derivative of $\log \sum_k e^{b z_k}$ with respect to $b$ is the mean of $z$ under $\p$, and the next derivative
-# its variance:
+# is its variance:
 #
 # $$
 # L'(b) = \frac1n \sum_i \Bigl( \sum_k p_{ik} z_{ik} - z_{i y_i} \Bigr),
@@ -159,153 +185,38 @@ table(
 # the network expects.** That is the whole fit: one equation, one unknown.
 
 
-# %% tags=["nbval-check-output"]
+# %%
 def derivatives(z, y, b):
     """Of each sample: NLL, its slope and its curvature in b."""
     p = softmax(b * z, axis=1)
     mean, label = (p * z).sum(1), z[np.arange(len(y)), y]
-    return (
-        logsumexp(b * z, axis=1) - b * label,
-        mean - label,
-        (p * z**2).sum(1) - mean**2,
-    )
+    variance = (p * z**2).sum(1) - mean**2
+    return logsumexp(b * z, axis=1) - b * label, mean - label, variance
 
-
-z, y = data.val_logits.astype(float), data.val_labels
-b, h = 1 / ts.temperature, 1e-4
-rows = {}
-for name, at in {"T = 1": 1.0, "optimum": b, "T = 4": 0.25}.items():
-    values, slope, curvature = (x.mean() for x in derivatives(z, y, at))
-    after, before = (derivatives(z, y, at + step)[0].mean() for step in (h, -h))
-    rows[name] = {
-        ("slope", "by formula"): slope,
-        ("slope", "by differences"): (after - before) / (2 * h),
-        ("curvature", "by formula"): curvature,
-        ("curvature", "by differences"): (after - 2 * values + before) / h**2,
-    }
-expected = (softmax(b * z, axis=1) * z).sum(1).mean()
-print(f"mean logit of the label  {z[np.arange(len(y)), y].mean():.6f}")
-print(f"mean expected logit      {expected:.6f}")
-table(
-    pd.DataFrame(rows).T,
-    "Are slope and curvature what finite differences say? At three temperatures",
-    "tbl-ts-derivatives",
-    digits=4,
-)
-
-# %% [markdown]
-# ### A second reading: uncertainty equals surprise
-#
-# Put $L'(b) = 0$ into {eq}`eq-ts-nll` and $L$ becomes the mean entropy of the $\p_i$. So at the optimum the mean *entropy* of
-# the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. Conversely,
-# TS is the maximum-entropy solution: of all probabilities whose mean expected logit is that of the labels,
-# $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
-# nothing of softmax finds it. {numref}`tbl-ts-rivals` holds rivals that obey the same constraint, mixtures of a sharper
-# softmax with uniform probabilities: they have less entropy.
-
-# %% tags=["nbval-check-output"]
-p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
-print(f"validation: entropy {entropy(p, y):.6f}, NLL {nll(p, y):.6f}")
-print(
-    f"test:       entropy {entropy(test_p, test_y):.3f}, NLL {nll(test_p, test_y):.3f}"
-)
-label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
-rivals = {"TS": p}
-for t in (1.5, 1.2, 1.0):
-    sharp = softmax(z / t, axis=1)
-    share = (label_logit - mean_logit) / ((sharp * z).sum(1).mean() - mean_logit)
-    rival = share * sharp + (1 - share) / z.shape[1]
-    rivals[f"{100 * share:.1f}% of T = {t}, rest uniform"] = rival
-rows = {
-    name: {
-        "expected logit": (rival * z).sum(1).mean(),
-        "entropy": entropy(rival, y),
-    }
-    for name, rival in rivals.items()
-}
-table(
-    pd.DataFrame(rows).T,
-    "Which probabilities with the same expected logit have the most entropy? Nats",
-    "tbl-ts-rivals",
-    digits=3,
-)
-
-# %% [markdown]
-# On test images the two numbers need not agree, and their difference shows which way a temperature is off: an NLL above
-# the entropy means that it is too small.
-#
-# ### When there is an optimum
-#
-# $L'$ rises with $b$, so it has at most one zero unless in every row all logits are equal. Look at its two ends.
-#
-# - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus that of the labels. It is
-#   negative if the logits tell anything. If not, the best $b > 0$ does not exist: $T = \infty$.
-# - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
-#   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
-#
-# If neither happens, there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
-# spread of the logits in a row.
-
-# %% tags=["nbval-check-output"]
-four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
-cases = {"right": [0, 1, 0, 1], "one mistake": [0, 0, 0, 1]}
-cases |= {"no better than chance": [1, 1, 0, 0], "wrong": [1, 0, 1, 0]}
-rows = {}
-for name, answers in cases.items():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        t = TemperatureScaling().fit(four, np.array(answers)).temperature
-    message = str(caught[0].message).split(":")[0] if caught else ""
-    rows[name] = {"T": f"{t:.4g}", "warning": message}
-table(pd.DataFrame(rows).T, "Which T do four logit pairs ask for?", "tbl-ts-bounds")
-
-# %% [markdown]
-# A bound is a message, not an answer. The first case happens: 20 images of a good network, or its training set.
-#
-# ### How far chance moves it
-#
-# The optimum solves a mean equation, so the textbook expansion applies. With the score $s_i = \sum_k p_{ik} z_{ik} -
-# z_{i y_i}$,
-#
-# $$
-# \operatorname{se}(\hat b) = \frac{1}{I} \sqrt{\frac{J}{n}}, \qquad
-# \operatorname{se}(\hat T) = T^2 \operatorname{se}(\hat b), \qquad
-# I = L''(b), \quad J = \operatorname{Var}(s_i) .
-# $$ (eq-ts-error)
-#
-# This is the *sandwich* form. If the scaled probabilities were the true ones, $J$ would equal $I$, and the formula would
-# be that of the Fisher information, $1 / \sqrt{n I}$. The bootstrap needs neither: draw the validation set again, fit
-# again.
-
-# %%
-_, score, curvature = derivatives(z, y, b)
-information, noise = curvature.mean(), score.var()  # I and J
-sandwich = ts.temperature**2 * np.sqrt(noise / len(y)) / information
-fisher = ts.temperature**2 / np.sqrt(len(y) * information)
-rng = np.random.default_rng([seed, 1])
-resampled = []
-for _ in range(200):
-    again = rng.integers(0, len(y), len(y))
-    resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
 
 # %% tags=["hide-input", "nbval-check-output"]
+z, y = data.val_logits.astype(float), data.val_labels
+ts, b, h = after, 1 / after.temperature, 1e-4
+for at in (1.0, b, 0.25):
+    low, (middle, slope, curvature), high = (
+        [of.mean() for of in derivatives(z, y, at + step)] for step in (-h, 0, h)
+    )
+    assert np.isclose(slope, (high[0] - low[0]) / (2 * h), atol=5e-5)
+    assert np.isclose(curvature, (high[0] - 2 * middle + low[0]) / h**2, atol=5e-5)
+expected = (softmax(b * z, axis=1) * z).sum(1).mean()
 Markdown(f"""
-{len(y):,} images give *T* = {ts.temperature:.3f}. Its standard error is {fisher:.3f} by the
-Fisher information, {sandwich:.3f} by the sandwich formula and
-{np.std(resampled, ddof=1):.3f} by the bootstrap. The first two are alike because
-*J* / *I* = {noise / information:.2f}.
+At the fitted temperature both means are alike: {z[np.arange(len(y)), y].mean():.4f} for the labels
+and {expected:.4f} expected. At three temperatures, slope and curvature agree with finite
+differences to four decimals.
 """)
 
-# %% mystnb={"figure": {"caption": "Is there one optimum, what does it solve, and how sure is it? Left: NLL above its minimum against b = 1/T, for three networks; the dot is the optimum. Middle: the slope L', the mean logit that the first network expects minus that of the labels. Right: T of the first network on 200 resampled validation sets, with the normal curve of the sandwich formula.", "name": "fig-ts-derivation"}, "image": {"alt": "Three panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero there; a histogram of resampled temperatures under a normal curve."}}
+# %% mystnb={"figure": {"caption": "There is one optimum, and it is where the expected logit meets the label's. Left: NLL above its minimum, in nats, against b = 1/T for three networks; the dot is the optimum. Right: the slope L', the mean logit that the first network expects minus that of the labels.", "name": "fig-ts-derivation"}, "image": {"alt": "Two panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero at the first dot."}} tags=["hide-input"]
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
-fig, axes = plt.subplots(1, 3, figsize=(7, 2.9))
+fig, axes = plt.subplots(1, 2, figsize=(7, 2.9))
+three = {"cross-entropy": data, "focal loss": focal, "100 classes": large}
 colors = (plots.color_of("CE"), plots.color_of("FL"), plots.GREY)
-for (name, network), color in zip(
-    {"cross-entropy": data, "focal loss": focal, "100 classes": large}.items(),
-    colors,
-    strict=True,
-):
+for (name, network), color in zip(three.items(), colors, strict=True):
     z_some, y_some = network.val_logits[::5].astype(float), network.val_labels[::5]
     best = 1 / TemperatureScaling().fit(z_some, y_some).temperature
     lowest = derivatives(z_some, y_some, best)[0].mean()
@@ -318,136 +229,246 @@ slopes = [derivatives(z, y, at)[1].mean() for at in grid]
 axes[1].plot(grid, slopes, color=colors[0])
 axes[1].axhline(0, color=plots.BLACK, linestyle="--", linewidth=0.8)
 axes[1].plot(b, 0, "o", color=colors[0])
-axes[1].set(xlabel="b = 1/T", ylabel="expected minus labels' logit", ylim=(-2, 0.5))
-axes[2].hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
-around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
-axes[2].plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.BLACK)
-axes[2].set(xlabel="T", ylabel="density")
+axes[1].set(xlabel="b = 1/T", ylabel="expected minus label's logit", ylim=(-2, 0.5))
 plt.show()
+
+# %% [markdown]
+# ### A second reading: uncertainty equals surprise
+#
+# Put $L'(b) = 0$ into {eq}`eq-ts-nll` and $L$ becomes the mean entropy of the $\p_i$. So at the optimum the mean *entropy*
+# of the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. On test images
+# the two need not agree, and their difference shows which way a temperature is off. An NLL above the entropy means that
+# $T$ is too small.
+#
+# The converse holds too. Of all probabilities whose mean expected logit equals the mean logit of the labels,
+# $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
+# nothing of softmax finds it.
+
+# %% tags=["hide-input", "nbval-check-output"]
+p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
+label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
+rivals = []
+for t in (1.5, 1.2, 1.0):
+    sharp = softmax(z / t, axis=1)
+    share = (label_logit - mean_logit) / ((sharp * z).sum(1).mean() - mean_logit)
+    rival = share * sharp + (1 - share) / z.shape[1]
+    assert np.isclose((rival * z).sum(1).mean(), label_logit)
+    rivals.append(entropy(rival, y))
+Markdown(f"""
+On our validation images entropy and NLL are both {nll(p, y):.3f} nats; on the test images the
+entropy is {entropy(test_p, test_y):.3f} and the NLL {nll(test_p, test_y):.3f}. Mixtures of a sharper
+softmax with uniform probabilities can obey the same constraint. The three that we tried have
+less entropy, {max(rivals):.3f} nats at most.
+""")
+
+# %% [markdown]
+# ### When there is an optimum
+#
+# $L'$ rises with $b$, so it has at most one zero unless in every row all logits are equal. Look at its two ends.
+#
+# - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus the mean logit of the
+#   labels. It is negative if the logits tell anything about the labels. If not, $T = \infty$ is best.
+# - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
+#   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
+#
+# If neither happens, there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
+# spread of the logits in a row. Take four pairs of logits and four ways to label them:
+
+# %%
+four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
+cases = {"all right": [0, 1, 0, 1], "one mistake": [0, 0, 0, 1]}
+cases |= {"no better than chance": [1, 1, 0, 0], "all wrong": [1, 0, 1, 0]}
+
+# %% tags=["hide-input", "nbval-check-output"]
+rows = {}
+for name, answers in cases.items():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        t = TemperatureScaling().fit(four, np.array(answers)).temperature
+    message = str(caught[0].message).split(":")[0] if caught else ""
+    rows[name] = {"T": f"{t:.4g}", "warning": message}
+table(
+    pd.DataFrame(rows).T,
+    "Only the case with some mistakes has an answer: T and the warning of calibkit",
+    "tbl-ts-bounds",
+)
+
+# %% [markdown]
+# A bound is a message, not an answer. The first case does happen: among 20 images of a good network, or on its training
+# set.
+#
+# ### Standard error of T
+#
+# Another validation set would give another $T$. How different depends on two things:
+#
+# - the *curvature* $I = L''(b)$ at the optimum. Where the NLL is flat, a small push moves its minimum far;
+# - the *spread of the slope* $J = \operatorname{Var}(s_i)$. Each sample contributes
+#   $s_i = \sum_k p_{ik} z_{ik} - z_{i y_i}$ to $L'$, and the more these differ, the harder a new sample pushes.
+#
+# The mean of $n$ slopes has standard deviation $\sqrt{J / n}$. Divide by the curvature, and the push on the slope becomes
+# a shift of the minimum:
+#
+# $$
+# \operatorname{se}(\hat b) = \frac{1}{I} \sqrt{\frac{J}{n}}, \qquad
+# \operatorname{se}(\hat T) = T^2 \operatorname{se}(\hat b) .
+# $$ (eq-ts-error)
+#
+# This is the *sandwich* formula. If the scaled probabilities were the true ones, the label would be drawn from $\p_i$, and
+# $s_i$ would have the variance $\operatorname{Var}_{k \sim \p_i} [z_{ik}]$. Its mean is $I$ by {eq}`eq-ts-derivatives`, so
+# $J = I$, and the formula becomes the textbook's $1 / \sqrt{n I}$, with the Fisher information $I$. The bootstrap needs
+# neither $I$ nor $J$: it draws the validation set again, with replacement, and fits again.
+
+# %%
+_, slope, curvature = derivatives(z, y, b)
+information, spread = curvature.mean(), slope.var()  # I and J
+sandwich = ts.temperature**2 * np.sqrt(spread / len(y)) / information
+rng, resampled = np.random.default_rng([seed, 1]), []
+for _ in range(200):
+    again = rng.integers(0, len(y), len(y))
+    resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
+
+# %% mystnb={"figure": {"caption": "The sandwich formula predicts how much T varies. Histogram: T on 200 resampled validation sets; line: the normal curve with the standard error of the formula.", "name": "fig-ts-error"}, "image": {"alt": "A histogram of resampled temperatures, which follows a bell curve."}} tags=["hide-input"]
+_, ax = plt.subplots(figsize=(4.5, 2.4))
+ax.hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
+around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
+ax.plot(around, norm.pdf(around, ts.temperature, sandwich), color=plots.BLACK)
+ax.set(xlabel="T", ylabel="density")
+plt.show()
+
+# %% tags=["hide-input", "nbval-check-output"]
+fisher = ts.temperature**2 / np.sqrt(len(y) * information)
+Markdown(f"""
+With {len(y):,} images, *T* = {ts.temperature:.2f} has a standard error of {sandwich:.3f} by the formula
+and {np.std(resampled, ddof=1):.3f} by the bootstrap. The Fisher information alone gives
+{fisher:.3f}, since *J* / *I* = {spread / information:.2f} is close to 1.
+""")
 
 # %% [markdown]
 # ### What it cannot change
 #
 # Within an image the order of the classes stays, and so do accuracy and top-5 accuracy. Between images the order of the
-# *confidences* can change: the softmax of one image has one strong rival, that of another many weak ones, and a
-# temperature treats them differently. So the area under the ROC curve (AUROC) of confidence as a detector of mistakes
-# can move, if only by tenths of a point near the fitted temperature.
-
+# *confidences* can change. One image may have a single strong rival class, another many weak ones, and a temperature
+# treats the two differently:
 
 # %% tags=["nbval-check-output"]
-def auroc(p, labels):
-    """Probability that a right prediction has more confidence than a wrong one."""
-    right, rank = p.argmax(1) == labels, rankdata(p.max(1))
-    n_right = right.sum()
-    above = rank[right].sum() - n_right * (n_right + 1) / 2
-    return above / (n_right * (len(right) - n_right))
+pair = np.array([[1.8, 0.0, -10.0], [3.0, 0.7, 0.7]])  # two images, three classes
+[softmax(pair / t, axis=1).max(1).round(3).tolist() for t in (0.5, 1.0)]
 
-
-pair = np.array([[1.8, 0.0, -10.0], [3.0, 0.7, 0.7]])
-for t in (0.5, 1.0):
-    first, second = softmax(pair / t, axis=1).max(1)
-    print(f"T = {t}: confidences of two images {first:.3f} and {second:.3f}")
-rows = {}
+# %% tags=["hide-input", "nbval-check-output"]
+moves = {"fitted T": [], "T = 5": []}
 for network in (data, large):
     x, labels = network.test_logits.astype(float), network.test_labels
     fitted = TemperatureScaling().fit(*network.val).temperature
-    settings = {"T = 0.5": 0.5, "T = 1": 1.0, "fitted T": fitted, "T = 5": 5.0}
-    rows[f"K = {network.n_classes}"] = {
-        name: 100 * auroc(softmax(x / t, axis=1), labels)
-        for name, t in settings.items()
-    }
-table(
-    pd.DataFrame(rows).T,
-    "Does a temperature change the AUROC of the confidence? Percent",
-    "tbl-ts-auroc",
-    digits=1,
+    own, *others = (
+        100 * roc_auc_score(x.argmax(1) == labels, softmax(x / t, axis=1).max(1))
+        for t in (1.0, fitted, 5.0)
+    )
+    for name, other in zip(moves, others, strict=True):
+        moves[name].append(other - own)
+Markdown(
+    minus(f"""
+At $T = 0.5$ the second image is the more confident one, at $T = 1$ the first. So the area under the
+ROC curve (AUROC) of confidence as a detector of mistakes can move. On our networks with 10 and 100
+classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f} points at most. At
+*T* = 5 it would change by {moves["T = 5"][0]:.1f} and {moves["T = 5"][1]:.1f} points.
+""")
 )
 
 # %% [markdown]
 # (sec-ts-objective)=
 # ## By likelihood or by calibration error
 #
-# Nothing forces the NLL. Papers differ:
+# Nothing forces you to fit $T$ by NLL, and the papers differ.
 #
-# | $T$ minimises | in |
-# |---|---|
-# | NLL | {cite:t}`guo2017calibration`, {cite:t}`jung2023scaling`; one of two rows of {cite:t}`tang2024neural` |
-# | ECE on the grid 0.1, 0.2, ..., 10 | {cite:t}`mukhoti2020calibrating`, {cite:t}`frenkel2021network`; by their code {cite:t}`liu2022devil` and {cite:t}`park2023acls` |
-# | ECE on the grid 0 to 5, step 0.001 | the other row of {cite:t}`tang2024neural` |
+# - {cite:t}`guo2017calibration` and {cite:t}`jung2023scaling` minimise the NLL.
+# - {cite:t}`mukhoti2020calibrating` and {cite:t}`frenkel2021network` take the lowest ECE on the grid 0.1, 0.2, ..., 10, and so
+#   does the code of {cite:t}`liu2022devil` and {cite:t}`park2023acls`.
+# - {cite:t}`tang2024neural` have a row for each, with a grid from 0 to 5 in steps of 0.001 for the ECE.
 #
 # The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
-# top label only, it jumps wherever a confidence crosses the edge of a bin, and it has many local minima, some of them
-# made by chance. But it is what is reported. Does fitting what is reported win? Here are twelve networks for CIFAR-10,
-# each trained with a different
-# loss (the {doc}`/book/glossary` says which):
+# top label only, jumps wherever a confidence crosses the edge of a bin, and has many local minima, some made by
+# chance. But it is what gets reported. Does it help to fit what is reported? We tried both on twelve networks for
+# CIFAR-10, each trained with a different loss (the {doc}`/book/glossary` explains them).
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
 losses += ["ecp", "cpc", "mdca", "crl", "mbls", "acls"]
 networks = notebook.by_loss("cifar10/resnet20", losses)
-methods = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
-by_loss, fits = notebook.side_by_side(networks, methods, ["ece", "nll"], **bootstrap)
-rows, verdicts, below = {}, {"ece": [], "nll": []}, 0
-for loss, network in networks.items():
-    none = softmax(network.test_logits, axis=1)
-    pairs = {m: by_loss.difference(f"{loss} ECE", f"{loss} NLL", m) for m in verdicts}
-    for m, difference in pairs.items():
-        verdicts[m].append(difference.below())
-    below += pairs["ece"].value < 0
-    in_thousandths = Estimate(*(1000 * x for x in pairs["nll"]))
-    rows[loss] = {
-        ("T", "by NLL"): f"{fits[f'{loss} NLL'].temperature:.2f}",
-        ("T", "by ECE"): f"{fits[f'{loss} ECE'].temperature:.1f}",
-        ("ECE", "before"): 100 * ece(none, network.test_labels, n_bins=n_bins),
-        ("ECE", "by NLL"): by_loss.of(f"{loss} NLL").percent.value,
-        ("by ECE minus by NLL", "ECE"): f"{pairs['ece'].percent:+.2f}",
-        ("by ECE minus by NLL", "NLL, 0.001 nats"): f"{in_thousandths:+.2f}",
+ways = {" NLL": "temperature_scaling", " ECE": "temperature_scaling:ece"}
+by_loss, fits = notebook.side_by_side(networks, ways, ["ece", "nll"], **bootstrap)
+extra = {
+    metric: {
+        shown(loss): by_loss.difference(f"{loss} ECE", f"{loss} NLL", metric)
+        for loss in networks
     }
-table(
-    pd.DataFrame.from_dict(rows, orient="index"),
-    "Does a temperature fitted by ECE have the lower ECE? Test set, percent",
-    "tbl-ts-objective",
-    names=shown,
-)
+    for metric in ("ece", "nll")
+}
+
+# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals; left of zero, fitting by ECE is better. Blue: clearly lower; vermilion: clearly higher; black: no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
+order = sorted(extra["ece"], key=lambda name: extra["ece"][name].value)
+_, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharey=True)
+scales = {
+    "ece": (100, "change in ECE (points)"),
+    "nll": (1000, "change in NLL (0.001 nats)"),
+}
+for ax, (metric, (scale, label)) in zip(axes, scales.items(), strict=True):
+    scaled = {n: Estimate(*(scale * x for x in extra[metric][n])) for n in order}
+    plots.forest_plot(scaled, ax=ax, sort=False, numbers=None)
+    ax.set_xlabel(label)
+plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-lower, higher = (
-    {m: words.count(word) for m, words in verdicts.items()}
-    for word in ("holds", "does not hold")
+verdicts = {m: [found.below() for found in of.values()] for m, of in extra.items()}
+clear = {
+    m: (of.count("holds"), of.count("does not hold")) for m, of in verdicts.items()
+}
+below = sum(found.value < 0 for found in extra["ece"].values())
+rounded = sum(
+    np.isclose(
+        fits[f"{loss} ECE"].temperature, round(fits[f"{loss} NLL"].temperature, 1)
+    )
+    for loss in networks
 )
+costs = [found.value for found in extra["nll"].values()]
 Markdown(f"""
-Of {len(losses)} differences in ECE, {below} lie below zero, {lower["ece"]} of them beyond chance, and
-{higher["ece"]} above it beyond chance; of those in NLL, {lower["nll"]} and {higher["nll"]}.
+Fitting *T* by ECE gave a lower test ECE on {below} of the {len(losses)} networks, {{term}}`beyond chance`
+on {clear["ece"][0]}. On {rounded} networks it did nothing but round *T* to the grid. In NLL it was
+clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but not by the same amount:
+{1000 * -min(costs):.1f} thousandths of a nat at best, {1000 * max(costs):.1f} at worst.
 """)
 
 # %% [markdown]
-# Fitting what is reported lowers the test ECE on ten networks, on none beyond chance; for eight it only rounds $T$ to the grid. The
-# largest differences are those of the focal loss and of FLSD, a variant of it.
-# Both leave a network under-confident, and there the fit by ECE sharpens more. What it gains in ECE may be chance; what it
-# loses in NLL is not. Where the fit by ECE has the lower NLL, the gain is at least ten times smaller. So fit by
-# NLL, unless the ECE itself is the goal; and do not compare a method that was fitted by ECE with a TS that was not.
+# The two large losses belong to the focal loss and its variant FLSD. Both leave a network under-confident, and the fit by
+# ECE sharpens it more than the fit by NLL. What it gains in ECE may be chance. What it loses in NLL is not.
+#
+# So fit by NLL, unless ECE itself is your goal. And never compare an ECE-fitted method with an NLL-fitted TS. In this book
+# "TS" alone is always NLL-fitted; the other one is called "TS-ECE".
 #
 # (sec-ts-sizes)=
 # ## How many images?
 #
-# ### A law
+# ### A rule for the cost of a fit
 #
-# A fit with one parameter on $n$ images loses, against the best value of that parameter, on average
+# A parameter that is fitted to $n$ images is slightly off, and that costs likelihood. By the second-order expansion of $L$
+# at its minimum and {eq}`eq-ts-error`, the average cost is
 #
 # $$
 # \E[L_{\text{test}}(\hat b)] - L_{\text{test}}(b^\star) \approx \tfrac12 \, I \operatorname{se}(\hat b)^2
-# = \frac{J / I}{2 n} \text{ nats},
+# = \frac{J / I}{2 n} \text{ nats}.
 # $$ (eq-ts-excess)
 #
-# by the second-order expansion of $L$ and {eq}`eq-ts-error`. It gains $L(1) - L(b^\star)$, the *gain*. So calibrating pays,
-# on average, from about $n^\star = (J / I) / (2 \, \text{gain})$ images on. With $d$ parameters and a model that is
-# right, $J / I$ becomes $d$.
+# Against it stands the *gain* $L(1) - L(b^\star)$ of the best temperature. So calibrating pays, on average, from about
+# $n^\star = (J / I) / (2 \, \text{gain})$ images on.
 #
-# The law can be tested. Pool validation and test images, shuffle, fit on the first $n$, test on what comes after the
-# first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has another class
-# balance (the {ref}`next section <sec-ts-shift>` is about that). "None" is $T = 1$.
+# With $d$ parameters, $I$ and $J$ are $d \times d$ matrices and $J / I$ becomes the trace of $I^{-1} J$. If the model is
+# right, $J = I$, the product is the unit matrix, and its trace is $d$. So **a fit of $d$ parameters to $n$ images costs about
+# $d / 2n$ nats.**
+#
+# The rule can be tested. Pool validation and test images, shuffle, fit on some of them, and judge by those that come after
+# the first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has
+# another class balance (a problem of its own, {ref}`below <sec-ts-shift>`).
 
-# %%
+# %% tags=["hide-input"]
 SIZES = [20, 50, 100, 200, 500, 1500, 5000]
 LAST = SIZES[-1]
 MEASURED = ["nll", "ece"]
@@ -481,15 +502,6 @@ def by_size(pool, keys, sizes, n):
     return found.rename_axis(["method", "n", "draw"])
 
 
-short = {"CIFAR-10": data, "CIFAR-100": large, "CIFAR-10-LT": tails[long_tails[0]]}
-pools = {name: pool_of(network, name.endswith("LT")) for name, network in short.items()}
-only_ts = {
-    name: by_size(pool, {"TS": "temperature_scaling"}, SIZES, n_draws).loc["TS"]
-    for name, pool in pools.items()
-}
-
-
-# %% tags=["nbval-check-output"]
 def from_which(values, sizes=SIZES):
     """First size from which on at least 97.5% of the draws are below zero."""
     good = [np.mean(values.loc[size] < 0) >= 0.975 for size in sizes]
@@ -498,38 +510,40 @@ def from_which(values, sizes=SIZES):
     return f"{sizes[first]:,}" if first < len(sizes) else f"> {sizes[-1]:,}"
 
 
+short = {"CIFAR-10": data, "CIFAR-100": large, "CIFAR-10-LT": tails[long_tails[0]]}
+pools = {name: pool_of(network, name.endswith("LT")) for name, network in short.items()}
+only_ts = {
+    name: by_size(pool, {"TS": "temperature_scaling"}, SIZES, n_draws).loc["TS"]
+    for name, pool in pools.items()
+}
+
+# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for name, (x, labels) in pools.items():
     T = TemperatureScaling().fit(x, labels).temperature
-    values, score, curvature = derivatives(x.astype(float), labels, 1 / T)
-    ratio = score.var() / curvature.mean()
+    values, slope, curvature = derivatives(x.astype(float), labels, 1 / T)
+    ratio = slope.var() / curvature.mean()
     gain = nll(softmax(x, axis=1), labels) - values.mean()
     found = only_ts[name]
     loss = found["nll"].unstack("draw")
-    extra = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
+    cost = (loss.loc[200] - loss.loc[LAST]).mean() + ratio / (2 * LAST)
     rows[name] = {
-        ("all images", "T"): f"{T:.2f}",
-        ("all images", "gain"): f"{gain:.3f}",
-        ("all images", "J / I"): f"{ratio:.2f}",
-        ("all images", "n*"): f"{ratio / (2 * gain):.0f}",
-        ("loss at 200", "law"): f"{ratio / 400:.4f}",
-        ("loss at 200", "measured"): f"{extra:.4f}",
-        ("gains from", "NLL"): from_which(found["nll"]),
-        ("gains from", "ECE"): from_which(found["ece"]),
-        ("at 20", "T < 0.2, %"): f"{100 * (found.loc[20, 'T'] < 0.2).mean():.1f}",
+        ("of the best T", "gain"): f"{gain:.3f}",
+        ("of the best T", "J / I"): f"{ratio:.2f}",
+        ("of the best T", "n*"): f"{ratio / (2 * gain):.0f}",
+        ("cost with 200 images", "by the rule"): f"{ratio / 400:.4f}",
+        ("cost with 200 images", "measured"): f"{cost:.4f}",
+        ("nearly always pays from", "NLL"): from_which(found["nll"]),
+        ("nearly always pays from", "ECE"): from_which(found["ece"]),
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "From how many images on does a temperature pay? Gain and loss in nats",
+    "A few hundred images are enough for one temperature. Gain and cost in nats; last "
+    "columns: images from which on 97.5% of the draws beat no calibration",
     "tbl-ts-sizes",
 )
 
-# %% [markdown]
-# "Gains from" is stricter than the law: the smallest number of images in the list from which on at least 97.5% of the
-# draws are better than no calibration. "Measured" is the loss against the fit on 5,000 images of the same draw, plus the
-# small loss that the law gives that fit.
-
-# %% mystnb={"figure": {"caption": "From how many images on is it better to calibrate than not? Left: T. Middle: NLL on new images above that of the fit on 5,000 images, with the law. Right: ECE on new images. Lines are means, bands hold 95% of the draws, dotted lines are no calibration.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}}
+# %% mystnb={"figure": {"caption": "From 20 to 200 images on, a temperature is better than none. Left: T. Middle: NLL on new images minus that of the fit on 5,000 images, in nats, with the rule. Right: ECE on new images. Lines are means, bands hold 95% of the draws, dotted lines are uncalibrated.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
@@ -544,8 +558,8 @@ for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     axes[1].axhline(-loss.loc[LAST].mean(), color=color, linestyle=":")
     axes[2].axhline(100 * ece(none, labels, n_bins=n_bins), color=color, linestyle=":")
 axes[0].set(ylabel="T", ylim=(0, 4))
-law = 1 / (2 * np.array(SIZES[:-1])) - 1 / (2 * LAST)
-axes[1].plot(SIZES[:-1], law, color=plots.BLACK, linewidth=0.8, label="law, J = I")
+rule = 1 / (2 * np.array(SIZES[:-1])) - 1 / (2 * LAST)
+axes[1].plot(SIZES[:-1], rule, color=plots.BLACK, linewidth=0.8, label="rule, J = I")
 axes[1].set(ylabel="NLL above that at 5,000", yscale="log", ylim=(1e-4, 1))
 axes[1].legend(loc="lower left")
 axes[2].set(ylabel="ECE (%)", ylim=(0, 20))
@@ -557,22 +571,22 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The law holds within a factor of two down to some fifty images; $n^\star$ lies below that range: a few images are enough. In
-# nearly all draws calibration pays from 20 to 200 images on, depending on the network. CIFAR-100 has the smallest gain,
-# so it needs the most. The exception is at the far left: among 20 images of CIFAR-10 there may be no mistake. Then $T$
-# ends at its bound, the result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in
-# that case.
+# The rule holds within a factor of two down to some fifty images, and $n^\star$ lies even lower. To be better in nearly
+# *every* draw takes 20 to 200 images, most for CIFAR-100, which has the smallest gain.
+#
+# The exception is at the far left. Among 20 images of CIFAR-10 there may be no mistake. Then $T$ ends at its bound, the
+# result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in that case.
 #
 # ### Who needs how many
 #
-# Methods with $d$ parameters lose about $d / 2n$. Four of them: one temperature; one temperature per class, by NLL
-# ($d = K$); vector scaling, a scale and a bias per class ($d = 2K - 1$); vector scaling pulled towards one temperature,
-# by a strength that cross-validation chooses.
+# More parameters need more images. We compare one temperature with three other fits by NLL: one temperature per class
+# ($d = K$); vector scaling, with a scale and a bias per class ($d = 2K - 1$); and vector scaling with a penalty that pulls
+# it towards one temperature, as strongly as cross-validation advises.
 
-# %%
+# %% tags=["hide-input"]
 keys = {
     "TS": "temperature_scaling",
-    "T a class": "class_temperature_scaling:nll",
+    "T per class": "class_temperature_scaling:nll",
     "vector": "vector_scaling",
     "vector, penalty": "vector_scaling lam=None",
 }
@@ -582,7 +596,7 @@ several = {
 }
 compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
-# %% mystnb={"figure": {"caption": "Who needs how many images? NLL on new images minus that of no calibration, mean over draws; below the dotted line a method helps. The thin lines are TS at 5,000 images plus the law d/2n for d = K and 2K - 1 parameters. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter a class or more need many more images, most of all with 100 classes."}}
+# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, one temperature a hundred. NLL on new images minus that of no calibration, in nats, mean and range over draws; below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
@@ -595,7 +609,7 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
         style = {"color": color, "label": name, "line": line}
         pictures.band(FEWER, drawn.mean(axis=1), *ends, ax=ax, **style)
     floor = found.loc[("TS", LAST), "nll"].mean()
-    for d, name in ((K, "T a class"), (2 * K - 1, "vector")):
+    for d, name in ((K, "T per class"), (2 * K - 1, "vector")):
         color = colors[name]
         ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
@@ -608,48 +622,89 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
     )
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
-axes[0].set_ylabel("NLL minus that of none")
+axes[0].set_ylabel("NLL minus uncalibrated")
 axes[0].legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
-rows = {}
-for title, found in compared.items():
-    for name in keys:
-        less = found.loc[name, "nll"] - found.loc["TS", "nll"]
-        rows[title, name] = {
-            ("better than none", "NLL"): from_which(found.loc[name, "nll"], FEWER),
-            ("better than none", "ECE"): from_which(found.loc[name, "ece"], FEWER),
-            ("better than TS", "NLL"): from_which(less, FEWER) if less.any() else "",
-        }
-table(
-    pd.DataFrame(rows).T,
-    f"From how many images on are the first {n_few} draws all better?",
-    "tbl-ts-methods",
-)
+# %% tags=["hide-input", "nbval-check-output"]
+many = compared["K = 100"]
+first = {
+    (name, m): from_which(many.loc[name, m], FEWER) for name in keys for m in MEASURED
+}
+ahead = [
+    from_which(found.loc[name, "nll"] - found.loc["TS", "nll"], FEWER)
+    for found in compared.values()
+    for name in list(keys)[1:]
+]
+caught_up = sum(not size.startswith(">") for size in ahead)
+Markdown(f"""
+With 100 classes, all draws beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
+temperature, {first["T per class", "nll"]} for a temperature per class and {first["vector", "nll"]} for
+plain vector scaling. Over both networks, {caught_up} of {len(ahead)} richer fits beat *one
+temperature* in every draw within {LAST:,} images.
+""")
 
 # %% [markdown]
-# Count parameters against images before choosing a method. At $K = 100$, a temperature a class and plain vector scaling
-# need thousands of images to be better than *nothing*, and neither catches up with one temperature within 5,000. By ECE
-# they look better than by NLL: a label whose probability vanishes costs NLL without limit, and the ECE does not see it.
-# The penalty makes vector scaling safe, since it falls back to one temperature where it has to. On these two networks it
-# gains nothing, either.
+# So count parameters against images before you choose a method. In ECE the larger methods look better than in NLL: a
+# label whose probability vanishes costs NLL without limit, and ECE does not see it. The penalty makes vector scaling
+# safe, because it falls back to one temperature where it has to. On these two networks it gains nothing, either.
 #
 # (sec-ts-shift)=
 # ## Where it fails
 #
-# The law speaks of new images like the old ones, and not of what the best $T$ leaves. Now the exceptions.
+# The rule assumes that new images resemble the old ones, and it is silent about the error that even the best $T$ leaves
+# behind. This section looks at both.
 #
 # ### Label shift: another class balance
 #
-# $T$ is a compromise between classes. If the validation set holds other shares of the classes than the test set, it is
-# another compromise. First with the balanced network: its validation images are drawn again such that the share of a
-# class falls by a factor of 100 from the easiest class to the hardest (by accuracy), or the other way round. Then
-# networks that were trained and validated on long-tailed data, with a balanced test set. The cure, where the test set is
-# balanced, is to weigh each validation image by one over the size of its class: the objective `class_balanced`.
+# One temperature is a compromise between classes. A validation set with other shares of the classes than the test set
+# strikes another compromise. That is what happens with long-tailed data, where the network is judged on
+# balanced classes:
+
+# %% mystnb={"figure": {"caption": "The validation set asks for a lower temperature than the balanced test set needs. Images per class of CIFAR-10-LT, and the temperature that fits each set best.", "name": "fig-ts-shares"}, "image": {"alt": "Two bar charts of images per class: in the validation set they fall by a factor of ten from airplane to truck, in the test set all classes have the same number."}} tags=["hide-input"]
+tail = tails[long_tails[0]]
+_, axes = plt.subplots(1, 2, figsize=(7, 2.4))
+for ax, part, title in zip(
+    axes, (tail.val, tail.test), ("validation", "test"), strict=True
+):
+    counts = np.bincount(part.labels, minlength=tail.n_classes)
+    ax.bar(range(tail.n_classes), counts, color=plots.BLUE)
+    best = TemperatureScaling().fit(*part).temperature
+    ax.set(title=f"{title} set: best T = {best:.2f}", ylabel="images")
+    ax.set_xticks(range(tail.n_classes), CIFAR10, rotation=45, ha="right")
+    ax.grid(axis="x", visible=False)
+plt.show()
+
+# %% [markdown]
+# If you know that the test set is balanced, weight each validation image by one over the size of its class. That is the
+# objective `class_balanced`, and any calibrator takes it:
+
+# %%
+fits = {
+    "one T": calibrator("temperature_scaling").fit(*tail.val),
+    "one T, balanced": calibrator("temperature_scaling:class_balanced").fit(*tail.val),
+}
+vector = calibrator("vector_scaling lam=None:class_balanced")  # with a penalty
+fits["vector, balanced"] = vector.fit(*tail.val)
+
+# %% tags=["hide-input", "nbval-check-output"]
+result = Comparison.on(tail.test, fits, ["accuracy", "ece", "nll"], **bootstrap)
+table(
+    estimates(result, fits, columns, base="one T"),
+    "Balanced weights lower ECE and NLL on CIFAR-10-LT. Change from one T fitted by NLL, "
+    "with 95% intervals; points, the NLL in nats",
+    "tbl-ts-weights",
+)
+
+# %% [markdown]
+# Vector scaling gains more NLL here, but hardly more ECE. Its biases move *predictions* from the large classes to the rare
+# ones, and the accuracy with them. That is calibration of every class, which the ECE of the top label does not see.
+#
+# Does label shift hurt every network? For the balanced network we drew the validation images again, so that the share of
+# a class falls by a factor of 100 from the easiest class to the hardest (by accuracy), or the other way round.
 
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 def reshared(labels, class_accuracy, ratio, size, rng):
     """Rows such that shares fall by ``ratio`` from the easiest class to the hardest."""
     rank = rankdata(-class_accuracy, method="ordinal") - 1
@@ -668,50 +723,50 @@ for name, ratio in SHARES.items():
     for _ in range(20):
         some = reshared(y, class_accuracy, ratio, 5000, rng)
         refits = [calibrator(key).fit(z[some], y[some]) for key in OBJECTIVES.values()]
-        said = [f(data.test_logits) for f in refits]
-        errors = [100 * ece(p, test_y, n_bins=n_bins) for p in said]
-        drawn.append([(refits[i].temperature, errors[i]) for i in range(2)])
+        errors = [100 * ece(f(data.test_logits), test_y, n_bins=n_bins) for f in refits]
+        drawn.append([(f.temperature, e) for f, e in zip(refits, errors, strict=True)])
     (t, error), (t_balanced, error_balanced) = np.mean(drawn, axis=0)
     spread, spread_balanced = np.std(drawn, axis=0, ddof=1)[:, 0]
     rows[f"CIFAR-10, {name}"] = {
-        ("T", "by NLL"): f"{t:.2f} ± {spread:.2f}",
-        ("T", "balanced"): f"{t_balanced:.2f} ± {spread_balanced:.2f}",
-        ("ECE", "by NLL"): f"{error:.1f}",
-        ("ECE", "balanced"): f"{error_balanced:.1f}",
-        ("ECE", "difference"): "",
+        ("T fitted by", "NLL"): f"{t:.2f} ± {spread:.2f}",
+        ("T fitted by", "balanced NLL"): f"{t_balanced:.2f} ± {spread_balanced:.2f}",
+        ("ECE", "NLL"): f"{error:.1f}",
+        ("ECE", "balanced NLL"): f"{error_balanced:.1f}",
+        ("ECE", "change"): "",
     }
-tail_gain = {}
-for name, tail in tails.items():
+for name, network in tails.items():
     refits = {
-        label: calibrator(key).fit(*tail.val) for label, key in OBJECTIVES.items()
+        label: calibrator(key).fit(*network.val) for label, key in OBJECTIVES.items()
     }
-    both = Comparison.on(tail.test, refits, ["ece"], **bootstrap)
-    tail_gain[name] = both.difference("balanced", "NLL").percent
+    pair = Comparison.on(network.test, refits, ["ece"], **bootstrap)
     rows[name.split("/")[0]] = {
-        ("T", "by NLL"): f"{refits['NLL'].temperature:.2f}",
-        ("T", "balanced"): f"{refits['balanced'].temperature:.2f}",
-        ("ECE", "by NLL"): f"{both.of('NLL').percent.value:.1f}",
-        ("ECE", "balanced"): f"{both.of('balanced').percent.value:.1f}",
-        ("ECE", "difference"): f"{tail_gain[name]:+.1f}",
+        ("T fitted by", "NLL"): f"{refits['NLL'].temperature:.2f}",
+        ("T fitted by", "balanced NLL"): f"{refits['balanced'].temperature:.2f}",
+        ("ECE", "NLL"): f"{pair.of('NLL').percent.value:.1f}",
+        ("ECE", "balanced NLL"): f"{pair.of('balanced').percent.value:.1f}",
+        ("ECE", "change"): f"{pair.difference('balanced', 'NLL').percent:+.1f}",
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Do weights cure label shift? Test ECE in percent; of CIFAR-10, means of 20 draws",
+    "Label shift matters most to the network trained on long-tailed CIFAR-10. Test ECE in "
+    "percent; first three rows: means of 20 draws ± standard deviation",
     "tbl-ts-balance",
     names=shown,
 )
 
 # %% [markdown]
-# The balanced network hardly minds: $T$ follows the shares, but the ECE moves by tenths of a point. Of two that were
-# *trained* on long tails, that for CIFAR-10 minds a lot; for CIFAR-100 the two fits cannot be told apart, though on two ResNet-110s they can ({doc}`class_loss_scaling`). The weights have a price, too: the few images of a rare class decide,
-# so the balanced $T$ varies more. (A $\pm$ is the standard deviation over the draws.)
+# The network trained on balanced data is hardly affected: $T$ follows the shares, but the ECE moves by tenths of a point.
+# Of the two trained on long-tailed data, the CIFAR-10 network gains a lot from balanced weights. For CIFAR-100 we see no
+# clear difference here, though we do on two larger networks ({doc}`class_loss_scaling`). The weights have a price. The
+# few images of a rare class count most, so the balanced $T$ varies more.
 #
 # ### Covariate shift: other images
 #
-# A stored network reads scanned digits. $T$ is fitted on clean validation digits. Then the test digits are corrupted, and
-# the $T$ that would have been best is fitted on the corrupted test digits themselves, which nobody can do in practice.
+# Now the classes stay and the images change. A stored network reads scanned digits, and $T$ is fitted on clean validation
+# digits. Then the test digits are corrupted. For comparison we also fit the $T$ that would have been best, on the corrupted
+# test digits themselves, which nobody can do in practice.
 
-# %%
+# %% tags=["hide-input"]
 digits = trained(Network("digits", "small_cnn"))
 clean = TemperatureScaling().fit(digits.logits(digits.val[0]), digits.val[1])
 images, answers = (np.asarray(part) for part in digits.test)
@@ -729,7 +784,7 @@ def blurred(width):
     return gaussian_filter(images, (0, 0, width, width), mode="nearest")
 
 
-def turned(degrees):
+def rotated(degrees):
     """Both ways."""
     how = {"axes": (2, 3), "reshape": False, "order": 1, "mode": "nearest"}
     return np.concatenate([rotate(images, sign * degrees, **how) for sign in (1, -1)])
@@ -737,7 +792,7 @@ def turned(degrees):
 
 CORRUPTIONS = {
     "noise": (noisy, [0, 0.1, 0.2, 0.3, 0.4]),
-    "rotation (degrees)": (turned, [0, 10, 20, 30, 40]),
+    "rotation (degrees)": (rotated, [0, 10, 20, 30, 40]),
     "blur (pixels)": (blurred, [0, 0.4, 0.8, 1.2, 1.6]),
 }
 corrupted = {}
@@ -746,19 +801,19 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         z_bad = digits.logits(torch.from_numpy(corrupt(strength)))
         y_bad = np.tile(answers, len(z_bad) // len(answers))
         best = TemperatureScaling().fit(z_bad, y_bad)
-        said = {
+        probs = {
             "T = 1": softmax(z_bad, axis=1),
             "clean T": clean(z_bad),
             "best T": best(z_bad),
         }
         corrupted[name, strength] = {
-            "accuracy": 100 * accuracy(said["T = 1"], y_bad),
-            "confidence": 100 * said["clean T"].max(1).mean(),
+            "accuracy": 100 * accuracy(probs["T = 1"], y_bad),
+            "confidence": 100 * probs["clean T"].max(1).mean(),
             "T": best.temperature,
-        } | {label: 100 * ece(p, y_bad, n_bins=n_bins) for label, p in said.items()}
+        } | {label: 100 * ece(p, y_bad, n_bins=n_bins) for label, p in probs.items()}
 corrupted = pd.DataFrame.from_dict(corrupted, orient="index")
 
-# %% mystnb={"figure": {"caption": "Does a temperature from clean images hold on other images? Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed; the scale is logarithmic.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}}
+# %% mystnb={"figure": {"caption": "A temperature from clean images can be far off on corrupted ones, in either direction. Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed, on a logarithmic scale.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}} tags=["hide-input"]
 _, axes = plt.subplots(2, 3, figsize=(7, 4.2), sharex="col", sharey="row")
 for column, (name, (_, strengths)) in zip(axes.T, CORRUPTIONS.items(), strict=True):
     found = corrupted.loc[name]
@@ -776,43 +831,40 @@ axes[1, 0].set_ylabel("best T")
 axes[0, 0].legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
-rows = {}
-for name, found in corrupted.groupby(level=0, sort=False):
-    strength, row = found.index[-1][1], found.iloc[-1]
-    rows[f"{name}: {strength:g}"] = {
-        "accuracy, %": f"{row['accuracy']:.1f}",
-        "confidence, %": f"{row['confidence']:.1f}",
-        "clean T": f"{clean.temperature:.1f}",
-        "best T": f"{row['T']:.1f}",
-    }
-table(
-    pd.DataFrame(rows).T,
-    "What do the strongest corruptions do? The confidence is that at the clean T",
-    "tbl-ts-corruptions",
+# %% tags=["hide-input", "nbval-check-output"]
+most, blur = (
+    corrupted.loc[name].iloc[-1] for name in ("rotation (degrees)", "blur (pixels)")
 )
+Markdown(f"""
+Under noise and rotation, accuracy falls and most of the confidence stays. Rotated by {most.name:g} degrees,
+the network is right on {most["accuracy"]:.0f}% of the digits and {most["confidence"]:.0f}% confident. The
+best temperature rises several times over, from {clean.temperature:.1f} to {most["T"]:.1f}. With the clean one
+the ECE is {most["clean T"]:.0f}%, with the best one {most["best T"]:.0f}%.
+
+Blur is another matter. It makes the network *less* confident, about as much as it should, and the
+clean temperature even takes too much away: {blur["clean T"]:.1f}% ECE, against {blur["T = 1"]:.1f}% at
+$T = 1$.
+""")
 
 # %% [markdown]
-# Under noise and rotation the network keeps most of its confidence while accuracy falls. The best temperature rises
-# several times over, and
-# the clean one leaves most of the ECE. Blur is another matter: it makes the network *less* sure, about as much as it
-# should be, and the clean temperature even takes too much away. So "T is too small under shift" is a rule with
-# exceptions, and no clean validation set tells which case is coming. Only images of the new kind do. Nor is a better $T$
-# always a cure: on the most blurred and the most turned digits, even the best one leaves several points.
+# So "T is too small under shift" is a rule with exceptions, and no clean validation set tells you which case is coming.
+# Only images of the new kind do. Even then a better $T$ is not always a cure: on the most blurred and the most rotated
+# digits, the best one still leaves several points.
 #
 # (sec-ts-signs)=
 # ### Gaps of both signs
 #
-# One temperature moves all confidences the same way. Take three synthetic classifiers with $K = 10$ and normal logits,
-# whose labels are drawn from known probabilities:
+# One temperature moves all confidences in the same direction. If a network is over-confident in some places and
+# under-confident in others, that cannot help. Take three synthetic classifiers with $K = 10$ and normal logits, whose
+# labels are drawn from known probabilities:
 #
 # - *one scale*: truth $\softmax(\z / 1.5)$, the case that TS is made for;
-# - *ranges*: the accuracy at confidence $c$ is $c + 0.08 \sin 4 \pi c$, as in {doc}`metrics`: too sure at some
-#   confidences, not sure enough at others;
+# - *ranges*: the accuracy at confidence $c$ is $c + 0.08 \sin 4 \pi c$, as in {doc}`metrics`: over-confident at some
+#   confidences, under-confident at others;
 # - *classes*: truth $\softmax(\z)$ where one of the first five classes is predicted, $\softmax(\z / 2)$ elsewhere.
 
 
-# %%
+# %% tags=["hide-input", "nbval-check-output"]
 def with_top(p, top):
     """Probabilities whose largest value is ``top``; the others in proportion."""
     rest = p * ((1 - top) / (1 - p.max(1)))[:, None]
@@ -835,7 +887,7 @@ TRUTHS = {
 CURES = {
     "one scale": {},
     "ranges": {"spline": "spline"},
-    "classes": {"T a class": "class_temperature_scaling:nll"},
+    "classes": {"T per class": "class_temperature_scaling:nll"},
 }
 
 
@@ -847,55 +899,50 @@ def by_prediction(p, labels):
 
 of_sample = {
     "ECE": partial(ece, n_bins=n_bins),
-    "smooth ECE": smooth_ece,
-    "class-wise": partial(classwise_ece, n_bins=n_bins),
+    "class-wise ECE": partial(classwise_ece, n_bins=n_bins),
     "by prediction": by_prediction,
 }
-
-# %% tags=["nbval-check-output"]
 rng, rows = np.random.default_rng([seed, 5]), {}
 for name, truth in TRUTHS.items():
     z_fit, z_new = 5 * rng.standard_normal((2, 20_000, 10))
     y_fit, y_new = (draw_labels(truth(part), rng) for part in (z_fit, z_new))
-    tried = {"none": "identity", "TS": "temperature_scaling"} | CURES[name]
+    tried = {"uncalibrated": "identity", "TS": "temperature_scaling"} | CURES[name]
     for label, key in tried.items():
         fit = calibrator(key).fit(z_fit, y_fit)
         p_new = fit(z_new)
-        rows[name, label] = {
+        rows[name, label] = {"T": getattr(fit, "temperature", np.nan)} | {
             column: 100 * f(p_new, y_new) for column, f in of_sample.items()
         }
-        T = getattr(fit, "temperature", np.nan)
-        rows[name, label] = {"T": T} | rows[name, label]
 table(
     pd.DataFrame(rows).T,
-    "Which errors see gaps of both signs? 20,000 samples to fit and to test, percent",
+    "One temperature cannot correct gaps of both signs. Errors in percent, 20,000 samples "
+    "to fit and as many to test; by prediction: mean ECE among the samples of a predicted class",
     "tbl-ts-signs",
 )
 
 # %% [markdown]
-# "By prediction" is the ECE among the samples of each predicted class, averaged. The row "one scale, TS" shows about
-# what chance alone leaves.
+# The row "one scale, TS" shows about what chance alone leaves.
 #
-# *Ranges*: the best temperature is near 1, and the error stays. Every top-label error and the reliability diagram *after*
-# TS show it. A method that bends the curve, here a spline, removes it.
+# *Ranges*: the best temperature is near 1, and the error stays. ECE and the reliability diagram *after* TS show it. A
+# method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS four fifths of the top-label error are gone, as the gaps of the two groups nearly cancel at each confidence.
-# Among the samples of each predicted class, though, the error is nearly what it was. To see it, draw a reliability
-# diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise error. A temperature a class, the
-# subject of {doc}`class_temperature_scaling`, halves it.
+# *Classes*: after TS most of the ECE is gone, because the gaps of the two groups nearly cancel at each confidence. Among
+# the samples of each predicted class the error is nearly as large as before. To see it, draw a reliability diagram for each
+# class (`reliability_bins(class_index=k)`), or look at the class-wise ECE. One temperature per class, the subject of
+# {doc}`class_temperature_scaling`, halves it.
 #
 # ### Fitted on the training set
 #
-# A network knows its training images better than new ones, so there it is right too often, and the temperature learns
-# the wrong lesson. Ten small networks were trained on 100 digits each and stopped after ever more steps, with $T$ from
-# their training images or from held-out ones:
+# A network knows its training images better than new ones. There it is right too often, and the temperature learns the
+# wrong lesson. We trained ten small networks on 100 digits each, stopped them after ever more steps, and fitted $T$ on
+# their training images or on held-out ones.
 
-# %% tags=["nbval-check-output"]
-rows = {}
-for steps in (10, 50, 200):
+# %% mystnb={"figure": {"caption": "A temperature fitted on training images makes calibration worse once the network has learnt them. Left: fitted T. Right: test ECE. Means of ten networks trained on 100 digits, by the number of training steps.", "name": "fig-ts-own"}, "image": {"alt": "Two panels against 10, 50 and 200 training steps. The temperature from training images lies far below 1, the one from held-out images rises above 3. The ECE of the first rises above the uncalibrated one, the ECE of the second stays lowest."}} tags=["hide-input"]
+STEPS = (10, 50, 200)
+rows = []
+for steps in STEPS:
     how = {"n_draws": 10, "n_train": 100, "steps": steps, "seed": seed}
     outcome = many_on_digits([cross_entropy], **how)
-    drawn = []
     for draw in range(10):
         part = {
             name: (x[0, draw].numpy(), t[draw].numpy())
@@ -903,80 +950,53 @@ for steps in (10, 50, 200):
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no mistake in training: T at its bound
-            on_train = TemperatureScaling().fit(*part["train"])
-        held_out = TemperatureScaling().fit(*part["val"])
+            fits = {
+                "T = 1": calibrator("identity").fit(*part["val"]),
+                "from training images": TemperatureScaling().fit(*part["train"]),
+                "from held-out images": TemperatureScaling().fit(*part["val"]),
+            }
         x, t = part["test"]
-        none = calibrator("identity").fit(x, t)
-        row = {
-            ("accuracy, %", "train"): 100
-            * accuracy(none(part["train"][0]), part["train"][1]),
-            ("accuracy, %", "test"): 100 * accuracy(none(x), t),
-            ("T", "train"): on_train.temperature,
-            ("T", "held out"): held_out.temperature,
-        }
-        ways = {"T = 1": none, "train": on_train, "held out": held_out}
-        for name, fit in ways.items():
-            row["test ECE, %", name] = 100 * ece(fit(x), t, n_bins=n_bins)
-        drawn.append(row)
-    rows[f"{steps} steps"] = pd.DataFrame(drawn).mean()
-own = pd.DataFrame(rows).T
-own.columns = pd.MultiIndex.from_tuples(own.columns)
-table(
-    own,
-    "Which T comes from training images, and which from others? Means of ten networks",
-    "tbl-ts-own",
-)
-
-# %% [markdown]
-# The training images ask for *more* confidence. Once all of them are right, $T$ is at its bound: every prediction is made
-# with confidence near one, and the ECE is nearly the share of mistakes. Held-out images ask for less than
-# that, and from 50 steps on for less than the network has. They are right.
-#
-# ## What to do
+        row = {name: 100 * ece(f(x), t, n_bins=n_bins) for name, f in fits.items()}
+        row |= {f"T, {name}": getattr(f, "temperature", 1) for name, f in fits.items()}
+        rows.append({"steps": steps} | row)
+own = pd.DataFrame(rows).groupby("steps").mean()
+_, axes = plt.subplots(1, 2, figsize=(7, 2.8))
+lines = {"T = 1": ("o-", none), "from training images": ("s--", plots.RED)}
+lines["from held-out images"] = ("o-", one)
+for label, (line, color) in lines.items():
+    axes[0].plot(STEPS, own[f"T, {label}"], line, color=color)
+    axes[1].plot(STEPS, own[label], line, color=color, label=label)
+axes[0].set_ylabel("T")
+axes[1].set(ylabel="test ECE (%)", ylim=(0, None))
+for ax in axes:
+    ax.set(xscale="log", xlabel="training steps")
+    ax.set_xticks(STEPS, [str(steps) for steps in STEPS])
+    ax.minorticks_off()
+axes[1].legend(loc="lower left")
+plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-own_errors = own.iloc[-1]["test ECE, %"]
-gains = ", ".join(f"{from_which(of['nll'])} ({name})" for name, of in only_ts.items())
-vector = from_which(compared["K = 100"].loc["vector", "nll"], FEWER)
-turn = corrupted.loc["rotation (degrees)"].iloc[-1]
-text = f"""
-1. **Fit on images that trained nothing.** Over-trained networks on digits have a test ECE of
-   {own_errors["held out"]:.1f}% with *T* from held-out images, {own_errors["train"]:.1f}% with
-   *T* from the training images, and {own_errors["T = 1"]:.1f}% uncalibrated.
-2. **A few hundred images are enough for one T.** It gains NLL from this many images on:
-   {gains}.
-3. **Fit by NLL.** By ECE, the test ECE was lower in {below} of {len(losses)} networks, beyond
-   chance in {lower["ece"]}.
-4. **Take more parameters only with a penalty,** and only if they beat one *T*. With 100
-   classes, plain vector scaling gains NLL from {vector} images on.
-5. **Match what will be tested,** in classes and in images. Balanced weights change the ECE
-   of long-tailed CIFAR-10 by {tail_gain[long_tails[0]]:+.1f} points; on digits turned by {turn.name:g} degrees the
-   clean *T* leaves {turn["clean T"]:.1f}%, the best one {turn["best T"]:.1f}%.
-"""
-Markdown(minus(text))
+last = own.iloc[-1]
+Markdown(f"""
+The training images ask for *more* confidence. Once all of them are right, *T* falls to its
+bound, every prediction is made with a confidence near one, and the ECE is nearly the share of
+mistakes: {last["from training images"]:.1f}% after {last.name} steps. Held-out images call for less
+confidence than that and, from 50 training steps on, for less than the network itself has. The test
+ECE of {last["from held-out images"]:.1f}% shows that the held-out images are right.
+""")
 
 # %% [markdown]
-# And look at the reliability diagram *after* calibration: gaps of both signs outside the grey bars are the sign that
-# one temperature is not enough. In code, on the long-tailed CIFAR-10; `data.val` and `data.test` are pairs of logits
-# (N, K) and labels (N,), so your own arrays can take their place:
-
-# %% tags=["nbval-check-output"]
-data = tails[long_tails[0]]
-fit = TemperatureScaling().fit(*data.val)  # if it warns, T is at a bound: not usable
-balanced = TemperatureScaling("class_balanced").fit(*data.val)  # for balanced tests
-careful = calibrator("vector_scaling lam=None:class_balanced")  # with a penalty
-rivals = {"one T": fit, "one T, balanced": balanced}
-rivals["vector, balanced"] = careful.fit(*data.val)
-result = Comparison.on(data.test, rivals, ["accuracy", "ece", "nll"], **bootstrap)
-table(
-    estimates(result, rivals, columns, base="one T"),
-    "What do weights and more parameters change against one T? Points; the NLL in nats",
-    "tbl-ts-weights",
-)
-
-# %% [markdown]
-# Vector scaling gains more NLL here, but no more ECE: its biases move *predictions* from the large classes to the rare
-# ones, and the accuracy with them. That is calibration too, of every class, which the ECE of the top label does not see.
+# ## What to do
+#
+# 1. **Fit on images the network was not trained on.** A temperature from the training images can be worse than none.
+# 2. **A few hundred images are enough for one temperature.** Fewer will often do, if they contain some mistakes.
+# 3. **Fit by NLL.** Fitting by ECE gained nothing that chance does not explain.
+# 4. **Take more parameters only with a penalty,** and only if they beat one temperature. They cost $d / 2n$ nats.
+# 5. **Fit on data that looks like the data you will predict:** the same mix of classes, the same kind of images. If only
+#    the mix differs, and you know it, weights correct it.
+#
+# And look at the reliability diagram *after* calibration. Gaps of both signs outside the grey bars tell you that one
+# temperature is not enough.
 #
 # ## Exercises
 #
@@ -1001,7 +1021,7 @@ table(
 #    ```
 #
 # 3. Use {eq}`eq-ts-excess` to predict how many images temperature scaling needs on a network with $T = 1.05$. Check it
-#    on the ACLS network of {numref}`tbl-ts-objective`.
+#    on the ACLS network of {numref}`fig-ts-objective`.
 #
 #    ```{dropdown} Solution
 #    Near the optimum the gain is $\tfrac12 I (1 - b)^2$, so $n^\star = (J / I) / (I (1 - b)^2)$. On the ACLS network
