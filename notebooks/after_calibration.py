@@ -14,10 +14,10 @@
 # %% [markdown]
 # # After calibration: sets and abstention
 #
-# A calibrated classifier says 0.7 and is right in 70% of such cases. What does one do with the other 30%? Two tools
-# build on probabilities. *Conformal prediction* answers with a set of classes that holds the label as often as was asked
-# for. *Selective prediction* answers only where the classifier is confident. This chapter runs both before and after
-# temperature scaling. At the end you can
+# A calibrated classifier with a confidence of 0.7 is right in 70% of such cases. What do you do with the other 30%? Two
+# tools build on probabilities. *Conformal prediction* answers with a set of classes that contains the label as often as
+# you ask for. *Selective prediction* answers only where the classifier is confident. This chapter runs both before and
+# after temperature scaling. At the end you can
 #
 # - prove the promise of conformal prediction, and say what it does not promise;
 # - say what calibration adds to a promise that holds without it;
@@ -55,8 +55,8 @@ from scipy.special import softmax
 from scipy.stats import kendalltau
 
 from book.kit.notebook.display_names import shown
-from book.kit.notebook.table import table
-from calibkit import Identity, TemperatureScaling, ece, plots
+from book.kit.notebook.table import minus, table
+from calibkit import Identity, TemperatureScaling, plots
 from calibkit.conformal import SCORES, ConformalSets, coverage, set_size
 from calibkit.metrics import aurc, risk_coverage
 from calibkit.metrics.comparison import Estimate
@@ -70,7 +70,7 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 #
 # Take any number $s(\mathbf{x}, k)$ that is large where class $k$ does not fit the input $\mathbf{x}$; the simplest is
 # $1 - p_k$. Compute it for the labels of $n$ held-out samples. A new sample gets all classes that fit no worse than most
-# of those did:
+# of those labels did:
 #
 # $$
 # C(\mathbf{x}) = \{k : s(\mathbf{x}, k) \le \hat q\},
@@ -81,43 +81,70 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 #
 # **Why it holds.** Put the new sample with its label among the $n$. If all $n + 1$ are drawn alike, the score of the new
 # one is as likely to be the smallest as the second smallest, and so on to the largest. So it is among the smallest $r$
-# with probability $r / (n + 1)$, or more if scores tie. That is at least $1 - \alpha$, and it is the same event as "the
-# label is in the set" {cite:p}`vovk2005algorithmic`. Nothing was assumed about the classifier. It may be miscalibrated,
-# or bad; then its sets are large.
+# with probability $r / (n + 1)$, or more if scores tie.
 #
-# Nine held-out samples by hand, each with the probability of its label:
+# That is at least $1 - \alpha$, and it is the same event as "the label is in the set" {cite:p}`vovk2005algorithmic`.
+# Nothing was assumed about the classifier. It may be miscalibrated or simply bad, and then its sets are large.
+#
+# Here are nine held-out samples by hand, each with the probability of its label, and the threshold $\hat q$ that they give
+# at three levels:
 
 # %% tags=["nbval-check-output"]
 label_probs = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
 held_out = np.stack([label_probs, 1 - label_probs], axis=1)
 labels = np.zeros(9, dtype=int)
-rows = {}
 for miss in (0.3, 0.1, 0.05):
-    threshold = ConformalSets(miss).fit(held_out, labels).threshold
-    which = f"p ≥ {1 - threshold:.1f}" if threshold < np.inf else "all"
-    ends = f"{threshold:.1f}" if threshold < np.inf else "∞"
-    rows[f"α = {miss}"] = {"threshold": ends, "classes in the set": which}
-table(pd.DataFrame(rows).T, "Which sets do nine samples ask for?", "tbl-after-nine")
+    print(ConformalSets(miss).fit(held_out, labels))
 
 # %% [markdown]
 # The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot guarantee one
-# miss in twenty, whatever they look like, and the only set that keeps the promise is that of all classes. From
+# miss in twenty, whatever they look like. The only set that keeps that promise contains all classes. From
 # $n = 1 / \alpha - 1$ samples on there is a choice.
 #
 # ## Two scores
 #
-# - *LAC*, least ambiguous classes {cite:p}`sadinle2019least`: $s = 1 - p_k$. All classes above one threshold. Of all
-#   rules with the same coverage it has the smallest sets, if the probabilities are right.
-# - *APS*, adaptive prediction sets {cite:p}`romano2020classification`: the classes of a sample are ranked by falling
-#   probability, and $s$ is the mass ranked before $k$. The classes are taken from the top until their sum exceeds the
-#   threshold: few where the classifier is sure, many where it is not.
-# - *Randomised APS*: the mass up to and including $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The last class is
-#   in by chance, so that a set need not hold more than was asked for.
+# - *LAC*, least ambiguous classes {cite:p}`sadinle2019least`: $s = 1 - p_k$. The set contains all classes above one
+#   threshold. Of all rules with the same coverage it has the smallest sets, if the probabilities are right.
+# - *APS*, adaptive prediction sets {cite:p}`romano2020classification`: rank the classes of a sample by falling
+#   probability, and let $s$ be the mass up to and including $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The set takes
+#   classes from the top until it has enough mass: few where the classifier is confident, many where it is not. The
+#   last class is included at random, so that coverage does not overshoot the target. In code this is
+#   `score="randomized_aps"`.
 #
-# The temperature is fitted on validation images. The test images are cut into random halves: one for $\hat q$, one to
-# count. They must be different: images to which anything was fitted are not drawn like new ones.
+# In code, with labelled logits that neither the network nor the temperature has seen:
 
-# %% tags=["nbval-check-output"]
+# %%
+data = stored[list(stored)[0]]
+probs = TemperatureScaling().fit(*data.val)(data.test.logits)
+held_out = np.random.default_rng(seed).random(len(probs)) < 0.5
+conformal = ConformalSets(alpha, score="lac")
+conformal.fit(probs[held_out], data.test.labels[held_out])
+sets = conformal(probs[~held_out])  # (M, K): which classes are in each set
+
+# %% mystnb={"figure": {"caption": "The set grows where the classifier is unsure. Three test images, their probabilities in percent after temperature scaling, and the threshold of LAC (dashed). Blue: in the set.", "name": "fig-after-three"}, "image": {"alt": "Three bar charts of ten classes with the same dashed threshold: in the first one class lies above it, in the second two, in the third three."}} tags=["hide-input"]
+CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
+classes = CIFAR10 if data.n_classes == 10 else [*range(data.n_classes)]
+new, sizes, rng = probs[~held_out], sets.sum(1), np.random.default_rng(seed)
+shown_sizes = np.unique(sizes[sizes > 0])[:3]
+_, axes = plt.subplots(1, 3, figsize=(7, 2.4), sharex=True, sharey=True)
+for ax, size in zip(axes, shown_sizes, strict=False):
+    i = rng.choice(np.flatnonzero(sizes == size))
+    colors = np.where(sets[i], plots.BLUE, plots.GREY)
+    ax.barh(range(len(classes)), 100 * new[i], color=colors)
+    ax.axvline(100 * (1 - conformal.threshold), color=plots.BLACK, linestyle="--")
+    truth = classes[data.test.labels[~held_out][i]]
+    ax.set(title=f"label: {truth}", xlim=(0, 100), xlabel="probability (%)")
+    ax.grid(axis="y", visible=False)
+axes[0].set_yticks(range(len(classes)), classes)
+axes[0].invert_yaxis()
+plt.show()
+
+# %% [markdown]
+# Now the experiment. The temperature is fitted on validation images. The test images are split into random halves, one
+# for $\hat q$ and one to count. The halves must be different: images to which anything was fitted are not drawn like new
+# ones.
+
+# %% tags=["hide-input", "nbval-check-output"]
 fits = {
     name: {
         "before": Identity().fit(*data.val),
@@ -129,6 +156,12 @@ probs = {
     name: {when: fit(stored[name].test_logits) for when, fit in both.items()}
     for name, both in fits.items()
 }
+NAMES = {"lac": "LAC", "randomized_aps": "APS"}
+
+
+def named(text):
+    """What the tables and pictures show for a key."""
+    return NAMES.get(text) or shown(text)
 
 
 def halves(n):
@@ -142,7 +175,7 @@ def halves(n):
 rows = []
 for name, data in stored.items():
     y, classes = data.test_labels, range(data.n_classes)
-    for (when, p), score in product(probs[name].items(), SCORES):
+    for (when, p), score in product(probs[name].items(), NAMES):
         for split, (fit, new) in enumerate(halves(len(y))):
             conformal = ConformalSets(alpha, score=score, seed=seed)
             sets = conformal.fit(p[fit], y[fit])(p[new])
@@ -156,74 +189,49 @@ keys = ["network", "score", "T"]
 measured = ["coverage", "size", "threshold"]
 means = runs.groupby(keys, sort=False)[measured].mean().unstack("T")
 heads = list(product(("before", "after"), measured))
-means = means.swaplevel(axis=1)[heads]
-NAMES = {"lac": "LAC", "aps": "APS", "randomized_aps": "randomised APS"}
-
-
-def named(text):
-    """What the tables and pictures show for a key."""
-    return NAMES.get(text) or shown(text)
-
-
 table(
-    means.rename_axis(index=[None, None]),
-    f"How large are sets that hold {100 * (1 - alpha):g}% of the labels? "
-    f"Before and after temperature scaling, means of {n_splits} halves",
+    means.swaplevel(axis=1)[heads].rename_axis(index=[None, None]),
+    f"Coverage is what was asked for, {100 * (1 - alpha):g}%, before and after temperature "
+    f"scaling. Percent of labels in their sets, and mean size; means of {n_splits} halves",
     "tbl-after-sets",
     digits={"coverage": 1, "size": 2, "threshold": 3},
     names=named,
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-sentences = []
-for name, both in fits.items():
-    before, after = (
-        100 * ece(p, stored[name].test_labels) for p in probs[name].values()
-    )
-    sentences.append(
-        f"On {shown(name)}, *T* = {both['after'].temperature:.2f} takes the ECE "
-        f"from {before:.1f}% to {after:.1f}%."
-    )
-Markdown(" ".join(sentences))
-
-# %% [markdown]
-# **The coverage is about 90% before and after:** the promise never looked at the probabilities. What a
-# temperature can change is the size of the sets that keep it. {numref}`tbl-after-growth` says how much, half by half.
-
-# %% tags=["nbval-check-output"]
 sizes = runs.pivot(index=["network", "score", "split"], columns="T", values="size")
-growth = (100 * (sizes["after"] / sizes["before"] - 1)).unstack("split")
-growth = growth.loc[list(stored)].reindex(list(SCORES), level="score")
-ends = {"mean": growth.mean(axis=1), "least": growth.min(axis=1)}
-table(
-    pd.DataFrame(ends | {"most": growth.max(axis=1)}).rename_axis(index=[None, None]),
-    "By how many percent does temperature scaling enlarge the sets?",
-    "tbl-after-growth",
-    digits=1,
-    names=named,
+growth = 100 * (sizes["after"] / sizes["before"] - 1).groupby(level=[0, 1]).mean()
+of_lac, of_aps = (growth.xs(score, level="score").loc[list(stored)] for score in NAMES)
+aps_text = " and ".join(
+    f"{growth:.0f}% ({shown(name)})" for name, growth in of_aps.items()
 )
+Markdown(f"""
+**The coverage is right before and after,** because the promise never looked at the probabilities.
+What a temperature can change is the size of the sets. Those of LAC change by less than
+{np.ceil(of_lac.abs().max()):.0f}%; those of APS grow by {aps_text}.
+""")
 
 # %% [markdown]
 # **LAC** hardly notices. It compares probabilities of different images with one threshold, and $\hat q$ moves along with
-# them. With two classes the sets are the same to the last one, since $\sigma(d / T)$ rises with the difference $d$ of the logits. With
-# more, a temperature reorders pairs of image and class, because the other logits of an image enter through the sum of
-# the softmax. The best order is that of the true probabilities, so the fitted temperature is near the best for LAC; the
-# figure below shows that only temperatures far from it, on either side, give larger sets.
+# them. With two classes the sets are even exactly the same. With more, a temperature reorders pairs of image and class,
+# because the other logits of an image enter through the sum of the softmax. The best order is the order of the true
+# probabilities, so the fitted temperature is near the best for LAC.
 #
 # **APS** ranks within an image, which no temperature changes, and adds up mass, which it does change. At $T > 1$ more
-# mass lies in the tail, and the randomised sets, which collect it up to the threshold, grow. Others have found this on
-# many networks {cite:p}`dabah2025temperature,xi2025confidence`; the latter fit $T$ for small sets. For small sets alone,
-# LAC is the better choice at either temperature.
+# mass lies in the tail, so the sets that collect it grow. Others have found this on
+# many networks {cite:p}`dabah2025temperature,xi2025confidence`; the latter fit $T$ for small sets. If small sets are all
+# you want, LAC is the better choice at either temperature.
 #
 # ## What calibration adds
 #
 # Now leave out the held-out half and believe the classifier: take classes until 90% of *its own* mass is in the set,
-# $\hat q = 1 - \alpha$. If the classifier is calibrated, in full, that is enough: given $\mathbf{x}$, the label is
-# distributed as $\mathbf{p}$, so the randomised score of the label is uniform on $[0, 1]$ and its quantiles are what
-# they say. **For randomised APS, $\hat q$ against $1 - \alpha$ is a reliability diagram.** It looks at all classes, not
-# at the top label alone. {numref}`fig-after-sets` draws it.
+# $\hat q = 1 - \alpha$. If every probability is right, not only the confidence, that is enough.
+#
+# **Plot the threshold $\hat q$ of APS against $1 - \alpha$, and you have a reliability diagram for all classes.** The score of
+# the label is the mass that the classifier puts above it, so $\hat q$ is how much mass has to be collected to catch a share
+# $1 - \alpha$ of the labels. If labels are drawn from $\mathbf{p}$, the two are equal at every level: the diagonal.
 
-# %% mystnb={"figure": {"caption": "What does conformal prediction correct? Left: the threshold of randomised APS against the coverage asked for; on the diagonal the classifier's own mass is enough. Right: the mean size of the sets that keep the promise, against the temperature, relative to the fitted one (dotted).", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}}
+# %% mystnb={"figure": {"caption": "Calibration makes the classifier's own mass nearly enough, and it does so at every level. Left: the threshold of APS against the coverage asked for; above the diagonal more mass is needed than the classifier believes. Right: mean size of the sets that keep the promise against the temperature, relative to the fitted one (dotted).", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
@@ -255,14 +263,16 @@ for name, data in stored.items():
 axes[0].plot([0, 1], [0, 1], ":", color=plots.BLACK)
 axes[0].set(xlabel=r"asked for, $1 - \alpha$", ylabel=r"threshold $\hat q$")
 axes[1].axvline(1, color=plots.BLACK, linestyle=":")
-axes[1].set(xscale="log", xlabel="temperature / fitted one", ylabel="size of the sets")
+axes[1].set(
+    xscale="log", xlabel="temperature / fitted one", ylabel="relative size of the sets"
+)
 axes[1].set_xticks([0.4, 0.7, 1, 2], ["0.4", "0.7", "1", "2"])
 axes[1].minorticks_off()
 for ax in axes:
     ax.legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 found = {}
 for name, data in stored.items():
     for when, p in probs[name].items():
@@ -274,27 +284,28 @@ for name, data in stored.items():
         found[name, when]["size"] = set_size(sets)
 table(
     pd.DataFrame(found).T,
-    f"Do sets of {100 * (1 - alpha):g}% of a classifier's own mass hold so many labels?",
+    f"Sets with {100 * (1 - alpha):g}% of an uncalibrated classifier's own mass miss too many "
+    "labels. Percent of labels in their sets, and mean size",
     "tbl-after-own",
     names=shown,
 )
 
 # %% [markdown]
-# Before temperature scaling the classifier's own sets miss more labels than they say. After it they are close. So the
+# Before temperature scaling the classifier's own sets miss more labels than they should. After it they are close. So the
 # two tools do not compete. Calibration makes the number that a user reads true, for every level at once, as far as one
 # temperature can. Conformal prediction makes one statement exact, at one level, whatever the probabilities are.
 #
 # ## What is not promised
 #
-# The promise is kept on average over all images. It was not made to each class: {numref}`tbl-after-worst` has the coverage
-# of the class that is covered least.
+# The promise is kept on average over all images. It was not made to each class. Look at the class that is covered least:
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 of_class = runs.groupby(keys, sort=False)["by class"]
 of_class = of_class.agg(lambda arrays: np.mean([*arrays], axis=0))
 table(
     of_class.map(np.min).unstack("T").rename_axis(index=[None, None]),
-    f"How many labels of the worst class are in its sets? Percent, {n_splits} halves",
+    "The worst class gets less than was promised on average. Percent of its labels in their "
+    f"sets, means of {n_splits} halves",
     "tbl-after-worst",
     digits=1,
     names=named,
@@ -302,35 +313,36 @@ table(
 
 # %% [markdown]
 # Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is not
-# chance: LAC, the smallest on average, and APS without randomisation leave the hardest class far short of what was
-# asked for. The larger randomised sets spend their size there, on CIFAR-10 more so after calibration: they are larger
-# where the classifier is not sure. {cite:t}`dabah2025temperature` found the same of the coverage by class.
+# chance. LAC, with the smallest sets on average, leaves the hardest class far short of what was asked for. The larger sets
+# of APS spend their size there, and on CIFAR-10 more so after calibration. {cite:t}`dabah2025temperature` found the same
+# for the coverage of each class.
 #
-# And if the images of tomorrow are not drawn like those of the held-out half, there is no promise at all. The chapter on
-# {doc}`temperature_scaling` shows shifts that break a temperature; they break $\hat q$ as well.
+# And if tomorrow's images are not drawn like the held-out half, there is no promise at all. The chapter on
+# {doc}`temperature_scaling` shows shifts that break a temperature. They break $\hat q$ as well.
 #
 # ## Answer or abstain
 #
-# *Selective prediction* {cite:p}`elyaniv2010foundations,geifman2017selective` sorts the images by confidence, and answers
-# the most confident ones only. *Coverage* is now the share of images that get an answer, and *risk* the share of wrong
-# answers among them. The area under the curve, AURC, is the mean risk over all coverages
-# {cite:p}`geifman2019bias`.
+# *Selective prediction* {cite:p}`elyaniv2010foundations,geifman2017selective` sorts the images by confidence and answers
+# only the most confident ones. *Coverage* is now the share of images that get an answer, and *risk* the share of wrong
+# answers among them.
+#
+# The area under that curve, AURC {cite:p}`geifman2019bias`, is the mean risk over all coverages, from answering only the
+# most confident image to answering all of them. It is small if the classifier makes few mistakes and is least confident
+# where it makes them.
 #
 # Only the order of the images counts. With two classes no temperature changes it. With more it can:
 
 # %% tags=["nbval-check-output"]
-two = np.array([[2.0, 0.0, -9.0], [2.3, 0.0, 0.0]])
+two = np.array([[2.0, 0.0, -9.0], [2.3, 0.0, 0.0]])  # two images, three classes
 for t in (0.3, 1.0, 3.0):
-    first, second = softmax(two / t, axis=1).max(1)
-    sign = "<" if first < second else ">"
-    print(f"T = {t}: confidences {first:.4f} {sign} {second:.4f}")
+    print(softmax(two / t, axis=1).max(1).round(4))
 
 # %% [markdown]
-# The first image has one rival, the second has two that are further away. A small $T$ sees only the distance of the
+# The first image has one rival class, the second has two that are further away. A small $T$ sees only the distance to the
 # nearest rival, a large one counts how many there are. So a temperature, fitted for the sake of calibration, may improve
-# the order or spoil it. On the stored networks:
+# the order or spoil it. On the stored networks it does neither:
 
-# %% mystnb={"figure": {"caption": "Does temperature scaling change which images are answered first? The error among the answered images, by the share that is answered.", "name": "fig-after-risk"}, "image": {"alt": "Risk against coverage, a panel a network: the dashed curve before temperature scaling and the solid one after it nearly coincide and rise to the right."}}
+# %% mystnb={"figure": {"caption": "Temperature scaling hardly changes which images are answered first. The error among the answered images, by the share that is answered.", "name": "fig-after-risk"}, "image": {"alt": "Risk against coverage, one panel per network: the dashed curve before temperature scaling and the solid one after it nearly coincide and rise to the right."}} tags=["hide-input"]
 _, axes = plt.subplots(1, len(stored), figsize=(7, 2.8), squeeze=False)
 for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     for (when, p), line in zip(both.items(), ("--", "-"), strict=True):
@@ -343,8 +355,8 @@ for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     ax.legend()
 plt.show()
 
-# %% tags=["nbval-check-output"]
-rows = {}
+# %% tags=["hide-input", "nbval-check-output"]
+sentences = []
 for name, both in probs.items():
     y = stored[name].test_labels
     tau = kendalltau(*(p.max(1) for p in both.values())).statistic
@@ -354,28 +366,18 @@ for name, both in probs.items():
         some = rng.integers(0, len(y), len(y))
         drawn.append(np.subtract(*(aurc(p[some], y[some]) for p in both.values())))
     change = Estimate(after - before, *-np.quantile(drawn, [0.975, 0.025])).percent
-    rows[name] = {
-        "pairs that change places, %": f"{50 * (1 - tau):.1f}",
-        "AURC before, %": f"{100 * before:.2f}",
-        "after": f"{100 * after:.2f}",
-        "change": f"{change:+.2f}",
-    }
-table(
-    pd.DataFrame.from_dict(rows, orient="index"),
-    "Does temperature scaling improve abstention? With 95% intervals",
-    "tbl-after-aurc",
-    names=shown,
-)
+    sentences.append(
+        f"On {shown(name)} {50 * (1 - tau):.1f}% of the pairs of images change places, and the "
+        f"AURC of {100 * before:.2f}% changes by {change:+.2f} points."
+    )
+Markdown(minus(" ".join(sentences)))
 
 # %% [markdown]
-# It does change the order, of two to three pairs in a hundred. The curves lie on top of each other, and both intervals
-# hold zero. **On neither network does abstention improve beyond chance.** What calibration gives is a risk nearly as
-# expected. Answer where the confidence is
-# at least
-# 0.9: the share of wrong answers to expect is one minus their mean confidence. {numref}`tbl-after-risk` compares it
-# with the true one.
+# **On neither network does abstention improve beyond chance:** both intervals include zero. What calibration gives is a risk
+# that you can foresee. Answer where the confidence is at least 0.9, and the share of wrong answers to expect is one minus
+# their mean confidence. {numref}`tbl-after-risk` compares it with the true one.
 
-# %% tags=["nbval-check-output"]
+# %% tags=["hide-input", "nbval-check-output"]
 found = {}
 for name, both in probs.items():
     for when, p in both.items():
@@ -385,7 +387,8 @@ for name, both in probs.items():
         found[name, when] = expects | {"risk": wrong.mean()}
 table(
     100 * pd.DataFrame(found).T,
-    "Is the risk as expected, where the confidence is at least 0.9? Percent",
+    "After temperature scaling the risk is nearly as expected. Images with a confidence of at "
+    "least 0.9, in percent",
     "tbl-after-risk",
     digits=1,
     names=shown,
@@ -397,11 +400,12 @@ table(
 # | you need | take |
 # |---|---|
 # | a probability that a person or a next step reads | calibration |
-# | "the label is among these, nine times in ten", for a mean over all inputs | `ConformalSets`, calibrated or not |
+# | "the label is among these, nine times in ten", on average over all inputs | `ConformalSets`, calibrated or not |
 # | the smallest such sets | `score="lac"` |
 # | sets that are large where the input is hard, and fairer to hard classes | `score="randomized_aps"`, after calibration |
 # | the promise from few samples | at least $1 / \alpha - 1$ of them; the coverage of one held-out set of $n$ varies by about $\sqrt{\alpha (1 - \alpha) / n}$ |
-# | to abstain on the hardest inputs | the confidence as it is; compare classifiers by `aurc` |
+# | to abstain on the hardest inputs | the confidence, with or without a temperature; to choose between classifiers, take the lowest `aurc` |
+# | to know how many answers will be wrong | calibration, then one minus the mean confidence of what you answer |
 #
 # Three disjoint parts of the data are in use then: one for the network, one for the calibrator, one for the quantile.
 # With one temperature for 5,000 images it would do little harm to use the second part twice, but then the proof is gone.
@@ -418,8 +422,8 @@ table(
 #    $\{k : d_k \ge T \sigma^{-1}(1 - \hat q)\}$ instead, which depends on $T$.
 #    ```
 #
-# 2. Non-randomised APS at $\alpha$ larger than the error of the classifier has $\hat q = 0$. What are its sets, and their
-#    coverage? Compare with LAC.
+# 2. Without randomisation ($u = 1$) the score of APS is the mass ranked before $k$. At $\alpha$ larger than the error of
+#    the classifier it has $\hat q = 0$. What are its sets, and their coverage? Compare with LAC.
 #
 #    ```{dropdown} Solution
 #    The score of a label that was predicted is 0, since no mass is ranked before it, and more than $1 - \alpha$ of the

@@ -97,7 +97,7 @@ CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 # A temperature above 1 takes confidence away, one below 1 adds some. As $T \to \infty$ every class gets $1/K$. As
 # $T \to 0$ the predicted class gets everything. The order of the classes never changes, so no prediction does.
 
-# %% mystnb={"figure": {"caption": "A temperature spreads the probability over the classes and keeps their order. Probabilities in percent for one test image, at four temperatures; blue is the predicted class. T = 1 is the network's own output.", "name": "fig-ts-bars"}, "image": {"alt": "Four bar charts of the same ten classes in the same order. At T = 0.5 nearly all probability lies on dog; at T = 1 horse and cat get some; at T = 2 and T = 5 the bars become more and more alike, with dog always the longest."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A temperature spreads the probability over the classes and keeps their order. Probabilities in percent for one test image, at four temperatures; blue, and in the titles, is the predicted class. T = 1 is the network's own output.", "name": "fig-ts-bars"}, "image": {"alt": "Four bar charts of the same ten classes in the same order. At T = 0.5 nearly all probability lies on dog; at T = 1 horse and cat get some; at T = 2 and T = 5 the bars become more and more alike, with dog always the longest."}} tags=["hide-input"]
 sure = softmax(data.test_logits.astype(float), axis=1).max(1)
 of_one = data.test_logits[np.abs(sure - 0.7).argmin()].astype(float)
 order = of_one.argsort()
@@ -107,13 +107,7 @@ _, axes = plt.subplots(1, 4, figsize=(7, 2.4), sharex=True, sharey=True)
 for ax, t in zip(axes, (0.5, 1, 2, 5), strict=True):
     percent = 100 * softmax(of_one / t)[order]
     ax.barh(range(len(order)), percent, color=colors)
-    ax.text(
-        percent[-1] - 2,
-        len(order) - 1,
-        f"{percent[-1]:.0f}%",
-        **{"color": "white", "ha": "right", "va": "center", "fontsize": 7},
-    )
-    ax.set(title=f"T = {t}", xlim=(0, 100))
+    ax.set(title=f"T = {t}: {percent[-1]:.0f}%", xlim=(0, 100))
     ax.grid(axis="y", visible=False)
 axes[0].set_yticks(range(len(order)), [classes[k] for k in order])
 axes[0].figure.supxlabel("probability (%)", fontsize=9)
@@ -367,7 +361,7 @@ for network in (data, large):
         moves[name].append(other - own)
 Markdown(
     minus(f"""
-At $T = 0.5$ the second image is the more confident one, at $T = 1$ the first. So the area under the
+At *T* = 0.5 the second image is the more confident one, at *T* = 1 the first. So the area under the
 ROC curve (AUROC) of confidence as a detector of mistakes can move. On our networks with 10 and 100
 classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f} points at most. At
 *T* = 5 it would change by {moves["T = 5"][0]:.1f} and {moves["T = 5"][1]:.1f} points.
@@ -431,15 +425,16 @@ rounded = sum(
 )
 costs = [found.value for found in extra["nll"].values()]
 Markdown(f"""
-Fitting *T* by ECE gave a lower test ECE on {below} of the {len(losses)} networks, {{term}}`beyond chance`
-on {clear["ece"][0]}. On {rounded} networks it did nothing but round *T* to the grid. In NLL it was
+Fitting *T* by ECE gave a lower test ECE on {below} of the {len(losses)} networks, beyond chance
+on {clear["ece"][0] or "none"}. On {rounded} networks it did nothing but round *T* to the grid. In NLL it was
 clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but not by the same amount:
 {1000 * -min(costs):.1f} thousandths of a nat at best, {1000 * max(costs):.1f} at worst.
 """)
 
 # %% [markdown]
-# The two large losses belong to the focal loss and its variant FLSD. Both leave a network under-confident, and the fit by
-# ECE sharpens it more than the fit by NLL. What it gains in ECE may be chance. What it loses in NLL is not.
+# In this book a difference is {term}`beyond chance` if its interval excludes zero. The two large costs in NLL belong to
+# the focal loss and its variant FLSD. Both leave a network under-confident, and the fit by ECE sharpens it more than the
+# fit by NLL. What this gains in ECE may be chance. What it loses in NLL is not.
 #
 # So fit by NLL, unless ECE itself is your goal. And never compare an ECE-fitted method with an NLL-fitted TS. In this book
 # "TS" alone is always NLL-fitted; the other one is called "TS-ECE".
@@ -468,7 +463,7 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 # the first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has
 # another class balance (a problem of its own, {ref}`below <sec-ts-shift>`).
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 SIZES = [20, 50, 100, 200, 500, 1500, 5000]
 LAST = SIZES[-1]
 MEASURED = ["nll", "ece"]
@@ -516,8 +511,6 @@ only_ts = {
     name: by_size(pool, {"TS": "temperature_scaling"}, SIZES, n_draws).loc["TS"]
     for name, pool in pools.items()
 }
-
-# %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for name, (x, labels) in pools.items():
     T = TemperatureScaling().fit(x, labels).temperature
@@ -591,10 +584,10 @@ keys = {
     "vector, penalty": "vector_scaling lam=None",
 }
 FEWER = [100, 200, 500, 1500, 5000]
-several = {
-    f"K = {pools[name][0].shape[1]}": pools[name] for name in ("CIFAR-10", "CIFAR-100")
+compared = {
+    f"K = {pool[0].shape[1]}": by_size(pool, keys, FEWER, n_few)
+    for pool in (pools["CIFAR-10"], pools["CIFAR-100"])
 }
-compared = {name: by_size(pool, keys, FEWER, n_few) for name, pool in several.items()}
 
 # %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, one temperature a hundred. NLL on new images minus that of no calibration, in nats, mean and range over draws; below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
@@ -605,21 +598,15 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
     for name, color in colors.items():
         drawn = found.loc[name, "nll"].unstack("draw").clip(upper=9)
         ends = drawn.min(axis=1), drawn.max(axis=1)
-        line = dashes.get(name, "o-")
-        style = {"color": color, "label": name, "line": line}
+        style = {"color": color, "label": name, "line": dashes.get(name, "o-")}
         pictures.band(FEWER, drawn.mean(axis=1), *ends, ax=ax, **style)
     floor = found.loc[("TS", LAST), "nll"].mean()
     for d, name in ((K, "T per class"), (2 * K - 1, "vector")):
-        color = colors[name]
-        ax.plot(FEWER, floor + d / (2 * np.array(FEWER)), color=color, linewidth=0.7)
+        rule = floor + d / (2 * np.array(FEWER))
+        ax.plot(FEWER, rule, color=colors[name], linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
-    scale = abs(floor)
-    ax.set(
-        title=title,
-        xscale="log",
-        xlabel="validation images",
-        ylim=(-1.5 * scale, 3 * scale),
-    )
+    ax.set(title=title, xscale="log", xlabel="validation images")
+    ax.set_ylim(-1.5 * abs(floor), 3 * abs(floor))
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
 axes[0].set_ylabel("NLL minus uncalibrated")
@@ -639,9 +626,10 @@ ahead = [
 caught_up = sum(not size.startswith(">") for size in ahead)
 Markdown(f"""
 With 100 classes, all draws beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
-temperature, {first["T per class", "nll"]} for a temperature per class and {first["vector", "nll"]} for
-plain vector scaling. Over both networks, {caught_up} of {len(ahead)} richer fits beat *one
-temperature* in every draw within {LAST:,} images.
+temperature, but from {first["T per class", "nll"]} for a temperature per class and
+{first["vector", "nll"]} for plain vector scaling (in ECE from {first["T per class", "ece"]} and
+{first["vector", "ece"]}). Over both networks, {caught_up or "none"} of the {len(ahead)} richer fits beats
+*one temperature* in every draw within {LAST:,} images.
 """)
 
 # %% [markdown]
@@ -663,16 +651,17 @@ temperature* in every draw within {LAST:,} images.
 
 # %% mystnb={"figure": {"caption": "The validation set asks for a lower temperature than the balanced test set needs. Images per class of CIFAR-10-LT, and the temperature that fits each set best.", "name": "fig-ts-shares"}, "image": {"alt": "Two bar charts of images per class: in the validation set they fall by a factor of ten from airplane to truck, in the test set all classes have the same number."}} tags=["hide-input"]
 tail = tails[long_tails[0]]
-_, axes = plt.subplots(1, 2, figsize=(7, 2.4))
+_, axes = plt.subplots(1, 2, figsize=(7, 2.4), sharey=True)
 for ax, part, title in zip(
     axes, (tail.val, tail.test), ("validation", "test"), strict=True
 ):
     counts = np.bincount(part.labels, minlength=tail.n_classes)
     ax.bar(range(tail.n_classes), counts, color=plots.BLUE)
     best = TemperatureScaling().fit(*part).temperature
-    ax.set(title=f"{title} set: best T = {best:.2f}", ylabel="images")
+    ax.set_title(f"{title} set: best T = {best:.2f}")
     ax.set_xticks(range(tail.n_classes), CIFAR10, rotation=45, ha="right")
     ax.grid(axis="x", visible=False)
+axes[0].set_ylabel("images")
 plt.show()
 
 # %% [markdown]
@@ -712,8 +701,8 @@ def reshared(labels, class_accuracy, ratio, size, rng):
     return rng.choice(len(labels), size, p=weights / weights.sum())
 
 
-OBJECTIVES = {"NLL": "temperature_scaling"}
-OBJECTIVES["balanced"] = "temperature_scaling:class_balanced"
+ts_by = "temperature_scaling"
+OBJECTIVES = {"NLL": ts_by, "balanced": f"{ts_by}:class_balanced"}
 SHARES = {"as the test set": 1, "mostly easy": 100, "mostly hard": 1 / 100}
 hits = z.argmax(1) == y
 class_accuracy = np.array([hits[y == k].mean() for k in range(data.n_classes)])
@@ -843,7 +832,7 @@ the ECE is {most["clean T"]:.0f}%, with the best one {most["best T"]:.0f}%.
 
 Blur is another matter. It makes the network *less* confident, about as much as it should, and the
 clean temperature even takes too much away: {blur["clean T"]:.1f}% ECE, against {blur["T = 1"]:.1f}% at
-$T = 1$.
+*T* = 1.
 """)
 
 # %% [markdown]

@@ -14,15 +14,26 @@
 # %% [markdown]
 # # Your model
 #
-# You have a trained classifier and want its confidence to be honest. This chapter goes from its outputs to a calibrator in
-# a file, and looks at each step. As it stands it uses a network of this book, a ResNet-20 for CIFAR-10. For your own,
-# run it with another source:
+# You have a trained classifier and want its confidence to be honest. One command does it all:
+#
+# ```bash
+# calibkit report mine.csv --kind logits
+# ```
+#
+# It writes a page to read and pass on, and a calibrator in a file. This chapter takes the same steps one by one. As it
+# stands it uses a ResNet-20 for CIFAR-10 from this book. To run it on your own outputs:
 #
 # ```bash
 # papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv -p kind logits
 # ```
 #
-# The command `calibkit report mine.csv --kind logits` does the same in one go and writes a page to pass on.
+# ```{figure} ../book/_static/your_model_report.png
+# :name: fig-your-model-report
+# :alt: The first screen of report.html. It says that nothing in the data looks wrong, recommends temperature scaling with T = 1.59 and gives the reasons, shows two lines of code that load the calibrator, and starts a table of methods compared with one temperature.
+#
+# What you will get: the first screen of `report.html` for the network of this chapter. The reliability diagrams, the
+# metrics and the classes follow further down.
+# ```
 
 # %% tags=["parameters"]
 budget = "smoke"  # nothing is trained here
@@ -65,51 +76,58 @@ from calibkit.reporting import diagnose
 plots.use_style()
 
 # %% [markdown]
-# ## The outputs
+# ## What you need
 #
-# What is needed are the outputs $z$ of the network before softmax, its *logits*, for samples that it was **not trained on**,
-# with their true labels $y$. Outputs on training samples are of no use: there the network is right more often than it will
+# You need the outputs $\z$ of the network before softmax, its {term}`logits`, for samples that it was **not trained on**,
+# with their true labels $y$. Outputs on training samples are of no use. There the network is right more often than it will
 # be later, and a calibrator that is fitted on them learns to trust it too much.
 #
-# Some samples serve to fit the calibrator, others to judge it. With one set alone each sample is judged by a fit that has
-# not seen it. The reader takes npz, npy, torch, csv and parquet files, DataFrames and arrays.
+# A table will do, with one column per class. Labels are class names, or numbers from 0:
+#
+# ```text
+# cat,dog,fox,label,split
+# 2.1,-0.3,0.4,cat,val
+# -1.0,1.7,0.2,fox,val
+# 0.3,2.5,-0.8,dog,test
+# ```
+#
+# The calibrator is fitted on the `val` rows and judged on the `test` rows. **If you have only one set,** leave out `split`. Then
+# we cross-fit: the samples are divided into five parts, and each part is judged by a calibrator fitted on the other
+# four. The calibrator that you take home is fitted on all of them.
+#
+# The reader also takes npz, npy, torch and parquet files, DataFrames and arrays ({doc}`../book/using`).
 
 # %%
 outputs = source if Path(source).exists() else load_logits(source)
 given = read(outputs, kind=kind or None, label=label)
 found = diagnose(given)
-parts = {"to fit on": found.val} | ({"to judge by": found.test} if found.test else {})
-rows = {}
-for name, part in parts.items():
-    right = part.logits.argmax(1) == part.labels
-    rows[name] = {
-        "samples": f"{len(part.labels):,}",
-        "classes": f"{part.logits.shape[1]:,}",
-    }
-    rows[name]["accuracy, %"] = f"{100 * right.mean():.2f}"
-table(pd.DataFrame(rows).T, "Which samples are there?", "tbl-your-samples")
+
+# %% tags=["hide-input", "nbval-check-output"]
+counts = {"fit on": found.val} | ({"judge by": found.test} if found.test else {})
+counts = [f"{len(part.labels):,} samples to {name}" for name, part in counts.items()]
+Markdown(f"Here there are {' and '.join(counts)}, of {len(found.classes):,} classes.")
 
 # %% [markdown]
 # ## What is wrong with them
 #
 # Most failed calibrations are failures of the data: probabilities where logits were meant, labels counted from 1, the same
-# samples in both sets, a validation set that is unlike what the network will meet. Each of these is looked for. A problem
-# with one obvious cure is cured, and listed here.
+# samples in both sets, a validation set that is unlike what the network will meet. We look for each of these. Problems with
+# an obvious fix are fixed and listed here.
 
 # %% tags=["hide-input", "nbval-check-output"]
 findings = [f"- *{f.weight}*, {f.kind}: {f.text}" for f in found.findings]
 Markdown("\n".join([found.first_paragraph, "", *findings]))
 
 # %% [markdown]
-# ## Every calibrator, beside one temperature
+# ## Every calibrator against one temperature
 #
-# Temperature scaling divides all logits by one number $T$ and is the method to beat. Each other method is fitted to the same
-# samples, and its negative log-likelihood (NLL) and calibration error (ECE) are compared with those of temperature scaling (TS)
-# on the same resamples of the samples to judge by. {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
-# A difference whose interval holds 0 may be chance.
+# Temperature scaling (TS) divides all logits by one number $T$ and is the method to beat. Every other method is fitted to
+# the same samples and compared with it on the same resamples, in negative log-likelihood (NLL) and calibration error
+# (ECE). {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
 #
-# Methods that have too many parameters for these samples are fitted all the same, and marked: they are not recommended.
-# *Changed* is the share of predictions that a method changes.
+# By default every method may be recommended, including those that change some predictions. **Set `keep_predictions`** if the
+# predicted classes must stay, say because a product already shows them. All methods are still tried and listed, but
+# only those that never change a prediction can be recommended.
 
 # %%
 full = report(
@@ -118,31 +136,35 @@ full = report(
     keep_predictions=keep_predictions,
     n_resamples=n_resamples,
 )
+
+# %% tags=["hide-input"]
 rows = {}
 for key, tried in full.trial.measured.items():
-    compared = key != "temperature_scaling" and np.isfinite(tried.changes["nll"]).all()
-    nll, error = (tried.values[metric] for metric in ("nll", "ece"))
-    less = tried.changes if compared else {}
-    rows[tried.need.name] = {
-        ("NLL", "value"): f"{nll.value:.4f}",
-        ("NLL", "minus that of TS"): f"{less['nll']:+.4f}" if less else "",
-        ("ECE, %", "value"): f"{error.percent.value:.2f}",
-        ("ECE, %", "minus that of TS"): f"{less['ece'].percent:+.2f}" if less else "",
-        ("", "changed, %"): f"{100 * tried.changed:.2f}",
-        ("", "samples"): "enough" if tried.enough else "too few",
+    if key == "temperature_scaling":
+        continue
+    minus_ts, finite = tried.changes, np.isfinite(tried.values["nll"].value)
+    rows[tried.need.name + " *" * (not tried.enough)] = {
+        ("minus TS", "NLL"): f"{minus_ts['nll']:+.4f}" if finite else "infinite",
+        ("minus TS", "ECE"): f"{minus_ts['ece'].percent:+.2f}" if finite else "",
+        ("", "predictions changed, %"): f"{100 * tried.changed:.2f}",
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Which calibrator is better than one temperature? With 95% intervals",
+    "Every method minus one temperature (TS), with 95% intervals. In nats and points, "
+    "negative is better; * has too few samples here",
     "tbl-your-calibrators",
+    names={"none": "uncalibrated"},
 )
 
 # %% [markdown]
+# An interval that includes 0 may be chance. An infinite NLL means that some label got the probability 0. A method with a star
+# has too many parameters for these samples, and is not recommended.
+#
 # ## Which to take
 #
-# The rule: one temperature, unless another method has enough samples, lowers the NLL by half a hundredth of a nat or
-# more, beyond chance after a correction for how many were tried, and does not raise the ECE.
-# Half a hundredth of a nat is what a parameter costs that is fitted to a hundred samples: {doc}`../book/which_method`.
+# Take one temperature, unless another method has enough samples, lowers the NLL by 0.005 nats or more, clearly so after
+# a correction for how many were tried, and does not raise the ECE. Why 0.005 nats? That is what a parameter costs
+# that is fitted to a hundred samples ({eq}`eq-ts-excess`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 name = full.trial.measured[full.choice.key].need.name
@@ -153,33 +175,34 @@ Markdown("\n".join([verdict, "", *reasons]))
 # %% [markdown]
 # ## What it does
 #
-# In a *reliability diagram* a bar is the accuracy among the samples of one range of confidence. Where the bars end on the
-# dashed line, the network is as often right as it says. The grey marks are where a calibrated network of these confidences
-# would lie: a bar that ends on its mark shows nothing wrong.
+# In a *reliability diagram* a bar is the accuracy among the samples in one range of confidence. Where the bars end on the
+# dashed line, the network is right as often as its confidence claims. The grey marks are where a calibrated network of
+# these confidences would lie, so a bar that ends on its mark shows nothing wrong.
 
-# %% mystnb={"figure": {"caption": "Do the bars come nearer to the dashed line? Accuracy among the test samples of each range of confidence, before and after. Grey: where a calibrated network would lie. On top: how many samples there are.", "name": "fig-your-model-after"}, "image": {"alt": "Two reliability diagrams. Before, most bars end below the dashed line; after, nearly all end on their grey marks."}}
+# %% mystnb={"figure": {"caption": "The calibrator brings the bars nearer to the dashed line. Accuracy among the test samples in each range of confidence, before and after. Grey: where a calibrated network would lie. On top: how many samples there are.", "name": "fig-your-model-after"}, "image": {"alt": "Two reliability diagrams. Before, most bars end below the dashed line; after, nearly all end on their grey marks."}}
 plots.before_after(full.probs, full.trial.judged.labels)
 plt.show()
 
-# %%
+# %% tags=["hide-input"]
 rows = {}
 for name, of in full.metrics.items():
     rows[name] = {
         metric: f"{x:.3f}" if metric in ("nll", "entropy") else f"{x.percent:.2f}"
         for metric, x in of.items()
+        if metric not in ("mce", "debiased_ece")
     }
 table(
     pd.DataFrame(rows),
-    "What does the calibrator change? Percent; NLL and entropy in nats",
+    "What the calibrator changes, with 95% intervals. Percent; NLL and entropy in nats",
     "tbl-your-metrics",
     names=shown,
 )
 
 # %% [markdown]
-# A network that is calibrated as a whole may be too sure of one class and not sure enough of another. The *gap* of a class is
-# the mean confidence among the samples that are predicted as it, minus the share of them that belong to it.
+# A network that is calibrated as a whole may be over-confident in one class and under-confident in another. The *gap* of a
+# class is the mean confidence among the samples that are predicted as it, minus the share of them that belong to it.
 
-# %%
+# %% tags=["hide-input"]
 rows = {}
 for row in full.classes[:10]:
     rows[row.name] = {
@@ -190,7 +213,8 @@ for row in full.classes[:10]:
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index").rename_axis("class"),
-    "How honest is the confidence in each class? Gaps in points",
+    "Confidence minus accuracy in each class, in points. The classes in which most "
+    "samples are affected come first",
     "tbl-your-classes",
 )
 

@@ -74,7 +74,7 @@ def _code(key: str) -> str:
     lines = (
         "from calibkit import load_calibrator",
         "",
-        f'calibrate = load_calibrator("calibrator.npz"{own})  # saved beside this page',
+        f'calibrate = load_calibrator("calibrator.npz"{own})  # saved next to this page',
         f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}",
     )
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
@@ -85,10 +85,10 @@ def _methods(report: Report) -> str:
     for tried in report.trial.left_out:
         cells = f'<td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td>'
         rows.append(f"<tr>{cells}</tr>")
-    head = ("method", "NLL", "less one temperature", "ECE, %", "less one temperature", "Brier", "accuracy, %")
+    head = ("method", "NLL", "minus one temperature", "ECE, %", "minus one temperature", "Brier", "accuracy, %")
     caption = (
         "Each method on the same samples, the lowest NLL first. The two differences are to temperature scaling, on "
-        "common resamples: below 0 is better, and an interval that holds 0 may be chance. "
+        "common resamples: below 0 is better, and an interval that includes 0 may be chance. "
         "Methods marked * should have more samples, and are not recommended."
     )
     return table(caption, (*head, "predictions changed", "seconds to fit"), rows)

@@ -83,9 +83,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         others += f" that these data allow is{' not' * (len(rivals) == 1)} better beyond chance"
         if better:
             most = max(-tried.changes["nll"].value for tried in better.values())
-            others = (
-                f"what others gain beyond chance, {most:.4f} nats at most, is below the {WORTH} that is asked of them"
-            )
+            others = f"the best other method gains only {most:.4f} nats, less than the {WORTH} that we ask of it"
         others = others if rivals else "these data allow no other method"
         reasons.append(f"One temperature, T = {cast(Any, base.fitted).temperature:.3g}: {others}.")
         if gain.above() == "holds":
