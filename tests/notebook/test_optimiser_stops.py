@@ -54,18 +54,6 @@ def test_table_of_stops_and_optima(stored):
         assert row[f"ECE {where}"] == pytest.approx(100 * ece(probs, torch.from_numpy(data.test_labels)), abs=1e-9)
 
 
-def test_table_of_temperatures(stored):
-    data = Logits.load(stored)
-    table = optimiser_stops.temperatures(
-        stored, {"exact": "temperature_scaling", "replayed": "temperature_scaling solver=sctl"}
-    )
-    assert table.columns.tolist() == ["T", "ECE"]
-    for row, fitted in (("exact", TemperatureScaling()), ("replayed", TemperatureScaling(solver="sctl"))):
-        fitted.fit(*data.val)
-        error = ece(fitted(data.test_logits), data.test_labels)
-        assert table.loc[row].tolist() == pytest.approx([fitted.temperature, 100 * error], abs=1e-9)
-
-
 def test_a_nudge_moves_an_exact_fit_by_nothing(stored):
     table = optimiser_stops.nudged(stored, {"TS": "temperature_scaling", "CTS": "class_temperature_scaling:nll"})
     assert table.index.tolist() == ["TS", "CTS"] and table.columns.tolist() == ["less", "as it is", "more"]

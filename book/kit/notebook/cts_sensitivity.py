@@ -11,40 +11,12 @@ from book.kit.notebook.comparisons import rank_correlation
 from calibkit._checks import check_int
 from calibkit.calibrators import calibrator
 from calibkit.logits import HeldOut, Logits
-from calibkit.metrics import accuracy, ece, reliability_bins
-from calibkit.metrics.comparison import Comparison
+from calibkit.metrics import ece, reliability_bins
 from calibkit.networks import load_logits
 
 NUDGE = 1e-6  # of a logit: some roundings of single precision, as between two graphics cards
 CAUSES = ("nudged logits", "order of the classes")
 QUARTERS = {"lowest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "highest": 1.0}
-
-
-def errors(networks: Mapping[str, str], methods: Mapping[str, str]) -> pd.DataFrame:
-    """Test ECE of every method on every network, and the accuracy that it loses against the network as it is; percent.
-
-    Args:
-        networks: name to show -> name of its logits.
-        methods: name to show -> key of a calibrator.
-
-    Returns:
-        DataFrame: one row a network, columns "<method> ECE" and "<method> drop".
-
-    Example:
-        >>> networks, methods = {"CE": "cifar10/resnet20-cross_entropy-s0"}, {"before": "identity"}
-        >>> errors(networks, methods).round(2).to_dict("index")
-        {'CE': {'before ECE': 5.85, 'before drop': 0.0}}
-    """
-    rows = {}
-    for shown, name in networks.items():
-        data = load_logits(name)
-        right = accuracy(calibrator("identity").fit(*data.val)(data.test_logits), data.test_labels)
-        rows[shown] = {}
-        for method, key in methods.items():
-            probs = calibrator(key).fit(*data.val)(data.test_logits)
-            rows[shown][f"{method} ECE"] = 100 * ece(probs, data.test_labels)
-            rows[shown][f"{method} drop"] = 100 * (right - accuracy(probs, data.test_labels))
-    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def by_class(networks: Iterable[str]) -> pd.DataFrame:
@@ -77,38 +49,6 @@ def by_class(networks: Iterable[str]) -> pd.DataFrame:
         found = rank_correlation(np.array(accuracies), np.array(gaps))
         search = calibrator("class_temperature_scaling max_sweeps=20").fit(*data.val)
         rows[name] = dict(zip(("correlation", "low", "high"), found, strict=True)) | {"sweeps": search.history[-1, 0]}
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def gains(networks: Mapping[str, str], method: str, base: str, **options: int) -> pd.DataFrame:
-    """ECE (points) and NLL (nats) of one method minus those of another, on the test set, with their 95% intervals.
-
-    Args:
-        networks: name to show -> name of its logits.
-        method: key of a calibrator.
-        base: key of a calibrator.
-        options: n_bins, n_resamples, seed, as in :class:`Comparison`.
-
-    Returns:
-        DataFrame: one row a network; columns ece, ece low, ece high, nll, nll low, nll high.
-
-    Example:
-        >>> networks = {"CE": "cifar10/resnet20-cross_entropy-s0"}
-        >>> gain = gains(networks, "temperature_scaling", "identity", n_resamples=50).loc["CE"]
-        >>> bool(gain["ece high"] < 0), bool(gain["nll high"] < 0)
-        (True, True)
-    """
-    rows = {}
-    for shown, name in networks.items():
-        data = load_logits(name)
-        fits = {key: calibrator(key).fit(*data.val) for key in (method, base)}
-        both = Comparison.on(data.test, fits, ["ece", "nll"], **options)
-        change = {"ece": both.difference(method, base).percent, "nll": both.difference(method, base, "nll")}
-        rows[shown] = {
-            f"{metric}{end}": value
-            for metric, found in change.items()
-            for end, value in zip(("", " low", " high"), found, strict=True)
-        }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 

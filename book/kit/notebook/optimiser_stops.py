@@ -86,20 +86,6 @@ def guo_stops(networks: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def temperatures(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
-    """Temperature, and test ECE in percent, of methods that have one.
-
-    Args:
-        name: of the logits.
-        methods: name to show -> key of a calibrator.
-    """
-    data, rows = load_logits(name), {}
-    for shown, key in methods.items():
-        fitted = calibrator(key).fit(*data.val)
-        rows[shown] = {"T": fitted.temperature, "ECE": 100 * ece(fitted(data.test_logits), data.test_labels)}
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
 def nudged(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
     """Test ECE in percent of methods whose validation logits are multiplied by 1 - 1e-7, 1 and 1 + 1e-7.
 
