@@ -115,7 +115,7 @@ def gap_of_classes(probs, labels):
     return np.array(gaps), np.array(chance)
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left); those of a balanced one it leaves in peace (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left, ResNet-20 on CIFAR-10-LT, the most frequent class first; right, ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left, ResNet-20 on CIFAR-10-LT, the most frequent class first; right, ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 tail_data = load_logits("cifar10_lt/resnet20-cross_entropy-s0")
 left = {}
@@ -331,11 +331,11 @@ temperature by {moved[TS_ECE].max():.2f}.** On the network trained with {worst},
 """)
 
 # %% [markdown]
-# The right panel of {numref}`fig-cts-nudge` shows all thirteen of our CIFAR-10 networks, which differ in the training loss. The left panel shows why. The first
+# The right panel of {numref}`fig-cts-nudge` shows all of our CIFAR-10 networks, which differ in the training loss. The left panel shows why. The first
 # step of the search compares the ECE of some candidates for a single class. Two of them nearly tie. The nudge moves a single sample across the edge of a bin, the order of
 # the two is reversed, and all later steps follow another path.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "A greedy search takes the lowest of many numbers that lie close together, so a nudge sends it elsewhere. Left: validation ECE of the candidates for the first class of the ACLS network, for two nudges of the fifth digit; crosses lose accuracy and are barred; rings: what each search takes. Right: test ECE of 20 fits to nudged logits of each network; one temperature does not move.", "name": "fig-cts-nudge"}, "image": {"alt": "Left, two nearly identical curves with two low points of almost the same height, at 0.8 and 1.2; one search takes the left one, the other the right one. Right, thirteen rows; the ends of CTS are spread widely for ACLS and a little for ECP and MbLS, those of one temperature lie on one point each."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "A greedy search takes the lowest of many numbers that lie close together, so a nudge sends it elsewhere. Left: validation ECE of the candidates for the first class of the ACLS network, for two nudges of the fifth digit; crosses lose accuracy and are barred; rings: what each search takes. Right: test ECE of 20 fits to nudged logits of each network; one temperature does not move.", "name": "fig-cts-nudge"}, "image": {"alt": "Left, two nearly identical curves with two low points of almost the same height, at 0.8 and 1.2; one search takes the left one, the other the right one. Right, a row for each network; the ends of CTS are spread widely for ACLS and a little for ECP and MbLS, those of one temperature lie on one point each."}}
 stored, rng = load_logits("cifar10/resnet20-acls-s0"), np.random.default_rng(0)
 samples = [nudged(stored.val_logits, rng) for _ in range(N_NUDGES)]
 firsts = [calibrator(CTS).fit(z, stored.val_labels).history[:2, 2] for z in samples]
@@ -622,6 +622,7 @@ for metric, scale in (("ece", 100), ("nll", 1)):
 assert -0.5 < to_ts["ece"][BALANCED].median() < -0.2  # the box: a third of a point
 assert (to_ts["nll"][BALANCED] > 0).sum() == 10 and len(to_ts["nll"][BALANCED]) == 11
 assert all(to_ts[metric, "mean"].below() == "holds" for metric in ("ece", "nll"))
+assert len(by_metric["ece"].query("stratum in [@BALANCED, @TAIL]")) == 15
 assert means["ece", OURS].below() == "not decided"
 assert means["accuracy", BALANCED].within(0.5) == "holds"
 Markdown(
@@ -731,7 +732,7 @@ Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} po
 #
 # **Nudge your logits and fit again.** If the ECE moves by tenths of a point, do not report hundredths.
 #
-# **If your classes differ because their frequencies do**, as in the first figure, you have a different problem and a
+# **If your classes differ because their frequencies do**, as in {numref}`fig-cts-problem`, you have a different problem and a
 # better remedy: correct the prior, or weight the classes equally, which {doc}`class_loss_scaling` is about.
 #
 # ## Exercises
@@ -757,7 +758,7 @@ Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} po
 #    same ECE on the validation images?
 #
 #    ```{dropdown} Solution
-#    No, far above. One class can change the ECE of all classes only a little, and what lowers it first is not what the
+#    No, it ends far above. One class can change the ECE of all classes only a little, and what lowers it first is not what the
 #    other classes need later. The search takes more steps and stops at a local minimum, about where nearly every class would
 #    have to move together. The start at the single temperature does most of the work.
 #    ```
@@ -771,12 +772,12 @@ Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} po
 #    temperature, whatever chooses it. A smooth score makes the search easier; it does not make the data larger.
 #    ```
 #
-# 5. The bins of class $j$ in {eq}`eq-cts-class-ece` hold all samples. Compute its error on the samples that are
+# 5. The bins of class $j$ in {eq}`eq-cts-class-ece` contain all samples. Compute its error on the samples that are
 #    *predicted* as $j$ only, and compare with {numref}`fig-cts-classes`.
 #
 #    ```{dropdown} Solution
 #    Take the rows with `probs.argmax(1) == j` and call `ece(probs[rows], labels[rows])`. The error still falls with the accuracy
-#    of the class, less steeply, and most of it, some seven tenths, is over-confidence: the under-confident bar of the lowest bin is gone,
+#    of the class, less steeply, and most of it is over-confidence. The under-confident bar of the lowest bin is gone,
 #    because a predicted class never has a probability near zero.
 #    ```
 #
@@ -968,6 +969,7 @@ for network in PUBLISHED.values():
     if not np.isnan(list(values.values())).any():
         rows[" ".join(map(display_names.shown, network))] = values
 constraints = pd.DataFrame.from_dict(rows, orient="index")
+assert len(constraints) == 9, "as the text on published networks says"
 caption = (
     "With the constraint of the code the printed numbers come out. Test ECE of CTS on the paper's "
     "networks, in percent"
