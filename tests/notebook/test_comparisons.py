@@ -142,11 +142,6 @@ def test_a_number_in_percent_or_nats():
         notebook.number(ROWS, method="ets")
 
 
-def test_cells_of_recorded_rows():
-    cells = notebook.errors_of(ROWS, {"before": "identity"}, dataset="a")
-    assert cells == {"before": "5.00\N{NO-BREAK SPACE}[4.00,\N{NO-BREAK SPACE}6.00]", "accuracy": "90.00"}
-
-
 def test_method_keys_are_those_of_the_rows():
     assert notebook.method_key("temperature_scaling", "nll") == "temperature_scaling"
     assert notebook.method_key("ets", "focal detach=True", solver="sctl") == "ets solver=sctl:focal detach=True"

@@ -210,26 +210,6 @@ def method_key(calibrator: str, objective: str, **options: object) -> str:
     return str(Key(calibrator, options, None if objective == default else Key.parse(objective)))
 
 
-def errors_of(rows: pd.DataFrame, methods: Mapping[str, str], **where: object) -> dict[str, str]:
-    """The recorded ECE of each method with its interval, and their accuracies in turn: cells of a table, in percent.
-
-    Args:
-        rows: of ``results.load("ours")``.
-        methods: column of the table -> key.
-        where: column=value, which network; as in :func:`number`.
-
-    Example:
-        >>> from book.kit import results
-        >>> network = {"dataset": "cifar10", "model": "densenet40", "source": "published-logits"}
-        >>> errors_of(results.load("ours"), {"before": "identity", "after": "ets"}, **network)["accuracy"].split()
-        ['92.42', '92.42']
-    """
-    cells = {name: f"{number(rows, method=key, metric='ece', **where):.2f}" for name, key in methods.items()}
-    hits = (f"{number(rows, method=key, metric='accuracy', **where).value:.2f}" for key in methods.values())
-    cells["accuracy"] = "  ".join(hits)
-    return {name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in cells.items()}
-
-
 def number(rows: pd.DataFrame, **where: object) -> Estimate:
     """The number that ``where`` names, with its interval: in percent, or in nats.
 
