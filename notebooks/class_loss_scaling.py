@@ -191,7 +191,7 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 
 # %% [markdown]
 # A class of average loss has weight zero. With $\beta = 1.5$ every class counts $1 + w_k$ times, so between a quarter and
-# seven quarters.
+# one and three quarters.
 #
 # ### A loss that nobody can minimise
 #
@@ -222,6 +222,7 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # %% [markdown]
 # Below zero is better. The method works, as claimed.
 #
+# (sec-cls-gain)=
 # ## Follow the gain
 #
 # Now look closer at the class loss. In {eq}`eq-cls-class-loss` it is a *sum* over the samples of a class. The authors'
@@ -234,7 +235,7 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # $$ (eq-cls-balanced)
 #
 # the *class-balanced* NLL, in which a rare class counts as much as a common one. Nothing in it knows which class fits badly.
-# You can buy it without the paper: `class_balanced` is an objective of its own.
+# You do not need the paper for it: `class_balanced` is an objective of its own.
 
 # %% tags=["nbval-check-output"]
 options = ["nll", "class_balanced", "class_loss_scaling beta=0", "class_loss_scaling"]
@@ -318,10 +319,10 @@ of one temperature on the {len(lt10)} networks for CIFAR-10-LT.
 """)
 
 # %% [markdown]
-# One more clue points the same way. Take CLS with the sums that the paper prints instead of the means of its code, and
-# the gain is gone: on the authors' DenseNet-40 the ECE is
-# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling variant=paper`, above the
-# {ours}`ece cifar10_lt densenet40 temperature_scaling` of the likelihood.
+# One more clue points the same way. Take CLS with the sums that the paper prints instead of the means of its code. On the
+# authors' DenseNet-40 nothing of the gain is left: the ECE is
+# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling variant=paper`, and by likelihood it was
+# {ours}`ece cifar10_lt densenet40 temperature_scaling`.
 #
 # ### What is left for the weights
 #
