@@ -27,6 +27,7 @@
 # | Which classes need another temperature? | {numref}`fig-gallery-temperatures`, {numref}`fig-gallery-order` |
 # | Which method is better, and is it more than chance? | {numref}`fig-gallery-forest` |
 # | Does the confidence know which answers are wrong? | {numref}`fig-gallery-risk` |
+# | Has calibration drifted in service? | {numref}`fig-gallery-monitor` |
 #
 # Every function draws into the Axes that it is given, `ax=...`, or into new ones, and returns them; what has several
 # panels takes and returns a Figure. Colours are those of Okabe and Ito, which every kind of colour vision can tell apart.
@@ -65,6 +66,7 @@ torch.set_num_threads(1)
 
 # %%
 import matplotlib.pyplot as plt
+import numpy as np
 
 from calibkit import Comparison, calibrator, plots
 
@@ -228,6 +230,29 @@ plots.risk_coverage(answers, labels)
 plt.show()
 
 # %% [markdown]
+# ## Has calibration drifted?
+#
+# A monitor keeps the sums of every day ({doc}`../book/monitor`). Here the test images come as sixteen days, and from day
+# 15 on the logits are 1.3 times too large. The grey band is where a calibrated network would stay.
+
+# %%
+from calibkit.metrics import Monitor
+
+shuffled = np.random.default_rng(seed).permutation(len(labels))
+monitor, days = Monitor(), np.array_split(shuffled, 16)
+names = [f"day {day}" for day in range(1, 17)]
+for name, rows in zip(names, days, strict=True):
+    too_large = 1.3 if name in names[14:] else 1.0
+    served = fitted["temperature_scaling"](too_large * data.test.logits[rows])
+    monitor.update(served, labels[rows], name)
+found = monitor.drift_by_period(reference=names[:14])
+drifted = [name for name, of_day in found.items() if of_day.verdict == "drifted"]
+
+# %% mystnb={"figure": {"caption": "Has calibration drifted? The ECE of sixteen days of 625 images; the marked days are called drifted by the monitor's test.", "name": "fig-gallery-monitor"}, "image": {"alt": "The ECE of each day as dots: fourteen in or near a grey band, then two higher ones; those that the test calls drifted are marked."}}
+plots.ece_by_period(monitor, drifted=drifted)
+plt.show()
+
+# %% [markdown]
 # ## One colour a method
 #
 # A method has the same colour in every figure, and a dash and a marker that tell it from its kin; `plots.look_of` gives
@@ -247,7 +272,7 @@ for ax, registry in zip(axes, (CALIBRATORS, LOSSES), strict=True):
 plt.show()
 
 # %% [markdown]
-# ## On dark paper, and as SVG
+# ## Dark mode and SVG export
 #
 # `plots.use_style(dark=True)` sets light ink on dark paper for all that follows; `plots.styled(dark=True)` for one
 # picture. The two colours that would drown there, black and blue, become lighter; what they stand for does not change.

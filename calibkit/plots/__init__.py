@@ -8,6 +8,7 @@ from calibkit.plots.class_values import class_scatter, class_temperatures
 from calibkit.plots.classes import class_gaps, class_reliability
 from calibkit.plots.forest import forest_plot
 from calibkit.plots.method_style import color_of, look_of
+from calibkit.plots.periods import ece_by_period
 from calibkit.plots.reliability import before_after, confidence_histogram, consistency_interval, reliability_diagram
 from calibkit.plots.selective import risk_coverage
 from calibkit.plots.smooth import smooth_reliability
@@ -48,6 +49,7 @@ __all__ = [
     "color_of",
     "confidence_histogram",
     "consistency_interval",
+    "ece_by_period",
     "forest_plot",
     "look_of",
     "reliability_diagram",
