@@ -1,21 +1,32 @@
-"""A chapter is short enough to read, and its page light enough to open."""
+"""A chapter on a paper tells its story in few screens and tables, and its page is light enough to open."""
 
 import chromium as tool
 import pytest
 
-bs4 = pytest.importorskip("bs4")
+from book.papers import PAPERS
+
 pytestmark = pytest.mark.browser
 CHAPTERS = [page for page in tool.pages() if page.startswith("notebooks/")]
-WORDS, BYTES = 8_000, 3_000_000
+BYTES, SCREEN, SCREENS, TABLES = 3_000_000, 1_000, 12, 5
+#: Where the last section begins, and how many tables stand before it.
+STORY = """() => {
+    const last = [...document.querySelectorAll("article h2")].pop();
+    const before = (table) => last.compareDocumentPosition(table) & Node.DOCUMENT_POSITION_PRECEDING;
+    const tables = [...document.querySelectorAll("article table")].filter(before).length;
+    return [last.getBoundingClientRect().top + scrollY, tables];
+}"""
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_has_at_most_8000_words_and_3_megabytes(name, site):
-    """Tables, captions and outputs count, what is folded too; code does not."""
-    chapter = site / f"{name}.html"
-    assert chapter.stat().st_size < BYTES
-    article = bs4.BeautifulSoup(chapter.read_text(), "html.parser").find("article")
-    for element in article.select("script, style, .cell_input"):
-        element.decompose()
-    words = len(article.get_text(" ").split())
-    assert words <= WORDS
+def test_a_chapter_has_at_most_3_megabytes(name, site):
+    assert (site / f"{name}.html").stat().st_size < BYTES
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_story_has_at_most_twelve_screens_and_five_tables(paper, chromium, site):
+    page = chromium.new_page(viewport={"width": 1300, "height": SCREEN})
+    page.goto((site / f"notebooks/{paper}.html").as_uri())
+    tool.ready(page)
+    top, tables = page.evaluate(STORY)
+    page.close()
+    assert tables <= TABLES and top <= SCREENS * SCREEN
