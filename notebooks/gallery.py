@@ -15,12 +15,12 @@
 # # A gallery of pictures
 #
 # Each picture of `calibkit.plots` answers one question and takes one line. This page shows nearly all of them, with the line
-# beside each, on networks that come with the book. To draw your own, put your probabilities (N, K) and labels (N,) in
+# next to each, on networks that come with the book. To draw your own, put your probabilities (N, K) and labels (N,) in
 # place of `probs` and `labels`; arrays of numpy and tensors of torch will both do.
 #
 # | question | picture |
 # |---|---|
-# | How far from the truth is what the network says? | {numref}`fig-gallery-reliability`, {numref}`fig-gallery-mass`, {numref}`fig-gallery-smooth` |
+# | How far from the truth are the confidences? | {numref}`fig-gallery-reliability`, {numref}`fig-gallery-mass`, {numref}`fig-gallery-smooth` |
 # | How sure is it, and how often right? | {numref}`fig-gallery-histogram` |
 # | What did calibration change? | {numref}`fig-gallery-before-after`, {numref}`fig-gallery-three` |
 # | Which classes are off? | {numref}`fig-gallery-classes`, {numref}`fig-gallery-gaps` |
@@ -77,7 +77,7 @@ probs = calibrator("identity").fit(*data.val)(data.test.logits)
 calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
 
 # %% [markdown]
-# ## Is the network as often right as it says?
+# ## Is the network right as often as it claims?
 #
 # ### The reliability diagram
 #
@@ -85,7 +85,7 @@ calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
 # chance would put a calibrated network; the strip on top shows how many images stand behind each bar, which is why a
 # long gap on the left can matter less than a short one on the right.
 
-# %% mystnb={"figure": {"caption": "Is the network as often right as it says? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin."}}
+# %% mystnb={"figure": {"caption": "Is the network right as often as it claims? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin."}}
 plots.reliability_diagram(probs, labels)
 plt.show()
 
@@ -103,7 +103,7 @@ plt.show()
 # ### Without bins
 #
 # Where a bin ends is a choice, and the picture depends on it. The smooth curve has no bins: a kernel averages the gaps,
-# and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band says how far another test set
+# and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band shows how far another test set
 # might move the curve at each confidence.
 
 # %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95% band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
@@ -115,7 +115,7 @@ plt.show()
 #
 # If you have room for two numbers, take these two lines: how sure the network is on average, and how often it is right.
 
-# %% mystnb={"figure": {"caption": "Is the network as sure on average as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy."}}
+# %% mystnb={"figure": {"caption": "On average, is the network as confident as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy."}}
 plots.confidence_histogram(probs, labels)
 plt.show()
 
@@ -129,7 +129,7 @@ plots.before_after({"before": probs, "after": calibrated}, labels)
 plt.show()
 
 # %% [markdown]
-# The methods need not be of one network. Here is, beside the same two, a network that was trained with another loss,
+# The methods need not be of one network. Here is, next to the same two, a network that was trained with another loss,
 # margin-based label smoothing:
 
 # %%
@@ -137,7 +137,7 @@ other = notebook.logits_of(rival, budget=budget)
 trained = calibrator("identity").fit(*other.val)(other.test.logits)
 three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
 
-# %% mystnb={"figure": {"caption": "Before training or after it? The network as it is, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
+# %% mystnb={"figure": {"caption": "Before training or after it? The network uncalibrated, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
 plots.before_after(three, labels)
 plt.show()
 
@@ -162,7 +162,7 @@ plt.show()
 # ### A map, for many classes
 #
 # For a hundred classes or a thousand: one row each for the worst thirty. Gaps that chance explains are left without
-# colour, so an empty row is no mistake: it says that this test set has too few images of the class to accuse it.
+# colour, so an empty row is no mistake: this test set has too few images of the class to accuse it.
 
 # %%
 large = notebook.logits_of(many, budget=budget)
@@ -207,7 +207,7 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["ece"], **options)
 
-# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95% interval over test images: blue is lower, vermilion higher, neither not decided.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
+# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95% interval over test images: blue is clearly lower, vermilion clearly higher, black neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 
