@@ -134,7 +134,7 @@ test images it leaves an ECE of {100 * ece(probs, test_y, n_bins=n_bins):.2f}%.
 
 # %% [markdown]
 # {numref}`fig-cls-losses` takes the average apart. The two commonest classes have a small loss. The others have a much
-# larger one, with or without the temperature, and the rarer a class is, the less it has to say in the fit.
+# larger one, with or without the temperature, and the rarer a class is, the less it counts in the fit.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "The two commonest classes fit well and the others badly, and one temperature does not change that. Mean loss of the validation images of each class, in nats.", "name": "fig-cls-losses"}, "image": {"alt": "Pairs of bars for ten classes, commonest first: uncalibrated and after one temperature. The first two classes have small losses; from the third on they are two to five times as large. The temperature lowers all of them and keeps the pattern."}}
 before, after = (class_losses(val_z / t, val_y) for t in (1.0, single.temperature))
@@ -175,8 +175,8 @@ plt.show()
 # L_T = \sum_k \left( L_k + w_k L_k \right) = \sum_k (1 + w_k) \, L_k .
 # $$ (eq-cls-total)
 #
-# The range of the weights is $\beta$, and $\alpha$ says how far a class must be from the mean to get a large one. The paper
-# optimises both; in every fit that we replayed they ended at $\alpha = \tfrac12 \ln K$ and $\beta = 1.5$. So here is the method in
+# The range of the weights is $\beta$, and $\alpha$ says how far a class must be from the mean to get a large weight. The paper
+# optimises both, but in every fit that we ran as the authors did they ended at $\alpha = \tfrac12 \ln K$ and $\beta = 1.5$. So here is the method in
 # four lines:
 
 
@@ -190,8 +190,8 @@ def class_weights(class_losses):
 class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 
 # %% [markdown]
-# A class of average loss has weight zero. With $\beta = 1.5$ every class counts $1 + w_k$ times, so between a quarter and
-# one and three quarters.
+# A class of average loss has weight zero. With $\beta = 1.5$ every class counts $1 + w_k$ times, so between 0.25 and
+# 1.75 times.
 #
 # ### A loss that nobody can minimise
 #
@@ -226,7 +226,7 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # ## Follow the gain
 #
 # Now look closer at the class loss. In {eq}`eq-cls-class-loss` it is a *sum* over the samples of a class. The authors'
-# code takes the *mean*. On balanced data that is a constant factor. On long-tailed data it is another method.
+# code takes the *mean*, and so does the fit above. On balanced data that is a constant factor. On long-tailed data it is another method.
 #
 # To see which, switch all weights off. With sums, $w_k = 0$ leaves the negative log-likelihood (NLL). With means, it leaves
 #
@@ -416,7 +416,7 @@ plt.show()
 # $$ (eq-cls-prior)
 #
 # This is `calibrator("prior_correction")`, and it needs no loss of its own. It favours the rare classes, so it may change predictions.
-# {numref}`tbl-cls-prior` compares it with the three fits of one temperature.
+# {numref}`tbl-cls-prior` compares it with the three fits of one temperature, which all have the same accuracy.
 
 # %% tags=["hide-input", "nbval-check-output"]
 ways, rows = KEYS["TS"] | {"prior": "prior_correction"}, {}
@@ -460,8 +460,8 @@ helps only a network that has learned its classes.
 """)
 
 # %% [markdown]
-# All of this undoes a shift, and where there is no shift it makes one. On CamVid some classes are rare in validation *and* in
-# use. There, class balancing raises the ECE from {ours}`ece camvid deeplabv3_resnet34 temperature_scaling` to
+# All of this undoes a shift, and where there is no shift it makes one. On CamVid, street scenes with a class for each pixel,
+# some classes are rare in validation *and* in use. There, class balancing raises the ECE from {ours}`ece camvid deeplabv3_resnet34 temperature_scaling` to
 # {ours}`ece camvid deeplabv3_resnet34 temperature_scaling:class_balanced`.
 #
 # ## The four calibrators, as they were run
@@ -517,17 +517,14 @@ package, with tanh units, gives them temperatures from {varied.min():.2f} to {va
 # ## What it means for you
 #
 # Class-wise loss scaling works on long-tailed CIFAR-10, as claimed. But follow the gain. The method averages the loss
-# *within* each class before it weights the classes. That average alone, with all weights off, already takes the ECE of the
-# DenseNet-40 from {ours}`ece cifar10_lt densenet40 temperature_scaling` to
-# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced`. The weights add the last step, to
-# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling`.
+# *within* each class before it weights the classes. That average alone, with all weights off, already brings most of
+# the gain. The weights add the last step.
 #
 # What the average corrects is a shift that you can correct without any paper. The validation set has few images of rare
 # classes, and the test set has many.
 #
 # Elsewhere the weights do little. On CIFAR-100-LT they make one of our three networks worse and leave two undecided. On balanced
-# data their effect is a few tenths of a point at most, mostly within chance. With a single temperature they can only do one
-# thing: make it larger.
+# data their effect is a few tenths of a point at most, mostly within chance.
 #
 # The rest of the evidence is weaker than it looks. Two of the four calibrators that the paper improves are plain temperature
 # scaling in the code that produced the numbers, and the two losses that it beats were stopped before their optimum.

@@ -241,7 +241,8 @@ plt.show()
 # + \lambda \, \lVert \boldsymbol\delta \rVert_2^2 .
 # $$ (eq-nc-objective)
 #
-# Stochastic gradient descent (SGD) does the rest, from $T = 1$ and a random $\boldsymbol\delta$. Here is the whole method.
+# Stochastic gradient descent (SGD) does the rest, from $T = 1$ and a random $\boldsymbol\delta$. Here is the whole
+# method, with the digit classifier as `model` and its held-out images as `val_x` and `val_y`.
 
 
 # %%
@@ -290,8 +291,8 @@ comparison of the two is about *δ* alone.
 # \sum_{i=1}^n \z_i^\top \mathbf{q}_i = \sum_{i=1}^n z_{i, y_i} .
 # $$ (eq-nc-program)
 #
-# Give the last constraint the multiplier $b$ and each sum the multiplier $a_i$. The Lagrangian, its derivative
-# and the zero of that [P10, P11, P12] are
+# Give the last constraint the multiplier $b$ and each sum the multiplier $a_i$. The Lagrangian, its derivative,
+# and the solution [P10, P11, P12] are
 #
 # $$
 # \begin{aligned}
@@ -311,7 +312,7 @@ comparison of the two is about *δ* alone.
 # q_{i,k} = \frac{e^{z_{i,k} / T}}{\sum_j e^{z_{i,j} / T}} .
 # $$ (eq-nc-lemma)
 #
-# The entropy is strictly concave, so there is no other solution. *Which* $T$ is it? The paper does not tell, but the last
+# The entropy is strictly concave, so there is no other solution. *Which* $T$ is it? The paper leaves that open, but the last
 # constraint fixes it. As a function of $b$, the NLL of temperature scaling has the derivative
 #
 # $$
@@ -323,7 +324,7 @@ comparison of the two is about *δ* alone.
 # **minimises the NLL**. A general solver, which knows nothing of softmax or temperature, confirms it.
 
 
-# %%
+# %% tags=["hide-input"]
 def max_entropy(z, y):
     """Solve [P7] by an interior-point method: q (n, K), and the multiplier b."""
     n, k = z.shape
@@ -364,33 +365,22 @@ On {len(y)} images the solver returns 1/*b* = {1 / multiplier:.3f}, and the temp
 )
 
 # %% [markdown]
-# Lemma 1 holds, with two limits.
-#
-# *It is about the NLL.* With $\gamma > 0$ Neural Clamping minimises another loss, and its $T$ does not meet the constraint.
-#
-# *Nothing in it makes $T$ positive.* If the true classes have smaller logits than the average class, $b$ is negative.
-
-# %% tags=["hide-input", "nbval-check-output"]
-Markdown(
-    minus(f"""
-On our network, the focal loss with *γ* = 1 misses the constraint by {missed:.2f}. And if each image gets the
-class with its third smallest logit as its label, the solver returns a temperature of {lowest:.2f}.
-""")
-)
+# So Lemma 1 holds, but for the NLL only ({ref}`its limits <sec-nc-limits>`). With $\gamma > 0$ Neural Clamping minimises another
+# loss.
 
 # %% [markdown]
 # ## Theorem 1: how much entropy a shift adds
 #
 # Why shift the input? Because it, too, can raise the entropy. Let
 # $\bar H(\boldsymbol\delta) = \frac1n \sum_i H\bigl(\softmax(f(\x_i + \boldsymbol\delta) / T)\bigr)$ be the mean entropy
-# of the outputs, and $\mathbf{h} = \nabla \bar H(0)$ its gradient, with one entry for each input. The Taylor
-# series, cut after the linear term [P15 to P18], gives
+# of the outputs, and $\mathbf{h} = \nabla \bar H(0)$ its gradient, with one entry for each input, that is
+# each pixel of each colour. The Taylor series, cut after the linear term [P15 to P18], gives
 #
 # $$
 # \bar H(\boldsymbol\delta) - \bar H(0) = \boldsymbol\delta^\top \mathbf{h} + O(\lVert \boldsymbol\delta \rVert^2) .
 # $$ (eq-nc-gain)
 #
-# The smaller the shift, the closer the gain should be to $\boldsymbol\delta^\top \mathbf{h}$, and
+# The smaller the shift, the closer the added entropy should be to $\boldsymbol\delta^\top \mathbf{h}$, and
 # {numref}`fig-nc-theorem` confirms it.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Theorem 1 is right for small shifts only. Mean entropy that a shift along the sign of the gradient adds on the calibration images (dots), and what the first order promises (line), both in nats and on logarithmic axes.", "name": "fig-nc-theorem"}, "image": {"alt": "Dots on a rising straight line in a log-log plot; the rightmost dots lie above the line."}}
@@ -412,38 +402,9 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# Which shift raises the entropy most, if no image may leave its range? Let input $j$ be allowed the values from
-# $\mathrm{lo}_j$ to $\mathrm{hi}_j$. A linear function is largest at an end, so with
-# $\tilde\delta_j = \operatorname{sign}(h_j) \, \eta_j$ [P19, P20]
-#
-# $$
-# \eta_j = \begin{cases} \min_i x_{ij} - \mathrm{lo}_j & h_j < 0 \\ \mathrm{hi}_j - \max_i x_{ij} & h_j > 0 \\ 0 & h_j = 0 . \end{cases}
-# $$ (eq-nc-start)
-#
-# This $\tilde{\boldsymbol\delta}$ is the paper's *data-driven start*, and the catch is in the minimum over $i$. A single
-# image in which pixel $j$ is black leaves that pixel no room to get darker.
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-def room():
-    """The inputs, in percent, that all calibration images together leave any room."""
-    found = {}
-    for name in ("cifar10", "cifar100"):
-        images = data.load_split(name, "val").inputs
-        free = (images.min(0) > 0) | (images.max(0) < 255)
-        found[name] = {"room": 100 * free.mean(), "images": len(images)}
-    return pd.DataFrame(found).T
-
-
-here = data.available("cifar10") and data.available("cifar100")
-of_photos = recorded("neural_clamping/room", room, available=here)
-start = theorem_delta(h, val_x, net.input_range)
-free = float(100 * (start.abs() > 1e-5).double().mean())
-Markdown(f"""
-On scanned digits, whose margins are never fully inked, the start of Theorem 1 moves {free:.0f}% of the inputs. On
-{of_photos["images"].max():,.0f} photographs of CIFAR-100 it can move {of_photos["room"]["cifar100"]:.2f}% of
-them. There this start is almost *δ* = 0.
-""")
+# From the theorem the paper takes a *data-driven start* for the fit: of all shifts that keep every image in its range, the
+# one that adds most entropy to first order. The last section {ref}`derives it <sec-nc-start>`. On CIFAR-100 it is almost
+# $\boldsymbol\delta = 0$, since a single image in which a pixel is black leaves that pixel no room to get darker.
 
 # %% [markdown]
 # ## More entropy is not better calibration
@@ -485,7 +446,7 @@ axes[0].set_ylabel("test ECE (%)")
 plt.show()
 
 # %% [markdown]
-# The focal loss walks along such a curve. It bounds the NLL minus $\gamma$ times the entropy, by Bernoulli's inequality
+# The focal loss walks along such a curve. It is never below the NLL minus $\gamma$ times the entropy, by Bernoulli's inequality
 # $(1 - p_y)^\gamma \ge 1 - \gamma p_y$ for $\gamma \ge 1$:
 #
 # $$
@@ -529,12 +490,12 @@ is wide: these are {len(test_y):,} easy images of `{network}`, and they cannot j
 # (sec-nc-result)=
 # ## Does it calibrate better?
 #
-# Four networks for CIFAR-100 can. Two ResNet-20s are our own, one trained with cross-entropy, one with label
+# Four networks for CIFAR-100 can judge that claim. Two ResNet-20s are our own, one trained with cross-entropy, one with label
 # smoothing (LS) and therefore under-confident. A ResNet-20 and a ResNet-56 were trained and published by others, and are as
 # over-confident as the paper's.
 #
 # We fit from both starts of the paper, the random one and that of Theorem 1. Numbers are means of five fits; for
-# the published networks, of three random divisions of the test images into halves.
+# the published networks, of three random divisions of the test images into halves, one to calibrate on and one to test on.
 
 # %% tags=["hide-input"]
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
@@ -740,7 +701,7 @@ at all {without["nll"]:.2f}.
 # changes predictions. Were these accuracies measured? We can tell without the data, because accuracy, entropy and ECE
 # are not free of each other.
 #
-# In each bin the gap is at most the sum of what accuracy and confidence lack to 1, as
+# In each bin the gap is at most what accuracy and confidence together fall short of 1, as
 # $|\operatorname{acc} - \operatorname{conf}| = |(1 - \operatorname{conf}) - (1 - \operatorname{acc})|$. A
 # confidence $\hat p$ also forces an entropy of at least $2 \ln 2 \, (1 - \hat p)$.
 # Averaged over all images, with mean entropy $\bar H$ and overall accuracy acc,
@@ -813,7 +774,7 @@ Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves.
 # ## Exercises
 #
 # 1. Show that for a linear network with two classes Neural Clamping without a penalty is Platt scaling
-#    {cite:p}`platt1999probabilistic`: a free slope and a free offset of the difference of the logits. The tests check it.
+#    {cite:p}`platt1999probabilistic`: a free slope and a free offset of the difference of the logits.
 # 2. Make $\boldsymbol\delta$ the mean of the images in `val`, negated, and fit $T$ only. Compare.
 # 3. Where does the inequality $H \ge 2 \ln 2 \, (1 - \hat p)$ become an equality? What does a network look like that reaches
 #    the bound {eq}`eq-nc-impossible`?
@@ -821,7 +782,7 @@ Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves.
 #    {numref}`tbl-nc-digits` does it come nearest, and why?
 #
 # ```{dropdown} Solution 1
-# For a linear network the difference of the logits is $u(\x) = z_1 - z_0 = \mathbf{w}^\top \x + b$ with
+# For a linear network the difference of the logits is $u(\x) = z_1 - z_0 = \mathbf{w}^\top \x + w_0$ with
 # $\mathbf{w} \neq 0$. With $\boldsymbol\delta$ it is $u(\x) + c$, where $c = \mathbf{w}^\top \boldsymbol\delta$ can be
 # any number. So the probability of class 1 is $\sigma((u + c) / T) = \sigma(A u + B)$ with $A = 1/T$ and $B = c / T$, both
 # free; $A$ is positive, as $T$ is.
@@ -1002,6 +963,22 @@ table(
 # The under-confident network has a lower ECE with NC than uncalibrated, so NC works there too. But one temperature does
 # as much, fitted by NLL or by ECE. NC has the higher NLL from either start, and from the random one it loses accuracy.
 #
+# (sec-nc-limits)=
+# ### Two limits of Lemma 1
+#
+# *It is about the NLL.* With $\gamma > 0$ Neural Clamping minimises another loss, and its $T$ does not meet the constraint.
+#
+# *Nothing in it makes $T$ positive.* If the true classes have smaller logits than the average class, $b$ is negative.
+
+# %% tags=["hide-input", "nbval-check-output"]
+Markdown(
+    minus(f"""
+On our network, the focal loss with *γ* = 1 misses the constraint by {missed:.2f}. And if each image gets the
+class with its third smallest logit as its label, the solver returns a temperature of {lowest:.2f}.
+""")
+)
+
+# %% [markdown]
 # ### Figure 2: the choice of $\gamma$
 #
 # The paper sweeps $\lambda$ from 0.001 to 10 in steps of 0.001 and $\gamma$ from 0.01 to 5 in steps of 0.01, and takes
@@ -1167,6 +1144,43 @@ Markdown(
 The difference in ECE on this network, in points with its 95% interval, is as follows. {told}.
 """)
 )
+
+# %% [markdown]
+# (sec-nc-start)=
+# ### The data-driven start
+#
+# Which shift raises the entropy most, if no image may leave its range? Let input $j$ be allowed the values from
+# $\mathrm{lo}_j$ to $\mathrm{hi}_j$. A linear function is largest at an end, so the best shift is
+# $\tilde\delta_j = \operatorname{sign}(h_j) \, \eta_j$ with [P19, P20]
+#
+# $$
+# \eta_j = \begin{cases} \min_i x_{ij} - \mathrm{lo}_j & h_j < 0 \\ \mathrm{hi}_j - \max_i x_{ij} & h_j > 0 \\ 0 & h_j = 0 . \end{cases}
+# $$ (eq-nc-start)
+#
+# This $\tilde{\boldsymbol\delta}$ is the paper's *data-driven start*, and the catch is in the minimum over $i$. A single
+# image in which pixel $j$ is black leaves that pixel no room to get darker.
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+def room():
+    """The inputs, in percent, that all calibration images together leave any room."""
+    found = {}
+    for name in ("cifar10", "cifar100"):
+        images = data.load_split(name, "val").inputs
+        free = (images.min(0) > 0) | (images.max(0) < 255)
+        found[name] = {"room": 100 * free.mean(), "images": len(images)}
+    return pd.DataFrame(found).T
+
+
+here = data.available("cifar10") and data.available("cifar100")
+of_photos = recorded("neural_clamping/room", room, available=here)
+start = theorem_delta(h, val_x, net.input_range)
+free = float(100 * (start.abs() > 1e-5).double().mean())
+Markdown(f"""
+On scanned digits, whose margins are never fully inked, the start of Theorem 1 moves {free:.0f}% of the inputs. On
+{of_photos["images"].max():,.0f} photographs of CIFAR-100 it can move {of_photos["room"]["cifar100"]:.2f}% of
+them. There this start is almost *δ* = 0.
+""")
 
 # %% [markdown]
 # ### Figure 3: the two starts
