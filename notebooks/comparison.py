@@ -281,11 +281,11 @@ stays then is a division in two: cross-entropy, for one, is below {below_ce}.
 # distances from one temperature.
 #
 # The names: TS-ECE is one temperature fitted by ECE. {term}`CTS <class temperatures>` has one temperature per class, found by a search on ECE, and
-# CTS-NLL has them fitted by likelihood. {term}`ETS`, {term}`PTS` and the *increasing map* (`order_preserving`) keep every
-# prediction. {term}`Vector and matrix scaling <matrix scaling>` move classes apart; {term}`ODIR` and the structured
-# versions do so under a penalty.
+# CTS-NLL has them fitted by likelihood. {term}`ETS`, {term}`PTS` and the *increasing map* (`order_preserving`, {ref}`explained below <sec-comparison-controls>`) keep every
+# prediction. {term}`Vector and matrix scaling <matrix scaling>` have parameters for each class and may change predictions;
+# {term}`ODIR` and the structured versions add a penalty.
 
-# %% mystnb={"figure": {"caption": "Only one increasing map for all logits lands clearly in the corner where both scores improve. A dot is a calibrator, its place the difference from temperature scaling (TS), mean over networks with 95% intervals; left and down is better. All calibrators are measured on the same networks; those far off the map are listed.", "name": "fig-comparison-map"}, "image": {"alt": "Scatter plot of calibrators: ECE minus TS to the right, NLL minus TS upwards. The increasing map lies to the lower left of the origin, ETS below and to the right of it; all the others lie on the axes or above."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Only the increasing map lies clearly in the corner where both scores improve. A dot is a calibrator, its place the difference from temperature scaling (TS), mean over networks with 95% intervals; left and down is better. All calibrators are measured on the same networks; those far off the map are listed.", "name": "fig-comparison-map"}, "image": {"alt": "Scatter plot of calibrators: ECE minus TS to the right, NLL minus TS upwards. The increasing map lies to the lower left of the origin, ETS below and to the right of it; all the others lie on the axes or above."}} tags=["hide-input"]
 on_map = {
     k: [difference(with_map[with_map["method"] == k], m) for m in UNIT]
     for k in [*short, MAP]
@@ -340,7 +340,7 @@ only because of CamVid, text or CIFAR-100-LT. In ECE more than half of the inter
 )
 
 # %% [markdown]
-# To calibrate at all gains points of ECE. The choice of the calibrator moves tenths of a point. Trust the differences in
+# Calibrating at all gains points of ECE. The choice of the calibrator moves tenths of a point. Trust the differences in
 # NLL more: the NLL is a proper score, its paired differences have little noise, and it does not depend on bins.
 #
 # **How to read the numbers.** Every difference is *method minus TS* on the same images, so negative is better. For a mean
@@ -395,7 +395,7 @@ axes.flat[-1].axis("off")
 plt.show()
 
 # %% [markdown]
-# With a hundred classes and 5,000 images, what has a parameter per class needs a penalty. Without one, the NLL gets worse
+# With a hundred classes and 5,000 images, a calibrator with parameters for each class needs a penalty. Without one, the NLL gets worse
 # the more parameters a class has, and plain matrix scaling is a disaster. The structured calibrators and ODIR pull towards
 # a simpler map and stay near TS on balanced data. On CIFAR-100-LT the structured ones lose, too.
 #
@@ -461,9 +461,9 @@ ECE, NLL, Brier score).
 # The losses fall into two camps, near calibration and far from it, and that division survives another seed. So if you
 # cannot hold out any images, the losses at the top of the left panel help you.
 #
-# Other data sets say less, because most losses were trained once there ({numref}`tbl-comparison-elsewhere`). One set speaks
-# for a loss: on CamVid, where a temperature from the validation drives does little, label smoothing has an ECE that is
-# lower by points. On 20 Newsgroups the answer depends on how the messages are split.
+# Other data sets tell us less, because most losses were trained once there ({numref}`tbl-comparison-elsewhere`). One set
+# favours a loss: on CamVid, where a temperature fitted on the validation images does little, label smoothing has an ECE
+# that is lower by points. On 20 Newsgroups the answer depends on how the messages are split.
 
 # %% tags=["hide-input"]
 ELSEWHERE = [
@@ -513,6 +513,8 @@ table(
 # \underbrace{\ece_{\mathrm{bal}} - \ece_{\mathrm{NLL}}}_{\text{equal weights}} +
 # \underbrace{\ece_{\mathrm{CLS}} - \ece_{\mathrm{bal}}}_{\text{remainder}} .
 # $$ (eq-comparison-parts)
+#
+# The index is what the temperature is fitted by: the NLL, the NLL with equal class weights (bal), or CLS.
 
 # %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and the weights of CLS add little. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
 values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
@@ -605,9 +607,9 @@ If you have thousands of validation images, try it.
 """)
 
 # %% [markdown]
-# Two cautions. Most of these published networks were trained with the Brier score. And the strength of the map's pull
-# towards one temperature was set after a look at three of the published networks and seven of ours: with ten times the
-# strength up to four tenths of the gain in NLL are lost, with a tenth of it next to nothing changes.
+# Two cautions. Most of these published networks were trained with the Brier score. And the map is fitted under a pull
+# towards one temperature, whose strength was set after a look at three of the published networks and seven of ours. With
+# ten times the strength up to four tenths of the gain in NLL are lost. With a tenth of it next to nothing changes.
 #
 # **The prior.** Where class frequencies change and are known, Bayes' rule tells you what to do: divide the calibrated
 # probabilities by the frequencies of the past and multiply them by the frequencies to come
@@ -708,8 +710,8 @@ behind where test images are unlike validation images.
 # ## What others measured
 #
 # CalArena {cite:p}`calarena2026` measured many more calibrators, on more networks, and agrees. *Structured* vector and
-# matrix scaling {cite:p}`berta2026structured` are the only ones below TS on most of its networks, mostly by thousandths of
-# a nat. Whatever bins confidences or classes costs hundredths of a nat to whole nats.
+# matrix scaling {cite:p}`berta2026structured` are the only ones below TS on nearly all of its networks, usually by thousandths or
+# hundredths of a nat. Methods that bin confidences or classes cost hundredths of a nat to whole nats.
 #
 # On ImageNet, with 25,000 validation images, nothing lowered the NLL by more than thousandths. Where CalArena and we have
 # the same logits, the two packages agree on TS and structured VS ({numref}`tbl-comparison-both`).

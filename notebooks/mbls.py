@@ -146,7 +146,7 @@ def less(loss, base="cross_entropy", method="identity", base_method="identity", 
 #
 # Cross-entropy (CE) is never satisfied. It pushes the logit of the true class away from the others, ever more gently, but
 # without end. A network that can fit its training images therefore keeps stretching its logits long after it has every
-# one of them right. New images pay for it: the network is far more confident than it is right.
+# one of them right. New images pay for it: the confidence ends far above the accuracy.
 
 # %% mystnb={"figure": {"caption": "Cross-entropy has no end, and the network ends over-confident. Left: on the test images of CIFAR-10 the accuracy of a CE network (bars) falls short of its confidence (vermilion gaps). Right: gradient descent on one training sample. Under CE its true logit keeps moving away from the others; label smoothing (LS) and MbLS stop it.", "name": "fig-mbls-problem"}, "image": {"alt": "Left, a reliability diagram whose bars end below the diagonal. Right, distance of the true logit against steps on a logarithmic axis: the line of cross-entropy rises without end, the lines of label smoothing and of the margin level off, the margin at six."}} tags=["hide-input"]
 ends = {
@@ -173,7 +173,7 @@ axes[1].legend(loc="upper left")
 plt.show()
 
 # %% [markdown]
-# One temperature repairs this afterwards ({doc}`temperature_scaling`). Can one not train a network so that there is
+# One temperature repairs this afterwards ({doc}`temperature_scaling`). Could we train a network so that there is
 # nothing to repair?
 #
 # ## Push and pull
@@ -185,7 +185,7 @@ plt.show()
 # d_k(\z) = \max_j z_j - z_k \;\ge\; 0 .
 # $$ (eq-mbls-distances)
 #
-# The authors read earlier remedies as penalties on these distances. Each of them, they say, pulls $\mathbf d$ towards
+# The authors read earlier remedies, such as label smoothing, as penalties on these distances. Each of them, they say, pulls $\mathbf d$ towards
 # $\mathbf 0$ [P2], where all classes have the same probability. That is too much: at $\mathbf d = \mathbf 0$ nothing is
 # left to tell the classes apart. So they ask only that no distance be larger than a margin $m$ [P6],
 #
@@ -199,7 +199,7 @@ plt.show()
 # \mathcal L = \mathcal L_{\mathrm{CE}} + \lambda \, \frac1K \sum_{k} \max(0, \, d_k - m) .
 # $$ (eq-mbls-loss)
 #
-# Distances up to the margin are free. In code this is two lines:
+# Distances up to the margin are free, and beyond it a unit of distance costs $\lambda / K$. In code this is two lines:
 
 
 # %% tags=["nbval-check-output"]
@@ -220,7 +220,7 @@ print("the package agrees:", torch.allclose(in_package, margin_penalty(logits, 6
 #
 # Once the true logit is on top, CE pushes it up with a force of at most $(K - 1) / K$. The penalty pulls it down, with
 # the mean by at most $\lambda (K - 1) / K$, with the sum by up to $\lambda (K - 1)$. If $\lambda \ge 1 / K$, the sum
-# pulls harder than CE can ever push. Without a margin, every sample then ends at equal probabilities.
+# pulls harder than CE can ever push. Without a margin, every sample then ends at equal probabilities, $1 / K$ each.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -245,8 +245,8 @@ versions end at the margin.
 # $$ (eq-mbls-ls)
 #
 # The paper shows that LS is *approximately* the penalty on all distances ({ref}`Proposition 1 <sec-mbls-proposition>`).
-# One can say more. Insert $\log p_k = z_k - \log \sum_j e^{z_j}$. The log-sum-exp of the two parts cancels, and what
-# remains is
+# We can say more. Insert $\log p_k = z_k - \log \sum_j e^{z_j}$. The shares sum to one, so the log-sum-exp appears once, as
+# in CE, and what remains is
 #
 # $$
 # \mathcal L_{\mathrm{LS}}
@@ -268,8 +268,9 @@ same = torch.allclose(
 print("the same gradient where the prediction is right:", same)
 
 # %% [markdown]
-# Two other losses are not of this family, although the paper counts them in. The focal loss (FL) and the explicit
-# confidence penalty (ECP) pull less and less as the distance grows. Under FL a sample that is trained for ever keeps
+# Two other losses are not of this family, although the paper counts them in. The focal loss (FL) gives
+# confident samples less weight, and the explicit confidence penalty (ECP) rewards entropy. Both pull less and less as the
+# distance grows. Under FL a sample that is trained for ever keeps
 # drifting outwards. Under ECP it stops, but only far out. FL still lowers the confidence, because it slows
 # the training down.
 #
@@ -376,21 +377,21 @@ off = max((d - best_distance(m, weight, K)).abs().max() for m, d in found.items(
 print(f"an optimiser with all {K} logits free ends there too: {bool(off < 0.01)}")
 
 # %% [markdown]
-# Try it: the loss of that sample along $d$, with its two parts dashed. Find the margin from which on the weight has no
-# say.
+# Try it: the loss of that sample along $d$, with its two parts dashed. Find the margin beyond which the weight has no
+# effect.
 #
 # ```{widget} margin
 # ```
 #
-# Two things follow. Below the kink the margin does nothing, and above it the weight hardly matters, while under LS
-# the weight always matters. And since a margin is a confidence, *the right margin depends on the accuracy that the
+# Two things follow. With a small margin only the weight matters, as always under LS, and with a large margin only the
+# margin. And since a margin is a confidence, *the right margin depends on the accuracy that the
 # network will reach*. Nobody knows it before training, so it has to be chosen on held-out data.
 #
 # ## From one sample to networks
 #
-# Does this hold for new samples too? Small networks can be trained by the hundred, so here is the whole path from
-# margin to calibration: networks with one hidden layer on a hundred scanned digits, over-confident
-# as large networks are.
+# Does this hold for new samples too? Small networks can be trained by the hundred, so we follow the path from margin
+# to calibration on them. They have one hidden layer, learn from a hundred scanned digits, and are over-confident, as
+# large ones are.
 
 # %%
 small = {"n_draws": n_draws, "n_train": n_train, "seed": seed}
@@ -446,7 +447,8 @@ over-confident. The accuracy hardly depends on the margin. So a margin does what
 # ## CIFAR-10: every loss, one recipe
 #
 # Now the claim itself. Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss
-# differs. MbLS has the paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin.
+# differs. MbLS has the paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at
+# half the weight.
 # The network is smaller than the paper's and trained for a tenth of the epochs, so compare directions and not sizes.
 #
 # Using the loss is one line, `LOSSES["mbls"](margin=6.0)` in place of `nn.CrossEntropyLoss()`. The comparison that
@@ -463,7 +465,7 @@ for s in range(3):
     )
     print("ECE of MbLS and of CE + one temperature:", np.round(errors, 4))
 
-# %% mystnb={"figure": {"caption": "Before calibration the losses differ by points; after one temperature most of them are alike. Test ECE in percent on CIFAR-10, ResNet-20, uncalibrated (filled) and with one NLL-fitted temperature (open): means over one to three trainings, 95% intervals over test images. Dashed: cross-entropy plus one temperature.", "name": "fig-mbls-losses"}, "image": {"alt": "One row per loss, sorted by the uncalibrated ECE: label smoothing, MbLS and MbLS without margin lowest, cross-entropy, the focal losses, MDCA and ECP highest. The open dots after a temperature all lie between one and three percent, cross-entropy leftmost."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Before calibration the losses differ by points; after one temperature most of them are alike. Test ECE in percent on CIFAR-10, ResNet-20, uncalibrated (filled) and with one NLL-fitted temperature (open): means over two or three trainings, 95% intervals over test images. Dashed: cross-entropy plus one temperature.", "name": "fig-mbls-losses"}, "image": {"alt": "One row per loss, sorted by the uncalibrated ECE: label smoothing, MbLS and MbLS without margin lowest, cross-entropy, the focal losses, MDCA and ECP highest. The open dots after a temperature all lie between one and three percent, cross-entropy leftmost."}} tags=["hide-input"]
 every = [key for key in SHORT if np.isfinite(score(key).value)]
 order = sorted(every, key=lambda key: score(key).value)
 colors = [plots.color_of(SHORT[key].split(",")[0]) for key in order]
@@ -547,7 +549,8 @@ among them ({{ref}}`details <sec-mbls-others>`).
 # ### The margin has to fit
 #
 # On CIFAR-10 as on digits, the margin sets the confidence. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a
-# network for each margin.
+# network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`, and
+# the network is calibrated far worse.
 
 # %% tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
