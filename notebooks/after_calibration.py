@@ -79,15 +79,16 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 # where $\hat q$ is the $r$-th smallest of $s(\mathbf{x}_1, y_1), \dots, s(\mathbf{x}_n, y_n)$, with
 # $r = \lceil (n + 1)(1 - \alpha) \rceil$.
 #
-# **Why it holds.** Put the new sample with its label among the $n$. If all $n + 1$ are drawn alike, the score of the new
-# one is as likely to be the smallest as the second smallest, and so on to the largest. So it is among the smallest $r$
-# with probability $r / (n + 1)$, or more if scores tie.
+# **Why it holds.** Put the new sample with its label among the $n$. If all $n + 1$ are drawn independently from one
+# distribution, the score of the new one is as likely to be the smallest as the second smallest, and so on to the
+# largest. So it is among the smallest $r$ with probability $r / (n + 1)$, or more if scores tie.
 #
-# That is at least $1 - \alpha$, and it is the same event as "the label is in the set" {cite:p}`vovk2005algorithmic`.
-# Nothing was assumed about the classifier. It may be miscalibrated or simply bad, and then its sets are large.
+# That probability is at least $1 - \alpha$, and a score among the smallest $r$ means that the label is in the set
+# {cite:p}`vovk2005algorithmic`. Nothing was assumed about the classifier. It may be miscalibrated or simply bad, and
+# then its sets are large.
 #
-# Here are nine held-out samples by hand, each with the probability of its label, and the threshold $\hat q$ that they give
-# at three levels:
+# Here are nine held-out samples by hand, each with the probability of its label. With the score $1 - p_k$, called `lac`
+# in the output, they give a threshold $\hat q$ at each of three levels:
 
 # %% tags=["nbval-check-output"]
 label_probs = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
@@ -97,9 +98,9 @@ for miss in (0.3, 0.1, 0.05):
     print(ConformalSets(miss).fit(held_out, labels))
 
 # %% [markdown]
-# The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot guarantee one
-# miss in twenty, whatever they look like. The only set that keeps that promise contains all classes. From
-# $n = 1 / \alpha - 1$ samples on there is a choice.
+# The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot guarantee
+# one miss in twenty, whatever they look like. The only set that keeps that promise contains all classes. A smaller one
+# takes at least $n = 1 / \alpha - 1$ samples.
 #
 # ## Two scores
 #
@@ -141,8 +142,8 @@ plt.show()
 
 # %% [markdown]
 # Now the experiment. The temperature is fitted on validation images. The test images are split into random halves, one
-# for $\hat q$ and one to count. The halves must be different: images to which anything was fitted are not drawn like new
-# ones.
+# for $\hat q$ and one to measure the coverage, the share of labels in their sets. The halves must be different: images
+# to which anything was fitted no longer behave like new ones.
 
 # %% tags=["hide-input", "nbval-check-output"]
 fits = {
@@ -224,14 +225,15 @@ What a temperature can change is the size of the sets. Those of LAC change by le
 #
 # ## What calibration adds
 #
-# Now leave out the held-out half and believe the classifier: take classes until 90% of *its own* mass is in the set,
-# $\hat q = 1 - \alpha$. If every probability is right, not only the confidence, that is enough.
+# Now leave out the held-out half and believe the classifier. With APS, take classes until 90% of *its own* mass is in
+# the set, $\hat q = 1 - \alpha$. If every probability is right, not only the confidence, that is enough.
 #
-# **Plot the threshold $\hat q$ of APS against $1 - \alpha$, and you have a reliability diagram for all classes.** The score of
-# the label is the mass that the classifier puts above it, so $\hat q$ is how much mass has to be collected to catch a share
-# $1 - \alpha$ of the labels. If labels are drawn from $\mathbf{p}$, the two are equal at every level: the diagonal.
+# **Plot the threshold $\hat q$ of APS against $1 - \alpha$, and you have a reliability diagram for all classes.** The
+# score of the label is the mass ranked above it, plus a random part of its own, so $\hat q$ is how much mass has to be
+# collected to catch a share $1 - \alpha$ of the labels. If labels are drawn from $\mathbf{p}$, the two are equal at
+# every level: the diagonal.
 
-# %% mystnb={"figure": {"caption": "Calibration makes the classifier's own mass nearly enough, and it does so at every level. Left: the threshold of APS against the coverage asked for; above the diagonal more mass is needed than the classifier believes. Right: mean size of the sets that keep the promise against the temperature, relative to the fitted one (dotted).", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Calibration makes the classifier's own mass nearly enough, and it does so at every level. Left: the threshold of APS against the coverage asked for; above the diagonal more mass is needed than the classifier believes. Right: mean size of the sets that keep the promise, relative to their size at the fitted temperature (dotted): LAC's are smallest about there, those of APS grow with the temperature.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
@@ -312,22 +314,22 @@ table(
 )
 
 # %% [markdown]
-# Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes it is not
-# chance. LAC, with the smallest sets on average, leaves the hardest class far short of what was asked for. The larger sets
-# of APS spend their size there, and on CIFAR-10 more so after calibration. {cite:t}`dabah2025temperature` found the same
-# for the coverage of each class.
+# Of 100 classes the worst is in part the unluckiest, as each has a hundred test images. With ten classes of a thousand
+# images it is not chance. LAC, with the smallest sets on average, leaves the hardest class far short of what was asked
+# for. The larger sets of APS spend their size there, and on CIFAR-10 more so after calibration.
+# {cite:t}`dabah2025temperature` found the same for the coverage of each class.
 #
 # And if tomorrow's images are not drawn like the held-out half, there is no promise at all. The chapter on
 # {doc}`temperature_scaling` shows shifts that break a temperature. They break $\hat q$ as well.
 #
 # ## Answer or abstain
 #
-# *Selective prediction* {cite:p}`elyaniv2010foundations,geifman2017selective` sorts the images by confidence and answers
-# only the most confident ones. *Coverage* is now the share of images that get an answer, and *risk* the share of wrong
-# answers among them.
+# *Selective prediction* {cite:p}`elyaniv2010foundations,geifman2017selective` sorts the images by confidence and
+# answers only the most confident ones. *Coverage* is now the share of images that get an answer, and *risk* the share
+# of wrong answers among them. Risk drawn against coverage is the *risk-coverage curve*.
 #
-# The area under that curve, AURC {cite:p}`geifman2019bias`, is the mean risk over all coverages, from answering only the
-# most confident image to answering all of them. It is small if the classifier makes few mistakes and is least confident
+# The area under it, AURC {cite:p}`geifman2019bias`, is the mean risk over all coverages, from answering only the most
+# confident image to answering all of them. It is small if the classifier makes few mistakes and is least confident
 # where it makes them.
 #
 # Only the order of the images counts. With two classes no temperature changes it. With more it can:
@@ -342,7 +344,7 @@ for t in (0.3, 1.0, 3.0):
 # nearest rival, a large one counts how many there are. So a temperature, fitted for the sake of calibration, may improve
 # the order or spoil it. On the stored networks it does neither:
 
-# %% mystnb={"figure": {"caption": "Temperature scaling hardly changes which images are answered first. The error among the answered images, by the share that is answered.", "name": "fig-after-risk"}, "image": {"alt": "Risk against coverage, one panel per network: the dashed curve before temperature scaling and the solid one after it nearly coincide and rise to the right."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Temperature scaling hardly changes which images are answered first. Risk-coverage curves: the error among the answered images against the share that is answered. The curves before (dashed) and after coincide almost everywhere.", "name": "fig-after-risk"}, "image": {"alt": "Risk against coverage, one panel per network: the dashed curve before temperature scaling and the solid one after it nearly coincide and rise to the right."}} tags=["hide-input"]
 _, axes = plt.subplots(1, len(stored), figsize=(7, 2.8), squeeze=False)
 for ax, (name, both) in zip(axes[0], probs.items(), strict=True):
     for (when, p), line in zip(both.items(), ("--", "-"), strict=True):
@@ -373,9 +375,9 @@ for name, both in probs.items():
 Markdown(minus(" ".join(sentences)))
 
 # %% [markdown]
-# **On neither network does abstention improve beyond chance:** both intervals include zero. What calibration gives is a risk
-# that you can foresee. Answer where the confidence is at least 0.9, and the share of wrong answers to expect is one minus
-# their mean confidence. {numref}`tbl-after-risk` compares it with the true one.
+# **We see no clear gain on either network:** both intervals include zero. What calibration gives is a risk that you can
+# foresee. Answer where the confidence is at least 0.9, and the share of wrong answers to expect is one minus their mean
+# confidence. {numref}`tbl-after-risk` compares it with the true one.
 
 # %% tags=["hide-input", "nbval-check-output"]
 found = {}
@@ -407,8 +409,9 @@ table(
 # | to abstain on the hardest inputs | the confidence, with or without a temperature; to choose between classifiers, take the lowest `aurc` |
 # | to know how many answers will be wrong | calibration, then one minus the mean confidence of what you answer |
 #
-# Three disjoint parts of the data are in use then: one for the network, one for the calibrator, one for the quantile.
-# With one temperature for 5,000 images it would do little harm to use the second part twice, but then the proof is gone.
+# Calibration and sets together need three disjoint parts of the data: one for the network, one for the calibrator, one
+# for the quantile. With one temperature for 5,000 images it would do little harm to use the second part twice, but then
+# the proof is gone.
 #
 # ## Exercises
 #

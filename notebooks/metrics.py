@@ -22,7 +22,7 @@
 #
 # - read a reliability diagram, and tell which part of it is chance;
 # - choose a metric, and know what it is blind to;
-# - judge whether a difference of 0.2 points between two printed calibration errors means anything;
+# - judge whether a difference of 0.2 percentage points between two printed calibration errors means anything;
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
@@ -135,7 +135,7 @@ print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 #
 # ### Three meanings of "calibrated"
 #
-# With more than two classes the word has three meanings. Probabilities run over the inputs and their labels $y$.
+# With more than two classes the word has three meanings. $P$ is over a random input and its label $y$.
 #
 # | | the classifier is calibrated if | for all |
 # |---|---|---|
@@ -149,9 +149,9 @@ print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 # **A.** The classifier outputs $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is
 # right 60% of the time, as promised. But class 1 gets 40% and never comes; class 2 is ruled out and does.
 #
-# **B.** The classifier outputs one of the six permutations of $(0.6, 0.3, 0.1)$. The true frequencies are off by
-# $(+0.1, -0.1, 0)$ for the even permutations, and by the opposite for the odd ones. Each class gets each value from one
-# even and one odd permutation, so the two errors cancel in every class.
+# **B.** The classifier outputs each of the six permutations of $(0.6, 0.3, 0.1)$ ten times. The true frequencies are
+# off by $(+0.1, -0.1, 0)$, in the order of the classes, for the even permutations, and by the opposite for the odd
+# ones. Each class gets each value from one even and one odd permutation, so the two errors cancel in every class.
 
 # %% tags=["hide-input", "nbval-check-output"]
 EVEN, ODD = [(0, 1, 2), (1, 2, 0), (2, 0, 1)], [(0, 2, 1), (2, 1, 0), (1, 0, 2)]
@@ -321,8 +321,8 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 # \qquad \text{with } = \text{ if no two gaps differ in sign.}
 # $$ (eq-metrics-one-sign)
 #
-# A network that is over-confident in every bin therefore has an ECE that no choice of bins can change. Bins matter only
-# where gaps of both signs meet.
+# So as long as every bin is over-confident, it does not matter which bins you choose. They matter only where gaps of
+# both signs meet.
 #
 # Four metrics in the package are built from bins:
 #
@@ -350,7 +350,7 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #   $\max_c \frac1N \bigl| \sum_{i: \hat p_i \le c} g_i \bigr|$, as in the Kolmogorov–Smirnov test. Gaps of opposite
 #   sign cancel along the way.
 # - `smooth_ece` {cite:p}`blasiok2024smooth`: the gaps are smoothed with a Gaussian kernel over the confidence, and the
-#   absolute value of the result is integrated. The width of the kernel is the one that equals the error it gives, so
+#   absolute value of the result is integrated. The kernel is made exactly as wide as the error that it gives, so
 #   nothing has to be chosen.
 #
 # ### Every class
@@ -390,7 +390,7 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 # $$ (eq-metrics-decomposition)
 #
 # with the entropy $H$ and the Kullback–Leibler divergence. A function that maps old probabilities to new ones, such as
-# a temperature, cannot touch the first two.
+# a temperature, cannot lower the first two.
 #
 # We report `accuracy` and `entropy` next to the rest. A correction may cost accuracy, and the mean entropy shows how
 # much it has softened the outputs.
@@ -461,9 +461,9 @@ table(
 #   errors it looks like the calibrated one; the class-wise errors are four to six times larger than in the first column.
 #   {doc}`Class-based temperatures <class_temperature_scaling>` were proposed for errors that differ by class. But their
 #   search, which looks at the top-label ECE, cannot see this one; a fit by NLL can.
-# - **Swapped rest** is right about the top label, and the ranks of the other nine classes are reversed. The top-label
-#   errors see nothing, the class-wise errors are large, and the NLL is a disaster: the true label is often the class that
-#   was ranked last.
+# - **Swapped rest** is calibrated for its top label, but ranks the other nine classes in reverse. The top-label errors
+#   see nothing, the class-wise errors are large, and the NLL is a disaster: the true label is often the class that was
+#   ranked last.
 # - **B** is the one from above. No calibration error sees it.
 #
 # The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that is nearly empty
@@ -492,9 +492,9 @@ plt.show()
 
 # %% [markdown]
 # The vermilion part of the over-confident bar is what temperature scaling could win back. On real data only the total
-# can be measured. So the NLL compares two corrections of the *same* network cleanly, because they share the first two
-# terms if neither merges different outputs. Of two different networks it tells you which is better, not which is better
-# calibrated.
+# can be measured. So the NLL compares two corrections of the *same* network cleanly: they share the first two terms,
+# unless one of them maps different outputs to the same probabilities. Of two different networks it tells you which is
+# better, not which is better calibrated.
 #
 # (sec-metrics-bias)=
 # ## Bias: a calibrated classifier has an ECE above zero
@@ -538,15 +538,15 @@ print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 #
 # where $\sigma^2 = \mathbb{E} \, \hat p (1 - \hat p)$ is the variance over all samples. The bound is the Cauchy–Schwarz
 # inequality, and it is close when the terms are alike. So the bias grows like $\sqrt{M / N}$: four times the samples
-# halve it, and twice the bins cost as much as half of the samples. {numref}`fig-metrics-bins` shows on the left that
-# the formula is nearly exact.
+# halve it, and doubling the bins costs as much as halving the samples. {numref}`fig-metrics-bins` shows on the left
+# that the formula is nearly exact.
 #
 # ### Too few bins, too many bins
 #
 # With gaps of both signs there is a second bias, downwards. A bin that spans a stretch of over-confidence and one of
-# under-confidence averages them away. In the extreme, a single bin leaves only $|\text{accuracy} - \text{mean
-# confidence}|$. By the triangle inequality, binning can only lose: with unlimited samples the binned ECE never exceeds
-# the true one.
+# under-confidence averages them away. In the extreme, a single bin leaves only
+# $|\text{accuracy} - \text{mean confidence}|$. By the triangle inequality, binning can only lose: with unlimited
+# samples the binned ECE never exceeds the true one.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "More bins mean more chance, and fewer bins hide what cancels within a bin. Mean ECE over simulated test sets against the number of bins, for three sizes of test set. Dashed: the true error. Dotted, on the left: what the formula predicts.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, and for the calibrated classifier lie on the dotted prediction; with few bins those of the wavy classifier lie below the dashed true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
@@ -588,7 +588,7 @@ plt.show()
 # classifier it is zero; for the others we take it from 500,000 samples, which give it to about 0.06 points. The bias of
 # an estimator is its mean over test sets of $N$ samples, minus that limit.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "No estimator is free of bias, but it matters only where the error is small or changes sign. Mean over test sets minus the value on unlimited samples, against the number of samples.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "No estimator is free of bias, but it matters only where gaps are small or of both signs. Mean over simulated test sets minus the value on unlimited samples, in points, against the number of samples, for three classifiers.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
 TOP = ["ece", "adaptive_ece", "smooth_ece", "ks_error", "debiased_ece"]
 limits = {"calibrated": dict.fromkeys(TOP, 0.0)}
 for name in ("over-confident", "wavy"):
@@ -739,7 +739,7 @@ low, high = np.quantile(resampled, [0.025, 0.975])
 # every bin, and noise counts as error. A resample repeats some samples and leaves out others, which is noise on top of
 # noise: the variance in a bin doubles, and the ECE grows by a factor of up to $\sqrt 2$.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. The true error of this classifier is 0 (dashed). Grey: what other test sets of this size would give. Black line: our test set. Blue: resamples of it, whose middle 95% are the bar. The second shift repeats the first.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. ECEs of a classifier whose true error is 0 (dashed). Grey: other test sets of the same size. Black line: our test set. Blue: its resamples, whose middle 95% are the bar. Resamples lie above the test set, as test sets lie above the truth.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
 fresh = test_sets("calibrated", n_samples, 5 * n_repeats, (6, 0))
 fresh = 100 * np.array([ece(*test, n_bins=n_bins) for test in fresh])
 value = 100 * ece(probs, labels, n_bins=n_bins)
@@ -772,7 +772,7 @@ Test sets score {fresh.mean():.1f}% on average. Ours has {value:.1f}%, and its r
 #    {cite:p}`davison1997bootstrap`.
 # 2. It starts at 0 unless $v$ is above the 97.5% quantile of what a calibrated classifier would score here, and never
 #    below 0.
-# 3. It ends at $v + (h - l) / 2$ or above.
+# 3. Its upper end is at least $v + (h - l) / 2$.
 #
 # The last two repair the mirror near zero, where it takes off too little. In simulations with a known truth, such
 # intervals contain the true ECE about as often as they promise, and percentile intervals almost never do if the error is
@@ -789,10 +789,10 @@ print(f"before {every.of('before').percent:.2f}, after {every.of('after').percen
 # %% [markdown]
 # ### How many samples a difference needs
 #
-# More than most test sets have. Suppose two networks are judged on two *independent* test sets. While all gaps have one
-# sign, {eq}`eq-metrics-one-sign` makes the ECE a mean over samples, the mean of $g_i$. So its standard deviation over
-# test sets is $s / \sqrt N$, where $s$ is the standard deviation of $g_i$. A 5% test that succeeds four times out of five
-# then takes
+# A small difference needs more samples than most test sets have. Suppose two networks are judged on two *independent*
+# test sets. While all gaps have one sign, {eq}`eq-metrics-one-sign` makes the ECE a mean over samples, the mean of
+# $g_i$. So its standard deviation over test sets is $s / \sqrt N$, where $s$ is the standard deviation of $g_i$. A 5%
+# test that succeeds four times out of five then takes
 #
 # $$
 # N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
@@ -848,9 +848,10 @@ print(f"change in ECE: {every.difference('after', 'before').percent:+.2f}")
 
 # %% [markdown]
 # Two methods differ {term}`beyond chance` if the interval of their difference excludes 0. How well can that work?
-# {numref}`fig-metrics-paired` compares pairs of temperatures on the easy classifier, whose best one is $T = 1.5$.
+# {numref}`fig-metrics-paired` compares pairs of temperatures on an easy over-confident classifier, for which $T = 1.5$
+# is best.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the same images, small differences are sharp far from calibration and blurred close to it. Difference in ECE of two temperatures on the easy classifier, 10,000 samples, in points: mean over test sets with one standard deviation, if both are measured on the same test set (blue) or on independent ones (grey). Diamonds: the true difference.", "name": "fig-metrics-paired"}, "image": {"alt": "Five pairs of temperatures. For 1.00 and 1.05 the blue bar is tiny and on the diamond; towards the best temperature 1.5 it grows and moves away from the diamond towards zero. The grey bars are wide everywhere."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the same images, small differences are sharp far from calibration and blurred close to it. Difference in ECE of two temperatures on an easy over-confident classifier, 10,000 samples, in points: mean over test sets with one standard deviation, if both are measured on the same test set (blue) or on independent ones (grey). Diamonds: the true difference.", "name": "fig-metrics-paired"}, "image": {"alt": "Five pairs of temperatures. For 1.00 and 1.05 the blue bar is tiny and on the diamond; towards the best temperature 1.5 it grows and moves away from the diamond towards zero. The grey bars are wide everywhere."}}
 pairs_of = ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55))
 rng, errors = np.random.default_rng([seed, 6, 7]), []
 for _ in range(n_repeats):
@@ -888,8 +889,9 @@ plt.show()
 # ## Why toolkits disagree
 #
 # "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
-# what happens at exactly 1. On smooth confidences hardly anything depends on it. On rounded ones everything does. The
-# option `like` reproduces the binning of other packages:
+# what happens at exactly 1. On smooth confidences they hardly matter. On rounded ones they matter a lot. Here are
+# thirty confidences, ten each of 0.7, 0.75 and 0.8, so with ten bins two thirds of them lie on an edge. The option
+# `like` reproduces the binning of other packages:
 
 # %% tags=["nbval-check-output"]
 on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
@@ -897,8 +899,9 @@ for package in (None, "torchmetrics", "netcal"):
     print(package, round(ece(*two_classes(*on_edges), n_bins=10, like=package), 4))
 
 # %% [markdown]
-# {numref}`tbl-metrics-packages` adds the same confidences in float32, an ensemble of 20 that *votes*, so that every
-# confidence is a multiple of 0.05, and *ones*, where half of the confidences are 0.95 and half exactly 1.
+# {numref}`tbl-metrics-packages` adds the wavy sample (*smooth*), the same thirty confidences in float32, an ensemble of
+# 20 that *votes*, so that every confidence is a multiple of 0.05, and *ones*, where half of the confidences are 0.95
+# and half exactly 1.
 
 # %% tags=["hide-input", "nbval-check-output"]
 rng = np.random.default_rng([seed, 7])
@@ -941,7 +944,7 @@ table(
 # share, drops the smallest confidence and all that equal it. torch-uncertainty splits ties in the order of the
 # rows, so shuffling the data changes the value.
 #
-# Last, one name for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
+# Last, one name stands for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
 # {cite:p}`nixon2019measuring`. torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
 # top-label ECE. netcal uses it for the plain mean of the gaps over the bins, however few samples they contain.
 
@@ -1188,10 +1191,10 @@ table(
 # ### Coverage at 10,000 images
 #
 # The same question for test sets as large as this book's. The confidences are those of a real network, a ResNet-20 on
-# CIFAR-10 after temperature scaling; a test set draws 10,000 of them with replacement. What is true we choose. The
-# accuracy at confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or
-# $c - a \, c (1 - c) \sin 4 \pi c$, which is wavy. Bisection finds the $a$ that makes the ECE of the whole population,
-# in 15 bins, exactly 0, 0.5, 1 or 3%.
+# CIFAR-10 after temperature scaling; a test set draws 10,000 of them with replacement. We choose the truth: the
+# accuracy at confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or $c - a \, c (1 - c) \sin 4 \pi c$,
+# which is wavy. Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or
+# 3%.
 #
 # This takes minutes, so the result is stored with the book. With `budget="paper"` it is measured again and compared with
 # what is stored.
@@ -1289,10 +1292,9 @@ of the test sets. The reflected interval falls short too, most of all at zero, w
 # calibration errors is their *hull*, the smallest interval that contains both.
 #
 # One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated method
-# looks smaller than it is. So if one method may already be calibrated (its interval starts at 0), we extend the interval
-# of the difference, on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference, *other*
-# minus *calibrated*, and $[l, h]$ its percentile interval. The mirror rule applies if the other method is the calibrated
-# one.
+# looks smaller than it is. So if one method may already be calibrated (its interval starts at 0), we extend the
+# interval of the difference, on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference,
+# *other* minus *calibrated*, and $[l, h]$ its percentile interval.
 #
 # This moves no end across 0, so it never decides what is beyond chance. Only if the intervals of *both* methods start at
 # 0 may both be calibrated, and then the interval of their difference is extended to include 0.
@@ -1367,9 +1369,10 @@ table(
 )
 
 # %% [markdown]
-# A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The first three rows have no
-# difference. There the reflected interval sees one far too often, and the interval in use in no more than the 5% that
-# are allowed. (The two waves have equal ECEs but not quite equal NLLs, hence the NLL's entry in the third row.)
+# A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent; the difference is the
+# second minus the first. The first three rows have none. There the reflected interval sees one far too often, and the
+# interval in use in no more than the 5% that are allowed. (The two waves have equal ECEs but not quite equal NLLs,
+# hence the NLL's entry in the third row.)
 #
 # In the fourth row the percentile interval reports a difference in most test sets, because a method that outputs only a
 # few distinct confidences has a smaller bias. Our interval includes 0 there, since both methods may be calibrated. It
@@ -1377,7 +1380,7 @@ table(
 #
 # The other rows show the price. A true difference of half a point is rarely beyond chance, and a whole point in about a
 # quarter of the test sets. The NLL sees more in each of these rows. So **methods equally good and equally sharp rarely
-# differ beyond chance, but a difference within it may be real**; then look at the NLL.
+# differ beyond chance, but a difference that may be chance can also be real**. Then look at the NLL.
 #
 # The last two columns show why the ends are moved: next to a calibrated method the hull contains the true difference in
 # little more than half of the test sets.
@@ -1396,7 +1399,8 @@ table(
 # ### Dependent samples
 #
 # All this takes the samples as independent. The pixels of an image are not, nor are the frames of a video, such as
-# CamVid's street scenes. With `groups` the bootstrap draws together what belongs together, there ten successive frames.
+# CamVid's street scenes. With `groups` the bootstrap draws together what belongs together, for CamVid ten successive
+# frames.
 
 # %% tags=["hide-input", "nbval-check-output"]
 street = Network("camvid", "deeplabv3_resnet34", "mbls").logits()

@@ -234,9 +234,9 @@ plt.show()
 # the two need not agree, and their difference shows which way a temperature is off. An NLL above the entropy means that
 # $T$ is too small.
 #
-# The converse holds too. Of all probabilities whose mean expected logit equals the mean logit of the labels,
-# $\softmax(\z / T)$ has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows
-# nothing of softmax finds it.
+# There is more. Of all probabilities whose mean expected logit equals the mean logit of the labels, $\softmax(\z / T)$
+# has the largest entropy. This is Lemma 1 of {doc}`neural_clamping`, where a solver that knows nothing of softmax finds
+# it.
 
 # %% tags=["hide-input", "nbval-check-output"]
 p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
@@ -265,8 +265,8 @@ less entropy, {max(rivals):.3f} nats at most.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
 #
-# If neither happens, there is exactly one $T$. `calibkit` stops at a bound and warns: 0.01 and 1,000 times the typical
-# spread of the logits in a row. Take four pairs of logits and four ways to label them:
+# If neither happens, there is exactly one $T$. If one does, `calibkit` stops at a bound, 0.01 or 1,000 times the
+# typical spread of the logits in a row, and warns. Take four pairs of logits and four ways to label them:
 
 # %%
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
@@ -288,7 +288,7 @@ table(
 )
 
 # %% [markdown]
-# A bound is a message, not an answer. The first case does happen: among 20 images of a good network, or on its training
+# A bound is a message, not an answer. *All right* does happen: among 20 images of a good network, or on its training
 # set.
 #
 # ### Standard error of T
@@ -377,12 +377,13 @@ classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f
 # - {cite:t}`guo2017calibration` and {cite:t}`jung2023scaling` minimise the NLL.
 # - {cite:t}`mukhoti2020calibrating` and {cite:t}`frenkel2021network` take the lowest ECE on the grid 0.1, 0.2, ..., 10, and so
 #   does the code of {cite:t}`liu2022devil` and {cite:t}`park2023acls`.
-# - {cite:t}`tang2024neural` have a row for each, with a grid from 0 to 5 in steps of 0.001 for the ECE.
+# - {cite:t}`tang2024neural` print a row for each, with a grid from 0 to 5 in steps of 0.001 for the ECE.
 #
 # The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
-# top label only, jumps wherever a confidence crosses the edge of a bin, and has many local minima, some made by
-# chance. But it is what gets reported. Does it help to fit what is reported? We tried both on twelve networks for
-# CIFAR-10, each trained with a different loss (the {doc}`/book/glossary` explains them).
+# top label only, jumps wherever a confidence crosses the edge of a bin, and has many local minima, some made by chance.
+# But it is what gets reported. Does it help to fit what is reported? We tried both on twelve networks for CIFAR-10,
+# each trained with a different loss (the {doc}`/book/glossary` explains them). We call a difference
+# {term}`beyond chance` if its 95% interval excludes zero.
 
 # %% tags=["hide-input"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
@@ -432,9 +433,9 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 """)
 
 # %% [markdown]
-# In this book a difference is {term}`beyond chance` if its interval excludes zero. The two large costs in NLL belong to
-# the focal loss and its variant FLSD. Both leave a network under-confident, and the fit by ECE sharpens it more than the
-# fit by NLL. What this gains in ECE may be chance. What it loses in NLL is not.
+# The two large costs in NLL belong to the focal loss and its variant FLSD. Both leave a network under-confident, and
+# the fit by ECE sharpens it more than the fit by NLL. What this gains in ECE may be chance. What it loses in NLL is
+# not.
 #
 # So fit by NLL, unless ECE itself is your goal. And never compare an ECE-fitted method with an NLL-fitted TS. In this book
 # "TS" alone is always NLL-fitted; the other one is called "TS-ECE".
@@ -444,8 +445,8 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 #
 # ### A rule for the cost of a fit
 #
-# A parameter that is fitted to $n$ images is slightly off, and that costs likelihood. By the second-order expansion of $L$
-# at its minimum and {eq}`eq-ts-error`, the average cost is
+# A parameter that is fitted to $n$ images is slightly off, and that costs likelihood. Let $L_{\text{test}}$ be the NLL
+# on new images, lowest at $b^\star$. By its second-order expansion there and {eq}`eq-ts-error`, the average cost is
 #
 # $$
 # \E[L_{\text{test}}(\hat b)] - L_{\text{test}}(b^\star) \approx \tfrac12 \, I \operatorname{se}(\hat b)^2
@@ -459,9 +460,9 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 # right, $J = I$, the product is the unit matrix, and its trace is $d$. So **a fit of $d$ parameters to $n$ images costs about
 # $d / 2n$ nats.**
 #
-# The rule can be tested. Pool validation and test images, shuffle, fit on some of them, and judge by those that come after
-# the first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has
-# another class balance (a problem of its own, {ref}`below <sec-ts-shift>`).
+# The rule can be tested. Pool validation and test images, shuffle, fit on some of them, and judge by the images after
+# the first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has another
+# class balance (a problem of its own, {ref}`below <sec-ts-shift>`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 SIZES = [20, 50, 100, 200, 500, 1500, 5000]
@@ -536,7 +537,7 @@ table(
     "tbl-ts-sizes",
 )
 
-# %% mystnb={"figure": {"caption": "From 20 to 200 images on, a temperature is better than none. Left: T. Middle: NLL on new images minus that of the fit on 5,000 images, in nats, with the rule. Right: ECE on new images. Lines are means, bands hold 95% of the draws, dotted lines are uncalibrated.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "With 200 images, a temperature is nearly always better than none. Left: fitted T. Middle: NLL on new images minus the NLL of the fit on 5,000 images, in nats, with the rule (black). Right: ECE on new images. Lines are means, bands hold 95% of the draws, dotted lines are uncalibrated.", "name": "fig-ts-sizes"}, "image": {"alt": "Three panels against the number of validation images, three networks each: temperatures whose bands narrow, excess loss that falls along a straight line, and ECE that falls below its dotted line."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 3, figsize=(7, 2.8))
 for (name, found), color in zip(only_ts.items(), plots.COLORS, strict=False):
     x, labels = pools[name]
@@ -564,11 +565,12 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# The rule holds within a factor of two down to some fifty images, and $n^\star$ lies even lower. To be better in nearly
+# The rule holds within a factor of two down to some fifty images, and $n^\star$ is even smaller. To be better in nearly
 # *every* draw takes 20 to 200 images, most for CIFAR-100, which has the smallest gain.
 #
-# The exception is at the far left. Among 20 images of CIFAR-10 there may be no mistake. Then $T$ ends at its bound, the
-# result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in that case.
+# The exception is at the far left of the middle panel. Among 20 images of CIFAR-10 there may be no mistake. Then $T$
+# ends at its bound, the result is far worse than no calibration, and one such draw spoils the mean. `calibkit` warns in
+# that case.
 #
 # ### Who needs how many
 #
@@ -635,19 +637,18 @@ temperature, but from {first["T per class", "nll"]} for a temperature per class 
 # %% [markdown]
 # So count parameters against images before you choose a method. In ECE the larger methods look better than in NLL: a
 # label whose probability vanishes costs NLL without limit, and ECE does not see it. The penalty makes vector scaling
-# safe, because it falls back to one temperature where it has to. On these two networks it gains nothing, either.
+# safe, because it falls back to one temperature where it has to. But on these two networks it gains nothing.
 #
 # (sec-ts-shift)=
 # ## Where it fails
 #
-# The rule assumes that new images resemble the old ones, and it is silent about the error that even the best $T$ leaves
-# behind. This section looks at both.
+# The rule $d / 2n$ assumes that the images you fit on resemble the new ones, and it is silent about the error that even
+# the best $T$ leaves behind. This section looks at both.
 #
 # ### Label shift: another class balance
 #
 # One temperature is a compromise between classes. A validation set with other shares of the classes than the test set
-# strikes another compromise. That is what happens with long-tailed data, where the network is judged on
-# balanced classes:
+# strikes another compromise. This happens with long-tailed data, where the network is judged on balanced classes:
 
 # %% mystnb={"figure": {"caption": "The validation set asks for a lower temperature than the balanced test set needs. Images per class of CIFAR-10-LT, and the temperature that fits each set best.", "name": "fig-ts-shares"}, "image": {"alt": "Two bar charts of images per class: in the validation set they fall by a factor of ten from airplane to truck, in the test set all classes have the same number."}} tags=["hide-input"]
 tail = tails[long_tails[0]]
@@ -686,11 +687,13 @@ table(
 )
 
 # %% [markdown]
-# Vector scaling gains more NLL here, but hardly more ECE. Its biases move *predictions* from the large classes to the rare
-# ones, and the accuracy with them. That is calibration of every class, which the ECE of the top label does not see.
+# Vector scaling lowers the NLL further, but hardly the ECE. Its biases move *predictions* from the large classes to the
+# rare ones, and the accuracy with them. That is calibration of every class, which the ECE of the top label does not
+# see.
 #
-# Does label shift hurt every network? For the balanced network we drew the validation images again, so that the share of
-# a class falls by a factor of 100 from the easiest class to the hardest (by accuracy), or the other way round.
+# Does label shift hurt every network? For the first network, trained on balanced data, we drew the validation images
+# again, so that the share of a class falls by a factor of 100 from the easiest class to the hardest (by accuracy), or
+# the other way round.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -744,10 +747,10 @@ table(
 )
 
 # %% [markdown]
-# The network trained on balanced data is hardly affected: $T$ follows the shares, but the ECE moves by tenths of a point.
-# Of the two trained on long-tailed data, the CIFAR-10 network gains a lot from balanced weights. For CIFAR-100 we see no
-# clear difference here, though we do on two larger networks ({doc}`class_loss_scaling`). The weights have a price. The
-# few images of a rare class count most, so the balanced $T$ varies more.
+# That network is hardly affected: $T$ follows the shares, but the ECE moves by tenths of a point. Of the two trained on
+# long-tailed data, the CIFAR-10 network gains a lot from balanced weights. For CIFAR-100 we see no clear difference
+# here, though we do on two larger networks ({doc}`class_loss_scaling`). The weights have a price. The few images of a
+# rare class count most, so the balanced $T$ varies more.
 #
 # ### Covariate shift: other images
 #
@@ -838,7 +841,7 @@ clean temperature even takes too much away: {blur["clean T"]:.1f}% ECE, against 
 # %% [markdown]
 # So "T is too small under shift" is a rule with exceptions, and no clean validation set tells you which case is coming.
 # Only images of the new kind do. Even then a better $T$ is not always a cure: on the most blurred and the most rotated
-# digits, the best one still leaves several points.
+# digits, the best one still leaves several points of ECE.
 #
 # (sec-ts-signs)=
 # ### Gaps of both signs
@@ -915,16 +918,16 @@ table(
 # *Ranges*: the best temperature is near 1, and the error stays. ECE and the reliability diagram *after* TS show it. A
 # method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS most of the ECE is gone, because the gaps of the two groups nearly cancel at each confidence. Among
-# the samples of each predicted class the error is nearly as large as before. To see it, draw a reliability diagram for each
-# class (`reliability_bins(class_index=k)`), or look at the class-wise ECE. One temperature per class, the subject of
-# {doc}`class_temperature_scaling`, halves it.
+# *Classes*: after TS most of the ECE is gone, because the gaps of the two groups nearly cancel at each confidence.
+# Among the samples of each predicted class the error is nearly as large as before. To see it, draw a reliability
+# diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise ECE. One temperature per class,
+# the subject of {doc}`class_temperature_scaling`, halves this error.
 #
 # ### Fitted on the training set
 #
 # A network knows its training images better than new ones. There it is right too often, and the temperature learns the
-# wrong lesson. We trained ten small networks on 100 digits each, stopped them after ever more steps, and fitted $T$ on
-# their training images or on held-out ones.
+# wrong lesson. We trained ten small networks on 100 digits each, stopped them after 10, 50 or 200 steps, and fitted $T$
+# on their training images or on held-out ones.
 
 # %% mystnb={"figure": {"caption": "A temperature fitted on training images makes calibration worse once the network has learnt them. Left: fitted T. Right: test ECE. Means of ten networks trained on 100 digits, by the number of training steps.", "name": "fig-ts-own"}, "image": {"alt": "Two panels against 10, 50 and 200 training steps. The temperature from training images lies far below 1, the one from held-out images rises above 3. The ECE of the first rises above the uncalibrated one, the ECE of the second stays lowest."}} tags=["hide-input"]
 STEPS = (10, 50, 200)

@@ -20,8 +20,8 @@
 # calibkit report mine.csv --kind logits
 # ```
 #
-# It writes a page to read and pass on, and a calibrator in a file. This chapter takes the same steps one by one. As it
-# stands it uses a ResNet-20 for CIFAR-10 from this book. To run it on your own outputs:
+# It writes a page to read and pass on, and a calibrator in a file. This chapter takes the same steps one by one. Here
+# they are run on a ResNet-20 for CIFAR-10 from this book. To run them on your own outputs:
 #
 # ```bash
 # papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv -p kind logits
@@ -121,9 +121,10 @@ Markdown("\n".join([found.first_paragraph, "", *findings]))
 # %% [markdown]
 # ## Every calibrator against one temperature
 #
-# Temperature scaling (TS) divides all logits by one number $T$ and is the method to beat. Every other method is fitted to
-# the same samples and compared with it on the same resamples, in negative log-likelihood (NLL) and calibration error
-# (ECE). {doc}`metrics` defines the two, {doc}`../book/protocol` the interval.
+# Temperature scaling (TS) divides all logits by one number $T$ and is the method to beat. Every other method is fitted
+# to the same samples and compared with it on the same test samples, in negative log-likelihood (NLL) and expected
+# calibration error (ECE). {doc}`metrics` defines these and the other metrics below, {doc}`../book/protocol` the
+# intervals, and {doc}`../book/api/calibrators` the methods.
 #
 # By default every method may be recommended, including those that change some predictions. **Set `keep_predictions`** if the
 # predicted classes must stay, say because a product already shows them. All methods are still tried and listed, but
@@ -157,14 +158,14 @@ table(
 )
 
 # %% [markdown]
-# An interval that includes 0 may be chance. An infinite NLL means that some label got the probability 0. A method with a star
-# has too many parameters for these samples, and is not recommended.
+# Where an interval includes 0, the difference may be chance. An infinite NLL means that some label got zero
+# probability. A method with a star has too many parameters for these samples, and is not recommended.
 #
 # ## Which to take
 #
 # Take one temperature, unless another method has enough samples, lowers the NLL by 0.005 nats or more, clearly so after
-# a correction for how many were tried, and does not raise the ECE. Why 0.005 nats? That is what a parameter costs
-# that is fitted to a hundred samples ({eq}`eq-ts-excess`).
+# a correction for how many were tried, and does not raise the ECE. Why 0.005 nats? A parameter that is fitted to a
+# hundred samples costs as much ({eq}`eq-ts-excess`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 name = full.trial.measured[full.choice.key].need.name
