@@ -327,7 +327,8 @@ lowest, highest = min(ends_of[worst, CTS]), max(ends_of[worst, CTS])
 Markdown(f"""
 **Changing the fifth digit of the logits moves the ECE of CTS by {moved[CTS].max():.1f} points, and the ECE of one
 temperature by {moved[TS_ECE].max():.2f}.** On the network trained with {worst}, CTS ends anywhere from
-{lowest:.2f} to {highest:.2f}%. On {(moved[CTS] >= 0.05).sum()} of {len(moved)} networks it moves visibly.
+{lowest:.2f} to {highest:.2f}%. On {(moved[CTS] >= 0.05).sum()} of {len(moved)} networks it moves by
+0.05 points or more.
 """)
 
 # %% [markdown]
@@ -613,7 +614,7 @@ gap_after = {
     for key in (TS, CTS, "prior_correction")
 }
 Markdown(f"""
-**Does CTS mend the first figure?** On that long-tailed network the classes really differ. Their mean gap is
+**Do class temperatures mend the gaps of the first figure?** On that long-tailed network the classes really differ. Their mean gap is
 {gap_after[TS]:.1f} points with one temperature and still {gap_after[CTS]:.1f} with CTS. Correcting the prior for the rarity of the
 classes in the validation data (`prior_correction`) leaves {gap_after["prior_correction"]:.1f}.
 """)
@@ -665,7 +666,8 @@ def seen_gain(method):
 
 Markdown(f"""
 Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} points, and twenty temperatures by
-{seen_gain("CTS")}. Fitted honestly, we see no clear difference between the two.
+{seen_gain("CTS")}. Fitted on validation images, the two show no clear
+difference.
 """)
 
 # %% [markdown]

@@ -1043,7 +1043,7 @@ ARENA = {
 arena = pd.DataFrame(arena).reindex(less.median().sort_values().index).fillna("")
 table(
     arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " "))),
-    "In CalArena only structured scaling is below TS on most networks. NLL minus that of TS, "
+    "In CalArena structured scaling is below TS on nearly all networks. NLL minus the NLL of TS, "
     "in nats, mean (networks below TS / networks), in the order of the median",
     "tbl-comparison-arena",
 )

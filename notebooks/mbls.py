@@ -540,7 +540,7 @@ Against uncalibrated cross-entropy MbLS keeps its promise: its ECE is {-to_ce.va
 smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f} points). By {{eq}}`eq-mbls-exact` the two are close relatives.
 
 We looked beyond CIFAR-10, too. Temperature-scaled MbLS has a clearly lower ECE than temperature-scaled cross-entropy,
-under both ways of fitting *T*, on {WORDS[wins]} of the {WORDS[len(nets)]} data sets that we tried, text and street scenes
+with *T* fitted by NLL and by ECE alike, on {WORDS[wins]} of the {WORDS[len(nets)]} data sets that we tried, text and street scenes
 among them ({{ref}}`details <sec-mbls-others>`).
 """
     display(Markdown(minus(text)))
@@ -891,7 +891,7 @@ table(
         rows, orient="index", columns=pd.MultiIndex.from_tuples(columns)
     ),
     "After one temperature the losses are alike in ECE, less so in NLL. All losses on the same network, "
-    "means over one to three trainings, percent and nats",
+    "means over two or three trainings, percent and nats",
     "tbl-mbls-all",
 )
 

@@ -136,7 +136,7 @@ def test_networks_lists_the_zoo(capsys):
     assert [line.split()[0] for line in listed][: len(zoo())] == list(zoo())
     name, path = next(iter(zoo().items()))
     meta = Logits.load(path).meta
-    assert listed[0].split() == [name, meta["budget"], f"{100 * meta['accuracy']:.2f}", "%"]
+    assert listed[0].split() == [name, meta["budget"], f"{100 * meta['accuracy']:.2f}%"]
 
 
 @pytest.mark.parametrize(("command", "lines"), [("evaluate", 1), ("calibrate", 2)])

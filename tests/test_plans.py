@@ -9,6 +9,7 @@ from book.kit import plans
 from book.kit.plans import SIZES, Training, check, networks_of
 from book.kit.results import load
 from book.papers import PAPERS
+from calibkit.losses import LOSSES
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES
 
@@ -66,7 +67,7 @@ def test_a_chapter_at_the_budget_of_the_papers_trains_nothing_itself(chapter):
         own = LOSS_OPTIONS[chapter, cell.split("/")[0]]["margin"]
         swept = {"mbls": ["mbls"], "acls": ["mbls", "acls"]}[chapter]
         margins = given.get("trained_margins", given["margins"])
-        losses = [*given.get("losses", parameters("mbls")["losses"]), MARGIN_0]
+        losses = [*LOSSES, MARGIN_0]
         losses += [f"{loss} margin={m:g}" for loss in swept for m in margins if m != own]
         names += [f"{cell}-{loss.replace(' ', ',')}-s0" for loss in losses]
     paper = chapter if chapter in ("mbls", "acls") else None
