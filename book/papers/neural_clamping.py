@@ -27,8 +27,8 @@ PAPER = Paper(
     found="""
 We could not tell.
 On all four networks our interval includes both no gain at all and the 29% that the paper reports.
-The likelihood is clearly worse on all four, and some accuracy is lost: on a published ResNet-56 it falls from
-{ours}`accuracy cifar100 resnet56_b identity` to {ours}`accuracy cifar100 resnet56_b neural_clamping`.
+The likelihood is clearly worse on all four, and accuracy is lost: on a published ResNet-20 it falls from
+{ours}`accuracy cifar100 resnet20_b identity` to {ours}`accuracy cifar100 resnet20_b neural_clamping`.
 """,
     proposes=(None, "neural_clamping"),
     picture=(
