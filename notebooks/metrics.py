@@ -1003,7 +1003,9 @@ samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f
 # ## A real network
 #
 # Back to the ResNet-20. {numref}`fig-metrics-real` shows it on the whole test set. {numref}`tbl-metrics-real` puts the
-# numbers next to those from only 500 of its images, drawn with the same share of each class.
+# numbers next to those from only 500 of its images, drawn with the same share of each class. This is the first of three
+# trainings. Other pages give their mean: {ours}`ece cifar10 resnet20 identity` uncalibrated and
+# {ours}`ece cifar10 resnet20 temperature_scaling` with one temperature.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature brings a real network onto the diagonal. Reliability diagrams on all test images, before and after temperature scaling.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
 both = {name: (probs, test_labels) for name, probs in real.items()}
