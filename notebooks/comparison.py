@@ -266,8 +266,9 @@ below_ce = ", ".join(shown(loss).replace(",", "") for loss in below_ce)
 Markdown(f"""
 **Which ranks of training losses survive another seed?** The ranks of distant losses do,
 and the ranks of neighbours do not. Uncalibrated, {before} of {n_pairs} pairs of losses on
-CIFAR-10 differ in ECE by more than seeds explain. After one temperature, {after} do. What
-stays then is a division in two: cross-entropy, for one, is below {below_ce}.
+CIFAR-10 differ in ECE by more than seeds explain. After one temperature, {after} do. By
+seeds alone, cross-entropy is then below {below_ce}. With the chance of the test images
+added, some of these differences are no longer clear.
 """)
 
 # %% [markdown]
@@ -603,7 +604,7 @@ Markdown(f"""
 On {len(tests["nll"])} published networks the map is clearly better in NLL on {wins["nll"]} and
 in ECE on {wins["ece"]}, and clearly worse on {losses or "none"}. On our own networks, trained
 for fewer epochs, it is clearly better in {int((own == "better").sum())} of {len(own)} tests.
-If you have thousands of validation images, try it.
+If you have a thousand validation images or more, try it.
 """)
 
 # %% [markdown]
@@ -727,7 +728,7 @@ behind where test images are unlike validation images.
 # Look at your data before you look at methods. If class frequencies in use differ from your held-out labels, fix
 # that first: no choice of calibrator gains as much.
 #
-# With thousands of held-out samples, try an increasing map. With a hundred or more per class, try structured matrix
+# With a thousand held-out samples or more, try an increasing map. With a hundred or more per class, try structured matrix
 # scaling. Leave unpenalised matrices and bins alone.
 #
 # Name your metric. NLL and ECE order the methods differently, so a claim about one does not carry over to the other.
