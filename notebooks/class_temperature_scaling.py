@@ -244,7 +244,7 @@ def naive_search(z, y, grid, sweeps):
 
 
 # %% [markdown]
-# Two properties follow at once. The validation ECE never rises, because the current temperature is always a candidate. The
+# The search guarantees two things. The validation ECE never rises, because the current temperature is always a candidate. The
 # validation accuracy never falls, because of the constraint. Neither promises anything about new images.
 #
 # **The cost before.** Every candidate takes a softmax over all $N$ samples, which is $NK$ exponentials. With 100 candidates for each of

@@ -1442,8 +1442,8 @@ Markdown("```bash\n" + "\n".join(commands) + "\n```")
 # | runs | not mentioned; no interval | one | one to three, by loss; bootstrap over test images |
 #
 # The CE baseline is weak. Its printed CIFAR-10 accuracy with a ResNet-50, 93.20%, is below the accuracy of every other
-# loss. {cite:t}`mukhoti2020calibrating` report 95.05% for the same network and schedule, and an ECE of 4.35% in place
-# of 5.85%. So a part of the distance between MbLS and CE may be due to a weak CE.
+# loss. {cite:t}`mukhoti2020calibrating` report 95.05% for the same network and schedule, and an ECE of 4.35% instead
+# of 5.85%. Neither paper tells why. So a part of the distance between MbLS and CE may be due to a weak CE.
 #
 # Some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). One is that MbLS beats the other
 # losses even with a margin that is not the best. Its examples are an ECE of 3.05% on CIFAR-10, where LS has 2.79%, and
