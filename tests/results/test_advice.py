@@ -174,3 +174,63 @@ def test_bins_and_curves_in_the_guide():
         higher.append((rows[rows["metric"] == "ece"]["value"] > 0).sum())
     said = "give some true class the probability 0 on most networks; on {}, {} and {} of {} their ECE is higher"
     assert said.format(*higher, n) in text("which_method")
+
+
+def words_of(method: str, base: str = TS, metric: str = "ece", **of: str) -> list[str]:
+    """A word for each network: whether a method's difference, taken by itself, is below 0 beyond chance."""
+    rows = select(load_effects(), base, metric=metric, method=method)
+    for column, value in of.items():
+        rows = rows[rows[column].str.fullmatch(value)]
+    return [over_networks(rows.loc[[i]]).below() for i in rows.index]
+
+
+def test_one_temperature_is_never_a_tenth_of_a_nat_behind_in_the_guide():
+    """Of the calibrators fitted by plain likelihood to one network, the best against one temperature."""
+    rows = select(effects(), TS, metric="nll")
+    plain = rows[~rows["method"].str.contains(":|prior") & (rows["method"] != "neural_clamping")]
+    assert "never as much as 0.1 {term}`nats <nat>` behind the best one" in text("which_method")
+    assert plain["value"].min() > -0.1
+
+
+def test_weights_and_rare_classes_in_the_guide():
+    weights, balanced = CLS, f"{TS}:class_balanced"
+    further = select(load_effects(), balanced, metric="ece", method=weights)
+    assert (further[further["dataset"] == "cifar10_lt"]["value"] < 0).all()
+    assert "lower the ECE a little further on every network for long-tailed CIFAR-10" in text("which_method")
+    found = words_of(weights, balanced, dataset="cifar100_lt")
+    assert len(found) == 3 and found.count("does not hold") == 1
+    assert "On long-tailed CIFAR-100 they make one of three networks clearly worse" in text("which_method")
+    found = words_of(balanced, dataset="cifar100_lt")
+    assert len(found) == 3 and found.count("holds") == 2
+    assert "with a hundred, equal weights help on two of three networks" in text("which_method")
+
+
+def test_structured_matrices_in_the_guide():
+    rows = select(effects(), TS, metric="nll", method="structured_matrix_scaling")
+    ten = rows[(rows["dataset"] == "cifar10") & (rows["source"] == "published-logits")]["value"]
+    assert -0.0105 < ten.min() and ten.max() < -0.004
+    assert "balanced, ten classes: up to a hundredth of a nat gained" in text("which_method")
+    tail = rows[rows["dataset"] == "cifar100_lt"]["value"]
+    assert len(tail) == 3 and (tail > 0).all() and 0.08 < tail.max() < 0.12
+    assert "long-tailed, a hundred classes: lost on three of three" in text("which_method")
+
+
+def test_neural_clamping_in_the_guide():
+    found = {metric: words_of("neural_clamping", metric=metric) for metric in ("ece", "nll")}
+    assert len(found["ece"]) == 4 and "holds" not in found["ece"] and set(found["nll"]) == {"does not hold"}
+
+
+def test_class_temperatures_raise_the_likelihood_in_the_guide():
+    values = select(effects(), TS, metric="nll", method=CTS)["value"]
+    assert (values > 0).mean() > 0.5
+
+
+def test_training_losses_in_the_guide():
+    """Against cross-entropy with one temperature: none lower on photographs; some on the other two data sets."""
+    rows = select(effects(), TS, "cross_entropy", metric="ece", method="identity")
+    word = pd.Series([over_networks(rows.loc[[i]]).below() for i in rows.index], rows.index)
+    for name in ("cifar10", "cifar100", "tiny_imagenet_20"):
+        assert "holds" not in {*word[rows["dataset"] == name]}, name
+    camvid = rows[(rows["dataset"] == "camvid") & (rows["loss"] == "label_smoothing")]
+    assert (camvid["value"] < -0.01).all() and {*word[camvid.index]} == {"holds"}
+    assert (word[rows["dataset"] == "20newsgroups_random"] == "holds").sum() >= 2
