@@ -244,8 +244,9 @@ class Ledger(Computed):
         """A section for each paper, with its claims."""
         lines = []
         for paper in PAPERS:
-            lines += ["", f"## {PAPERS[paper].method}", "", *ledger(self.env.found_docs, paper)]
-        return self.parse(lines, ("sortable", "claims"))
+            lines += ["", f"## {PAPERS[paper].method}", "", "```{rst-class} sortable claims", "```", ""]
+            lines += ledger(self.env.found_docs, paper)
+        return self.parse(lines)
 
 
 class Printed(SphinxDirective):

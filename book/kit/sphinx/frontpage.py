@@ -15,8 +15,10 @@ from typing import NamedTuple
 import pandas as pd
 from docutils import nodes
 from docutils.statemachine import StringList
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -121,6 +123,12 @@ def strata() -> list[str]:
 def opening(figure: Figure) -> None:
     """A network before and after one temperature; a map of what the papers propose, from that temperature."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+    gap_closes(left)
+    map_of_proposals(right)
+
+
+def gap_closes(left: Axes) -> None:
+    """Accuracy against confidence of a network before and after one temperature."""
     data = load_logits(NETWORK)
     for method, color in ((calibrator("identity"), RED), (TemperatureScaling(), BLUE)):
         probs = method.fit(*data.val)(data.test_logits)
@@ -134,13 +142,21 @@ def opening(figure: Figure) -> None:
     left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
     left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     left.legend(loc="upper left")
+
+
+def map_of_proposals(right: Axes) -> None:
+    """How far in ECE and in NLL each proposal is from one temperature, by stratum."""
     in_ece, in_nll = proposals("ece"), proposals("nll")
     for name, of in in_ece.items():
         short, kind = name.split(", ", 1)
         x, y, color = of.percent, in_nll[name], on_paper(color_of(short))
         marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
         right.errorbar(*x[:1], *y[:1], **arms(x, y), color=color, elinewidth=0.7, markersize=5, **marker)
-        right.annotate(short, (x.value, y.value), (4, 4), textcoords="offset points", color=color, fontsize=8)
+        at, where = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
+        label = right.annotate(
+            short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
+        )
+        label.set_path_effects([withStroke(linewidth=2.5, foreground=sheet())])
     (least, _), (low, high) = right.get_xlim(), right.get_ylim()
     right.fill_between([least, 0], low, 0, color=GREEN, alpha=wash(0.15), linewidth=0)
     right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
@@ -162,19 +178,29 @@ def arms(x: Estimate, y: Estimate) -> dict[str, list]:
 
 def seen() -> str:
     """What the opening figure shows, in words."""
+    return " ".join(seen_apart())
+
+
+def seen_apart() -> tuple[str, str]:
+    """What each of its panels shows."""
     in_ece, in_nll = proposals("ece"), proposals("nll")
     points = "; ".join(f"{name}: {100 * in_ece[name].value:+.2f} and {nll.value:+.4f}" for name, nll in in_nll.items())
     lower = [name for name, nll in in_nll.items() if in_ece[name].below() == nll.below() == "holds"]
     return (
-        "Left, the reliability curve of a ResNet-20, uncalibrated and with one temperature: the gap closes. "
+        "Left, the reliability curve of a ResNet-20, uncalibrated and with one temperature: the gap closes.",
         f"Right, how far the {NUMBERS[len(PAPERS)]} proposals are from one temperature, in points of ECE and in nats "
-        f"of NLL, lower is better: {points}. Better in both beyond chance: {'; '.join(lower) or 'none'}."
+        f"of NLL, lower is better: {points}. Better in both beyond chance: {'; '.join(lower) or 'none'}.",
     )
 
 
 def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
     """A figure for light pages and one for dark ones; the theme shows one of the two."""
     return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
+
+
+def on_axes(draw: Callable[[Axes], object]) -> Callable[[Figure], object]:
+    """What draws into Axes, for a figure of one panel."""
+    return lambda figure: draw(figure.subplots())
 
 
 def figure(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
@@ -225,8 +251,10 @@ class Opening(Raw):
     """``{opening}``."""
 
     def html(self) -> str:
-        """The figure, light and dark."""
-        return figure(opening, SIZE, seen())
+        """Its panels, light and dark, side by side or on a narrow screen one below the other."""
+        left, right = seen_apart()
+        panels = ((on_axes(gap_closes), (3.6, 3.6), left), (on_axes(map_of_proposals), (4.8, 3.6), right))
+        return f'<div class="panels">{"".join(light_and_dark(*panel) for panel in panels)}</div>'
 
 
 class Strata(Computed):
