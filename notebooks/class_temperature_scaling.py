@@ -245,7 +245,8 @@ def naive_search(z, y, grid, sweeps):
 
 # %% [markdown]
 # The search guarantees two things. The validation ECE never rises, because the current temperature is always a candidate. The
-# validation accuracy never falls, because of the constraint. Neither promises anything about new images.
+# validation accuracy never falls, because of the constraint. It does not promise the lowest ECE of all temperatures, a better
+# likelihood, or anything about new images.
 #
 # **The cost before.** Every candidate takes a softmax over all $N$ samples, which is $NK$ exponentials. With 100 candidates for each of
 # $K$ classes, one sweep takes $100 N K^2$. For 1,000 classes and 25,000 images that is $2.5 \cdot 10^{12}$ exponentials
@@ -253,7 +254,7 @@ def naive_search(z, y, grid, sweeps):
 #
 # 1. Before class $i$ moves, store for every sample what stays fixed: the sum $R = \sum_{j \ne i} e^{z_j / T_j}$ and the
 #    largest of the other $z_j / T_j$, the rival.
-# 2. For each candidate $S$, compute a single exponential per sample, $e^{z_i / S}$.
+# 2. For each candidate $S$ that can keep the accuracy, compute a single exponential per sample, $e^{z_i / S}$.
 # 3. Read off the prediction. If $z_i / S$ beats the rival, it is class $i$ with confidence $e^{z_i / S} / (R + e^{z_i / S})$. Otherwise it
 #    is the rival, with its own exponential in the numerator. The ECE needs nothing else.
 # 4. Keep the best candidate that does not lower the accuracy, update the stored numbers, and go on to the next class.

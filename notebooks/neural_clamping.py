@@ -751,10 +751,14 @@ plt.show()
 n_matrix, n_broken = (
     len(wide[rows].drop_duplicates()) for rows in (of_matrix, of_matrix & broken)
 )
-furthest = (wide["ece"] - bound).idxmax()
+above = {
+    display_names.shown(key): f"{100 * wide['ece'][cell]:.2f} > {100 * bound[cell]:.2f}"
+    for cell in wide.index[broken]
+    for key in cell[1:2]
+}
 Markdown(f"""
-Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves. In the worst, the printed ECE is
-{100 * wide["ece"][furthest]:.2f}%, and its accuracy and entropy allow {100 * bound[furthest]:.2f}% at most.
+Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves. The printed ECE and what accuracy and
+entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in above.items())}.
 """)
 
 # %% [markdown]
