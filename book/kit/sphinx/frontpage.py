@@ -15,10 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from docutils import nodes
 from docutils.statemachine import StringList
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -28,20 +25,14 @@ from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, differences
+from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
-from calibkit import Estimate, TemperatureScaling, calibrator, plots
+from calibkit import Estimate, plots
 from calibkit._checks import check_choice
 from calibkit._files import write_atomic
-from calibkit.metrics import reliability_bins
-from calibkit.networks import load_logits
-from calibkit.plots.method_style import color_of
-from calibkit.plots.style import BLUE, GREEN, GREY, RED, ink, on_paper, wash
-from calibkit.plots.style import paper as sheet
 
 BASE, CE = "temperature_scaling", "cross_entropy"
-NETWORK = "cifar10/resnet20-cross_entropy-s0"
 SIZE = (8.4, 3.6)  # inches, of the opening figure
-FEWEST = 20  # images in a bin that is drawn
 #: What no paper proposes as it stands, and the front page speaks of.
 BESIDE = {
     "CTS by CLS": "class_temperature_scaling:class_loss_scaling",
@@ -124,56 +115,7 @@ def opening(figure: Figure) -> None:
     """A network before and after one temperature; a map of what the papers propose, from that temperature."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
     gap_closes(left)
-    map_of_proposals(right)
-
-
-def gap_closes(left: Axes) -> None:
-    """Accuracy against confidence of a network before and after one temperature."""
-    data = load_logits(NETWORK)
-    for method, color in ((calibrator("identity"), RED), (TemperatureScaling(), BLUE)):
-        probs = method.fit(*data.val)(data.test_logits)
-        bins = reliability_bins(probs, data.test_labels)
-        full = bins.counts >= FEWEST
-        name = "uncalibrated" if color is RED else "one temperature"
-        left.plot(bins.confidence[full], bins.accuracy[full], "o-", color=on_paper(color), markersize=3.5, label=name)
-        if color is RED:
-            ends = bins.accuracy[full], bins.confidence[full]
-            left.fill_between(bins.confidence[full], *ends, color=RED, alpha=wash(0.2), linewidth=0)
-    left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
-    left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
-    left.legend(loc="upper left")
-
-
-def map_of_proposals(right: Axes) -> None:
-    """How far in ECE and in NLL each proposal is from one temperature, by stratum."""
-    in_ece, in_nll = proposals("ece"), proposals("nll")
-    for name, of in in_ece.items():
-        short, kind = name.split(", ", 1)
-        x, y, color = of.percent, in_nll[name], on_paper(color_of(short))
-        marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
-        right.errorbar(*x[:1], *y[:1], **arms(x, y), color=color, elinewidth=0.7, markersize=5, **marker)
-        at, where = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
-        label = right.annotate(
-            short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
-        )
-        label.set_path_effects([withStroke(linewidth=2.5, foreground=sheet())])
-    (least, _), (low, high) = right.get_xlim(), right.get_ylim()
-    right.fill_between([least, 0], low, 0, color=GREEN, alpha=wash(0.15), linewidth=0)
-    right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
-    for line in (right.axhline, right.axvline):
-        line(0, color=ink(), linewidth=0.8, linestyle="--")
-    right.set(xlim=(least, None), ylim=(low, high + 0.2 * (high - low)))  # room for the legend
-    right.set(xlabel="ECE, points from one temperature", ylabel="NLL, nats")
-    looks = {"published": GREY, "ours": sheet()}
-    keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
-    kinds = {"o": "balanced data", "s": "long-tailed data"}
-    keys += [Line2D([], [], ls="", marker=marker, color=GREY, label=text) for marker, text in kinds.items()]
-    right.legend(handles=keys, loc="upper left", ncols=2)
-
-
-def arms(x: Estimate, y: Estimate) -> dict[str, list]:
-    """The ends of two intervals as matplotlib's error bars have them."""
-    return {f"{of}err": [[e.value - e.low], [e.high - e.value]] for of, e in (("x", x), ("y", y))}
+    map_of_proposals(right, proposals("ece"), proposals("nll"))
 
 
 def seen() -> str:
@@ -196,11 +138,6 @@ def seen_apart() -> tuple[str, str]:
 def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
     """A figure for light pages and one for dark ones; the theme shows one of the two."""
     return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
-
-
-def on_axes(draw: Callable[[Axes], object]) -> Callable[[Figure], object]:
-    """What draws into Axes, for a figure of one panel."""
-    return lambda figure: draw(figure.subplots())
 
 
 def figure(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
@@ -253,7 +190,11 @@ class Opening(Raw):
     def html(self) -> str:
         """Its panels, light and dark, side by side or on a narrow screen one below the other."""
         left, right = seen_apart()
-        panels = ((on_axes(gap_closes), (3.6, 3.6), left), (on_axes(map_of_proposals), (4.8, 3.6), right))
+        of = proposals("ece"), proposals("nll")
+        panels = (
+            (lambda figure: gap_closes(figure.subplots()), (3.6, 3.6), left),
+            (lambda figure: map_of_proposals(figure.subplots(), *of), (4.8, 3.6), right),
+        )
         return f'<div class="panels">{"".join(light_and_dark(*panel) for panel in panels)}</div>'
 
 

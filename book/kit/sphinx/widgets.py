@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 from sphinx.application import Sphinx
 
-from book.kit.sphinx.frontpage import NETWORK, Raw, light_and_dark
+from book.kit.sphinx.frontpage import Raw, light_and_dark
+from book.kit.sphinx.opening_figure import NETWORK
 from calibkit import TemperatureScaling, plots
 from calibkit._checks import check_choice
 from calibkit.data import subset
