@@ -1032,7 +1032,7 @@ search changes nothing after the fifth sweep. The last change is in sweep {acros
 # One division into validation and test images is one draw. {numref}`fig-cts-sizes` pools all images, divides them at random
 # several times, and fits on the first $n$ of each validation part.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "With few images CTS looks perfect where it was fitted and is not on new images. ECE on the images that chose the temperatures (dotted) and on the same held-out images (solid), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS-ECE and CTS: the curves on held-out images fall within wide bands; of the dotted ones on the fitted images that of TS-ECE falls from above, that of CTS stays low throughout."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "With few images, CTS looks perfect on the images that it was fitted to, and only there. ECE on the images that chose the temperatures (dotted) and on the same held-out images (solid), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS-ECE and CTS: the curves on held-out images fall within wide bands; of the dotted ones on the fitted images that of TS-ECE falls from above, that of CTS stays low throughout."}}
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
 pool_labels = np.concatenate([val_labels, test_labels])
 n_val = len(val_labels)

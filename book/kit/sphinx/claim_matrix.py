@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from book.kit.sphinx.cached_results import claims
+from book.kit.sphinx.frontpage import Raw, keys
 from book.papers import PAPERS
 
 #: A verdict -> the class of its square in the style sheet.
@@ -39,18 +38,16 @@ def matrix() -> str:
             f'<p class="claims"><b>{paper.short}</b> <span role="img" aria-label="{counted}">{squares}</span></p>'
         )
     found = {*rows["verdict"]}
-    keys = (
-        f'<span><span class="{style}"></span>{verdict}</span>' for verdict, style in STYLES.items() if verdict in found
-    )
-    return f'<div class="claims">{"".join(lines)}<p class="verdictlegend">{" ".join(keys)}</p></div>'
+    meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
+    return f'<div class="claims">{"".join(lines)}{meanings}</div>'
 
 
-class ClaimMatrix(SphinxDirective):
+class ClaimMatrix(Raw):
     """``{claimmatrix}``."""
 
-    def run(self) -> list[nodes.Node]:
-        """One raw node."""
-        return [nodes.raw("", matrix(), format="html")]
+    def html(self) -> str:
+        """The squares."""
+        return matrix()
 
 
 def setup(app: Sphinx) -> dict:

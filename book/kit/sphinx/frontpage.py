@@ -8,7 +8,7 @@ As a program it draws the opening figure into two files for the README.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from book.kit.notebook.table import minus
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.booktables import Computed
-from book.kit.sphinx.cached_results import answers, differences
+from book.kit.sphinx.cached_results import answers, differences, once
 from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
 from calibkit import Estimate, plots
@@ -81,6 +81,7 @@ def beside_one_temperature(method: str, loss: str | None, metric: str) -> dict[s
     return {name: of[name] for name in STRATA if name in of}
 
 
+@once
 def proposals(metric: str) -> dict[str, Estimate]:
     """What each paper proposes minus one temperature: the mean over the networks of each stratum.
 
@@ -166,8 +167,13 @@ def bar(counts: pd.Series) -> str:
 
 def legend(counts: pd.Series) -> str:
     """What the parts of the bars mean, of those that occur."""
-    keys = (f'<span class="{share.style}"></span>{share.name}' for share in SHARES if share.number(counts))
-    return '<p class="verdictlegend">' + " ".join(f"<span>{key}</span>" for key in keys) + "</p>"
+    return keys((share.style, share.name) for share in SHARES if share.number(counts))
+
+
+def keys(looks: Iterable[tuple[str, str]]) -> str:
+    """A line of colours, each a class of the style sheet, with what they mean."""
+    found = (f'<span><span class="{style}"></span>{meaning}</span>' for style, meaning in looks)
+    return f'<p class="verdictlegend">{" ".join(found)}</p>'
 
 
 class Raw(SphinxDirective):
