@@ -583,7 +583,7 @@ NORMALISED = {
 
 
 def shown_table(number, takeaway, metric="ece", *, imagenet=False):
-    """One table of the paper, or its part on ImageNet, one column a network."""
+    """One table of the paper, or its part on ImageNet, one column per network."""
     rows = paper_tables.select(
         results.compare("class_loss_scaling", number), metric=metric
     )
