@@ -1,6 +1,7 @@
 """Metrics: ``f(probs, labels, *, n_bins=15, ...) -> float``; errors and accuracies are fractions, NLL and entropy nats.
 
 ``METRICS`` has a record of each, a ``Metric``; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals,
+``calibration_test`` says whether a network is calibrated and what would have been seen,
 ``detectable`` what a test set can decide, ``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of
 selective prediction, ``variational_ece`` a lower bound, ``mean_iou`` the mIoU of dense prediction. ``Sample`` is
 checked predictions, which a metric takes in the place of ``probs``.
@@ -9,6 +10,7 @@ deployed network does.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
+from calibkit.metrics.calibrated import CalibrationTest, calibration_test
 from calibkit.metrics.calibration import adaptive_ece, ece, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
 from calibkit.metrics.ece_alternatives import debiased_ece, ks_error, smooth_ece
@@ -24,6 +26,7 @@ from calibkit.metrics.selective import aurc, excess_aurc, risk_coverage
 from calibkit.metrics.variational import TopLabelError, variational_calibration_error, variational_ece
 
 __all__ = [
+    "CalibrationTest",
     "METRICS",
     "Metric",
     "Monitor",
@@ -39,6 +42,7 @@ __all__ = [
     "bootstrap_difference",
     "bootstrap_values",
     "brier",
+    "calibration_test",
     "classwise_ece",
     "debiased_ece",
     "detectable",

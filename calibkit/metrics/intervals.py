@@ -145,7 +145,7 @@ def holm(chances: Mapping[Name, float]) -> dict[Name, float]:
     return adjusted
 
 
-def check_level(level: float) -> None:
-    """A coverage or a level of a test, in (0, 1)."""
-    if not 0.0 < check_real("level", level, 0.0, 1.0) < 1.0:
-        raise expected("level", "between 0 and 1", level)
+def check_level(level: float, name: str = "level") -> None:
+    """A coverage, a level or a power of a test, in (0, 1)."""
+    if not 0.0 < check_real(name, level, 0.0, 1.0) < 1.0:
+        raise expected(name, "between 0 and 1", level)

@@ -93,8 +93,7 @@ def detectable(
     n, n_bins, seed = check_int("n", len(sample) if n is None else n, 2), check_bins(n_bins), check_int("seed", seed, 0)
     n_sets, n_resamples = check_int("n_sets", n_sets, 1), check_int("n_resamples", n_resamples, 2)
     check_level(level)
-    if not 0.0 < check_real("power", power, 0.0, 1.0) < 1.0:
-        raise expected("power", "between 0 and 1", power)
+    check_level(power, "power")
     check_real("error", error, 0.0, 1.0)
 
     given = sample.probs.double().cpu().clamp(min=torch.finfo(torch.float64).tiny).log()

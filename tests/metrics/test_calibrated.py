@@ -1,0 +1,104 @@
+"""How often the test of calibration errs on calibrated networks, and what it sees of others."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from calibkit.metrics import Sample, calibration_test
+from calibkit.metrics.calibrated import NOT_SEEN, SEEN, Columns
+from calibkit.metrics.null_draws import null_draws
+
+
+def network(n, n_classes=5, scale=5.0):
+    return softmax(scale * np.random.default_rng(0).normal(size=(n, n_classes)), axis=1)
+
+
+def labels_of(truth, rng):
+    return (truth.cumsum(1) < rng.random((len(truth), 1))).sum(1).clip(max=truth.shape[1] - 1)
+
+
+@pytest.mark.parametrize("classwise", [False, True])
+@pytest.mark.parametrize(
+    "probs",
+    [network(20), network(300), network(300, scale=300), network(60, 20, 4)],
+    ids=["few", "some", "sure", "many"],
+)
+def test_a_calibrated_network_is_called_so_as_often_as_the_level_says(probs, classwise):
+    """In 400 sets of labels, to 3.5 standard errors. Few outcomes are possible of a sure network, so p has steps."""
+    rng = np.random.default_rng(1)
+    p = np.array(
+        [
+            calibration_test(probs, labels_of(probs, rng), classwise=classwise, power=None, n_draws=99, seed=i).p
+            for i in range(400)
+        ]
+    )
+    for level in (0.05, 0.2):
+        assert (p <= level).mean() <= level + 3.5 * np.sqrt(level * (1 - level) / 400)
+        if probs.max(1).mean() < 0.99:
+            assert (p <= level).mean() >= level - 3.5 * np.sqrt(level * (1 - level) / 400)
+
+
+def test_by_hand():
+    """Four rows of 60%, all of class 0: S = 2.4 - 4 with a variance of 0.96; a row of 75% is wrong in one of four."""
+    statistics = Columns(torch.tensor([[0.6, 0.4]] * 4).double()).look(torch.zeros(4, 1, dtype=torch.long))
+    assert statistics[0].tolist() == pytest.approx([(4 * 0.52 - 4 * 0.6) ** 2, *[2 * 1.6**2] * 5])
+    right, wrong = (calibration_test([[0.75, 0.25]], [label], power=None, n_draws=9999).p for label in (0, 1))
+    assert right == 1.0 and wrong == pytest.approx(0.25, abs=0.015)
+
+
+@pytest.mark.parametrize("classwise", [False, True])
+def test_what_would_be_seen_is_seen_in_four_of_five_test_sets(classwise):
+    probs, rng = network(500), np.random.default_rng(2)
+    said = calibration_test(probs, probs.argmax(1), classwise=classwise).detectable
+    truths = [softmax(t * np.log(probs), axis=1) for t in np.linspace(0.4, 1, 601)]
+    truth = min(truths, key=lambda truth: abs((probs.max(1) - truth.max(1)).mean() - said))
+    seen = [
+        calibration_test(probs, labels_of(truth, rng), classwise=classwise, power=None, n_draws=399, seed=i).verdict
+        for i in range(150)
+    ]
+    assert np.mean([verdict == SEEN for verdict in seen]) == pytest.approx(0.8, abs=3 * 0.033 * 2**0.5)
+
+
+def test_it_sees_what_the_ece_does_and_what_hides_in_one_bin_of_it():
+    """60 sets of 1,500 samples: 99% that are 98% in truth; 98 and 95% that are 96 and 97%, both in the last of 15."""
+    rng = np.random.default_rng(0)
+    sure, last = 0.9999 - rng.random(1500) ** 6 * 0.3, rng.uniform(14 / 15, 1.0, 1500)
+    for top, right, more in (
+        (sure, 1 / (1 + (1 / sure - 1) ** 0.8), -3),
+        (last, last - 0.02 * np.sign(last - 29 / 30), 30),
+    ):
+        probs, seen, of_ece = np.stack([top, 1 - top], 1), 0, 0
+        limit = np.quantile(null_draws(Sample.of(probs, np.zeros(1500, int)), ["ece"], 999, rng, 15)["ece"], 0.95)
+        for i in range(60):
+            labels = (rng.random(1500) > right).astype(int)
+            found = calibration_test(probs, labels, power=None, n_draws=199, seed=i)
+            seen, of_ece = seen + (found.verdict == SEEN), of_ece + (found.error > limit)
+        assert seen > 40 and seen >= of_ece + more
+
+
+def test_classes_may_be_wrong_where_the_top_label_is_right():
+    probs = np.tile([0.6, 0.3, 0.1], (500, 1))
+    labels = np.repeat([0, 1, 2], [300, 100, 100])
+    assert calibration_test(probs, labels).verdict == NOT_SEEN
+    assert calibration_test(probs, labels, classwise=True).verdict == SEEN
+
+
+def test_a_network_without_doubt_may_not_err_once():
+    probs = np.tile([1.0, 0.0], (50, 1)).astype(np.float32)
+    never, once = (calibration_test(probs, (np.arange(50) < errors).astype(int)) for errors in (0, 1))
+    assert (never.p, never.detectable) == (1.0, np.inf) and (once.verdict, once.p) == (SEEN, 0.001)
+    assert str(never).endswith("; no over-confidence would be seen reliably.")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 0.0}, "`level` to be between 0 and 1"),
+        ({"power": 1.0}, "`power` to be between 0 and 1"),
+        ({"n_draws": 0}, "`n_draws` to be an integer >= 1"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(ValueError, match=f"^Expected {message}"):
+        calibration_test(network(20), np.zeros(20, int), **options)
