@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._one_column import is_one_column, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
@@ -36,6 +37,9 @@ ROUNDED = 0.05
 
 #: Labels that others give to what has no class.
 IGNORED = (-100, -1, 255)
+
+#: So many logits in one column are not all in [0, 1], but by chance.
+LIKELY_PROBS = 20
 
 
 def expected(name: str, want: str, got: object) -> ValueError:
@@ -98,11 +102,18 @@ def check_integers(name: str, x: object, n_rows: int) -> Tensor:
         raise expected(name, "integers", f"strings; {cure}") from None
     if y.ndim != 1 or len(y) != n_rows:
         cure = "; flatten the column" if y.shape[1:] == (1,) else "; one-hot rows become integers by argmax(1)"
+        if are_many(y):
+            cure = f"; of many labels a row each column is by itself: {name}[:, k] with column k of the scores"
         raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        whole = y.is_floating_point() and bool((y == y.round()).all())
+        whole = y.dtype == torch.bool or (y.is_floating_point() and bool((y == y.round()).all()))
         raise expected(name, "integers", f"dtype {y.dtype}{'; they are whole numbers: cast them to int' * whole}")
     return y
+
+
+def are_many(y: Tensor) -> bool:
+    """Whether labels are rows of 0 and 1 that say of each class whether it is there, and not each of one class."""
+    return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()) and bool((y.sum(1) != 1).any())
 
 
 def _are_strings(x: object) -> bool:
@@ -122,15 +133,17 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
         odd = low if low < 0 else high
         cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else ""
         cure = "; leave out the rows that have no class" if odd in IGNORED else cure
+        if n_classes == 2 and bool((y.abs() == 1).all()):
+            cure = f"; -1 and 1 become 0 and 1: ({name} + 1) // 2"
         raise expected(name, f"in [0, {n_classes})", f"{odd}{cure}")
     return y
 
 
 def _check_matrix(name: str, z: Tensor) -> Tensor:
-    if z.ndim != 2:
-        raise expected(name, "of shape (N, K)", f"shape {tuple(z.shape)}")
     if not z.is_floating_point():
         raise expected(name, "floating point", f"dtype {z.dtype}")
+    if z.ndim != 2:
+        raise expected(name, "of shape (N, K), or (N,) of two classes", f"shape {tuple(z.shape)}")
     if z.shape[0] == 0 or z.shape[1] < 2:
         raise expected(name, "of shape (N, K) with N >= 1 and K >= 2", f"shape {tuple(z.shape)}")
     return z if z.dtype in (torch.float32, torch.float64) else z.float()
@@ -138,13 +151,13 @@ def _check_matrix(name: str, z: Tensor) -> Tensor:
 
 def check_logits(logits: object, name: str = "logits") -> Tensor:
     """(N, K) finite logits, float32 or float64 as given (half precision becomes float32), and not probabilities."""
-    z = _check_matrix(name, to_tensor(name, logits))
+    z = _check_matrix(name, two_columns(to_tensor(name, logits), probs=False))
     total = float(z.sum())
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
         cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
         raise expected(name, "finite", f"NaN or infinity{cure}")
-    if abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
+    if not is_one_column(logits) and abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
         raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
     return z
@@ -164,18 +177,27 @@ def could_be_probs(z: Tensor) -> bool:
     return inside and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
 
 
+def check_not_sigmoids(name: str, z: Tensor) -> None:
+    """Refuse to fit on probabilities in one column; ``z`` are its two columns. A batch of real ones may look so."""
+    if len(z) >= LIKELY_PROBS and bool(((z[:, 1] >= 0) & (z[:, 1] <= 1)).all()):
+        cure = "a probability p has the logit ln(p / (1 - p)); logits z that are there by chance, the columns 0 and z"
+        raise expected(name, "logits, from before the sigmoid", f"one column of numbers in [0, 1]; {cure}")
+
+
 def check_held_out(
     logits: object, labels: object, names: tuple[str, str] = ("logits", "labels")
 ) -> tuple[Tensor, Tensor]:
     """(N, K) logits and their (N,) labels; ``names`` are those by which the caller knows them."""
     z = check_logits(logits, names[0])
+    if is_one_column(logits):
+        check_not_sigmoids(names[0], z)
     return z, check_labels(labels, len(z), z.shape[1], z.device, names[1])
 
 
 def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
     """(N, K) probabilities, in [0, 1] and with rows that sum to 1; and the (N,) largest of each row, in one pass."""
     given = to_tensor("probs", probs)
-    p = _check_matrix("probs", given)
+    p = _check_matrix("probs", two_columns(given, probs=True))
     tolerance = SUM_TOLERANCE + torch.finfo(given.dtype).eps
     slices = blocks(len(p), p.shape[1], p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
     low, total, high = (p.new_empty(n) for n in (len(slices), len(p), len(p)))
@@ -190,7 +212,11 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
             worst = ends[0] if ends[0] < 0 else ends[1]
             percent = ends[0] >= 0 and float((total - 99.0).abs().max()) < 1.0
-            cure = "divide percent by 100" if percent else "logits become probabilities by the softmax"
+            cure = (
+                "divide percent by 100"
+                if percent
+                else "logits become probabilities by the softmax, (N,) by the sigmoid"
+            )
             got = "NaN" if ends[0] != ends[0] else f"{worst}; {cure}"
             raise expected("probs", "in [0, 1]", got)
         cure = "; divide rounded rows by their sums" if error <= ROUNDED else ""

@@ -36,6 +36,7 @@ class CalibratedModel(nn.Module):
 
     Args:
         model: gives logits (N, K), or (N, K, ...) of N images with a class for each of their pixels; K as in ``fit``.
+            Of two classes it may give those of class 1 alone, (N,) or (N, 1, ...), and then gets its probabilities.
         calibrator: fitted, of ``CALIBRATORS`` or a ``Calibrator`` of your own; copied, so a later ``fit`` of it changes
             nothing here. Neural Clamping adds its perturbation to the first input.
         dtype: to compute in and to give, float32 or float64. None (default) is that of the logits, with half precision
@@ -138,21 +139,30 @@ class Calibration(nn.Module):
         return images + self._calibrator()._delta(images, images.device, images.dtype), *others
 
     def forward(self, logits: Tensor) -> Tensor:
-        """Probabilities over axis 1 of logits (N, K, ...)."""
+        """Probabilities over axis 1 of logits (N, K, ...), or of class 1 alone."""
         self._check(logits)
         given = torch.float32 if logits.dtype in HALF else logits.dtype
-        images = logits.movedim(1, -1)
+        z = logits
+        if one := self._is_one_column(logits):
+            z = logits[:, None] if logits.ndim == 1 else logits
+            z = torch.cat([torch.zeros_like(z), z], 1)
+        images = z.movedim(1, -1)
         rows = images.reshape(-1, self.n_classes)
         with without_autocast(logits.device.type):
             probs = self._calibrator()._probs(rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given)))
             probs = first_by_logits(probs, rows) if self.kind.keeps_predictions else probs
-        return probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
+        probs = probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
+        return probs[:, 1].view(logits.shape) if one else probs
+
+    def _is_one_column(self, logits: Tensor) -> bool:
+        """Whether they are those of the second of two classes: (N,), or (N, 1, ...)."""
+        return self.n_classes == 2 and (logits.ndim == 1 or logits.shape[1:2] == (1,))
 
     def _check(self, logits: object) -> None:
         wanted = f"a network that gives logits of shape (N, {self.n_classes}) or (N, {self.n_classes}, ...)"
         if not isinstance(logits, Tensor):
             raise expected("model", wanted, f"{type(logits).__name__}; wrap it in a module that picks them out")
-        if logits.ndim < 2 or logits.shape[1] != self.n_classes:
+        if logits.shape[1:2] != (self.n_classes,) and not self._is_one_column(logits):
             raise expected("model", wanted, f"shape {tuple(logits.shape)}")
         if not logits.is_floating_point():
             raise expected("model", "a network that gives floating point logits", f"dtype {logits.dtype}")

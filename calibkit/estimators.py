@@ -42,8 +42,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
 class LogitCalibrator(_Classifier):
     """A calibrator as a scikit-learn classifier whose features are the logits.
 
-    ``fit(X, y)`` on held-out logits (N, K) and their labels, numbers or strings; then ``predict_proba``, ``predict``
-    and ``score``.
+    ``fit(X, y)`` on held-out logits (N, K), or (N, 1) of the second of two classes, and their labels, numbers or
+    strings; then ``predict_proba``, ``predict`` and ``score``.
 
     Args:
         method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
@@ -79,15 +79,15 @@ class LogitCalibrator(_Classifier):
         if not isinstance(made, Calibrator):
             raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
         columns = [str(name) for name in getattr(X, "columns", ())]
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_min_features=2)
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
         if self.classes is not None:
             classes = np.asarray(self.classes)
         elif set(np.unique(y).astype(str)) <= set(columns):
             classes = _names_as(y, columns)  # a table whose columns are called as the classes
         else:
-            classes = _classes_of(y, X.shape[1])
-        if classes.shape != (X.shape[1],):
+            classes = _classes_of(y, max(X.shape[1], 2))
+        if classes.shape != (max(X.shape[1], 2),):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
         if len(np.unique(classes)) < len(classes):
             raise expected("classes", "different", ", ".join(map(str, classes)))
@@ -97,7 +97,8 @@ class LogitCalibrator(_Classifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
         check_is_fitted(self)
-        return self.calibrator_(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+        probs = self.calibrator_(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+        return np.hstack([1 - probs, probs]) if probs.shape[1] == 1 else probs
 
 
 class CalibratedClassifier(MetaEstimatorMixin, _Classifier):

@@ -89,7 +89,7 @@ def test_logits_must_be_finite():
         logits[7, 1] = bad
         with pytest.raises(ValueError, match="Expected `logits` to be finite, but got NaN or infinity"):
             check_logits(logits)
-    for shape in ((0, 3), (3, 1), (3,)):
+    for shape in ((0, 3), (0,), (3, 1, 1), ()):
         with pytest.raises(ValueError, match=r"Expected `logits` to be of shape \(N, K\)"):
             check_logits(torch.zeros(shape))
     # a sum that overflows is of finite numbers

@@ -16,6 +16,10 @@ class DirODIR(MSODIR):
     It is ``MSODIR`` on log-probabilities in place of logits; arguments, attributes and errors are the same. The input
     are logits, as everywhere. A constant added to a row of logits changes nothing here, while it does in MS-ODIR.
 
+    Of two classes ``DirODIR(lam=0, mu=0)`` is beta calibration of Kull, Silva Filho and Flach 2017,
+    :math:`\sigma(a \ln q_1 - b \ln q_0 + c)`, but for their constraint a, b >= 0: where the best map does not rise, the
+    fit here does not.
+
     Log-probabilities are below zero. So the scale of a class that has no rows runs to infinity, and with it the loss of
     its first row elsewhere. Cross-validation sees that where the class is missing in a fold, and temperature scaling is
     the fit.

@@ -19,6 +19,10 @@ class VectorScaling(AffineCalibrator):
     it shrinks are relative changes of the scales and biases in nats, whatever the unit of the logits. The argmax may
     change: recompute the accuracy.
 
+    On one column of scores of two classes, which stands for the columns 0 and z, it is Platt scaling,
+    :math:`\sigma(a z + c)` at the maximum of the likelihood. Platt's own fit, and scikit-learn's ``"sigmoid"``, moves
+    the N labels of a class inwards by 1 / (N + 2) first.
+
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
         lam: lambda >= 0; 0 (default) is plain vector scaling, as in the paper. None chooses lambda by cross-validation

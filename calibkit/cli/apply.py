@@ -13,6 +13,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
+from calibkit._one_column import is_one_column
 from calibkit.cli import add_source, check_writable, read_source, some_path
 
 
@@ -50,6 +51,8 @@ def _apply(args: argparse.Namespace) -> None:
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
     classes = given.classes or calibrate.classes or tuple(map(str, range(probs.shape[1])))
+    if is_one_column(scores := (given.test or given.val).outputs):
+        probs, classes = probs[:, 1].reshape(scores.shape), classes[1:]
     if args.out is None:
         print(_json(probs, classes))
     else:

@@ -15,6 +15,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import read_npz, write_npz
+from calibkit._one_column import as_given
 from calibkit._progress import progress
 from calibkit.fitting import file_header
 from calibkit.fitting.interpolate import are_tied, first_by_logits
@@ -196,6 +197,7 @@ class Calibrator(Fitted):
     def fit(self, logits: Array, labels: Array) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is.
 
+        Logits z (N,) are those of class 1 of two, and stand for the columns 0 and z.
         A fit that fails or is interrupted leaves what was fitted before. Inside ``torch.inference_mode`` and
         ``torch.autocast`` it is the same as outside.
         """
@@ -221,21 +223,30 @@ class Calibrator(Fitted):
     @overload
     def __call__(self, logits: Tensor) -> Tensor: ...
     def __call__(self, logits: Array) -> Array:
-        """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``."""
+        """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``.
+
+        Logits (N,) of class 1 get the probabilities (N,) of class 1, and (N, 1) likewise.
+
+        Example:
+            >>> from calibkit import TemperatureScaling
+            >>> z, y = np.array([2.0, 2.0, 2.0, 2.0]), np.array([1, 1, 1, 0])
+            >>> TemperatureScaling().fit(z, y)(z).round(6).tolist()
+            [0.75, 0.75, 0.75, 0.75]
+        """
         z = self._checked(logits)
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
         for rows in row_blocks(z):
             block = z[rows].double()
             p = self._probs(block)
             probs[rows] = first_by_logits(p, block) if self.keeps_predictions and are_tied(p) else p
-        return like(probs, logits)
+        return like(as_given(probs, logits), logits)
 
     def _checked(self, logits: Array) -> Tensor:
         """Logits (N, K) of as many classes as in ``fit``, which must have been called."""
         self.check_fitted()
         z = check_logits(logits)
         if z.shape[1] != self.n_classes:
-            raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(z.shape)}")
+            raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(np.shape(logits))}")
         return z
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:

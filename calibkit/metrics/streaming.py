@@ -92,7 +92,7 @@ class StreamingMetric(Metric):
         """Add a batch; a bad one raises before anything of it is counted."""
         found = [METRICS[self.metric_name].sums(sample, self.n_bins) for sample in self._samples(probs, labels)]
         if any(x.shape != y.shape for sums in found for x, y in zip(sums, self.sums, strict=True)):
-            raise expected("num_classes", f"{probs.shape[1]}, those of `probs`", self.num_classes)
+            raise expected("num_classes", f"{max((2, *probs.shape[1:2]))}, those of `probs`", self.num_classes)
         for sums in found:
             for state, of_batch in zip(self.states, sums, strict=True):
                 # Not in place: it may have been reset in ``torch.inference_mode``.
@@ -132,9 +132,9 @@ def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     for name, x in (("probs", probs), ("labels", labels)):
         if not isinstance(x, Tensor):
             raise expected(name, "a torch tensor", type(x).__name__)
-    if probs.ndim < 2 or labels.shape != probs.shape[:1] + probs.shape[2:]:
+    if probs.ndim < 1 or labels.shape != probs.shape[:1] + probs.shape[2:]:
         raise expected("labels", "of the shape of `probs` without its class axis", f"shape {tuple(labels.shape)}")
-    if probs.ndim == 2:
+    if probs.ndim <= 2:
         yield probs, labels
     else:
         for p, y in zip(probs, labels, strict=True):

@@ -39,7 +39,7 @@ class Part:
     """Outputs of one split as they were given.
 
     Attributes:
-        outputs: (N, K) logits or probabilities.
+        outputs: (N, K) logits or probabilities; (N,) or (N, 1) of the second of two classes.
         labels: (N,) integers, or names of classes; None where they were not asked for.
         groups: (N,) integers: samples of one number belong together, as the pixels of an image; None: none do.
     """
@@ -57,7 +57,7 @@ class Given:
         val: to fit on; the only part, if there is one.
         test: to judge by, or None.
         kind: what the outputs are said to be.
-        classes: K names, of a table's columns; empty where nothing has names.
+        classes: K names, of a table's columns; empty where nothing has names, or one column stands for two classes.
         source: what to call it in a report.
     """
 
@@ -86,8 +86,8 @@ def read(
         source: a Logits object; arrays by name; (N, K) outputs, with ``labels`` beside them or as a pair; a DataFrame;
             or the path of a file. In npz and torch files (read with ``weights_only``), folders and mappings the arrays
             are called ``logits``, ``probs`` or ``probabilities``, ``labels`` and perhaps ``groups``, each with ``val_``
-            and ``test_`` before it where there are two splits. A table has a column a class and one of labels; one of
-            polars or pyarrow becomes one of pandas.
+            and ``test_`` before it where there are two splits. A table has a column a class, or one score
+            of the second of two classes, and one of labels; one of polars or pyarrow becomes one of pandas.
         labels: (N,), or the path of an .npy file; for a ``source`` of outputs alone.
         kind: what the outputs are, where no name says it.
         label: the column of labels; a label is the name of a column, or a number.
@@ -183,7 +183,7 @@ def _of_table(
     if not len(table):
         raise expected("source", "a table with rows", "none")
     classes = class_columns(table, label, columns.values(), kind, *chosen)
-    kind, names = _said(kind, "a table"), tuple(map(str, classes))
+    kind, names = _said(kind, "a table"), tuple(map(str, classes)) if len(classes) > 1 else ()
     if label in table and table[label].dtype.kind not in "iufb" and not set(table[label].astype(str)) <= set(names):
         table = table.assign(**{label: _numbers(table[label])})
 

@@ -1,4 +1,7 @@
-"""Which columns of a table are classes: all but those of labels, splits and groups, and none that looks like one."""
+"""Which columns of a table are classes: all but those of labels, splits and groups, and none that looks like one.
+
+One alone is the score of the second of two classes.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,6 @@ NO_CLASSES = frozenset(
     "predicted prediction row row_id sample sample_id score seed step target time timestamp truth uid user user_id "
     "weight y y_pred y_true".split()
 )
-#: How two classes are written that a network has one output for.
-BINARY = "two classes have two columns: 1 - p and p of a probability p, 0 and z of a logit z"
 
 
 def class_columns(
@@ -70,9 +71,8 @@ def _check(table: DataFrame, label: str, found: list, kind: str | None, *, asked
     want = f"with a column of numbers for each class beside {label!r}"
     if odd := [name for name in found if table[name].dtype.kind not in "fiu"]:
         raise expected("source", want, f"the columns {listed(odd)}; leave out what is no class{_option(odd)}")
-    if len(found) < 2:
-        cure = BINARY if found else "the classes' columns are missing"
-        raise expected("source", want, f"the columns {listed(table.columns)}; {cure}")
+    if not found:
+        raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     if not asked and (odd := _doubtful(table, label, found, kind)):
         got = f"the columns {listed(odd)}, which no label names"
         cure = f"leave out what is no class{_option(odd)}, or say that all are (--ignore without a name)"
@@ -83,6 +83,8 @@ def _doubtful(table: DataFrame, label: str, found: list, kind: str | None) -> li
     """Columns of numbers that may be no classes: no label names them, or they are called as what is none."""
     if kind == "probabilities" and bool((np.abs(table[found].sum(axis=1) - 1) <= ROUNDED).all()):
         return []  # without any of them they would not sum to 1
+    if [str(column).lower() for column in found] == ["score"]:
+        return []  # of the second of two classes
     names, said = set(map(str, found)), as_text(table[label]) if label in table else set()
     unnamed = [column for column in found if str(column) not in said]
     if not said or not said <= names:  # labels that are positions, or wrong

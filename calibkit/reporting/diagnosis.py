@@ -8,7 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from calibkit._checks import check_held_out, check_integers, expected
+from calibkit._checks import check_held_out, check_integers, check_not_sigmoids, expected
+from calibkit._one_column import is_one_column
 from calibkit.logits import HeldOut
 from calibkit.reading import Given, Part
 from calibkit.reporting.data_checks import between_splits, in_split
@@ -55,7 +56,8 @@ def diagnose(given: Given) -> Diagnosed:
     """
     parts = [part for part in (given.val, given.test) if part is not None]
     names: tuple[str, ...] = ("",) if given.test is None else ("validation ", "test ")
-    widths = [np.shape(part.outputs)[-1] if np.ndim(part.outputs) == 2 else 0 for part in parts]
+    shapes = [(0, 2) if is_one_column(part.outputs) else np.shape(part.outputs) for part in parts]
+    widths = [shape[-1] if len(shape) == 2 else 0 for shape in shapes]
     if len(set(widths)) > 1:
         raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
     outputs = [outputs_of(parts[0], given.kind, names[0])]
@@ -66,6 +68,8 @@ def diagnose(given: Given) -> Diagnosed:
     held = []
     for part, name, out, numbers in zip(parts, names, outputs, labels, strict=True):
         z, y = check_held_out(out.logits, numbers, (f"{name}logits", f"{name}labels"))
+        if given.kind == "logits" and is_one_column(part.outputs):
+            check_not_sigmoids(f"{name}logits", z)
         groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
         held.append(HeldOut(z.numpy(), y.numpy(), groups, out.given))
     k = held[0].logits.shape[1]

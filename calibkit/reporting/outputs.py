@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from calibkit._checks import SUM_TOLERANCE, are_probs, check_logits, could_be_probs, expected, scan_probs, to_tensor
+from calibkit._one_column import two_columns
 from calibkit.reading import Kind, Part
-from calibkit.reading.columns import BINARY
 
 #: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
 #: good to know.
@@ -63,18 +63,17 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
     found: list[Finding] = []
     if z.is_complex():
         raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
-    if z.ndim == 1 or z.shape[1:] == (1,):
-        got = f"shape {tuple(z.shape)}; {BINARY}"
-        raise expected(f"{name}{'logits' if kind == 'logits' else 'probs'}", "of shape (N, K) with K >= 2", got)
     z = z if z.is_floating_point() else z.double()
     z = z.float() if z.element_size() < 4 else z  # the sums of half precision are rounded, too
-    if kind == "logits" and z.ndim == 2 and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
+    wide = z.ndim == 2 and z.shape[1] > 1
+    if kind == "logits" and wide and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
         text = (
             "These are probabilities, not logits: every row lies in [0, 1] and sums to 1. All numbers here take them "
             'for probabilities; say so with kind="probabilities", or give the outputs from before the softmax.'
         )
         found.append(Finding("cured", "probabilities for logits", text))
         kind = "probabilities"
+    z = two_columns(z, probs=kind != "logits")
     if kind == "logits":
         z = check_logits(z, f"{name}logits")
         return Outputs((z if floor is None else z.log_softmax(1)).numpy(), None, floor, tuple(found))

@@ -121,13 +121,15 @@ def test_unfitted_use_and_other_classes_than_fitted(name, sample, fitted, tmp_pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda z, y: (z[0], y), r"Expected `logits` to be of shape \(N, K\), but got shape \(5,\)"),
+        (lambda z, y: (z[None], y), r"Expected `logits` to be of shape \(N, K\), .*, but got shape \(1, 600, 5\)"),
+        (lambda z, y: (z[:, 0], y), r"Expected `labels` to be in \[0, 2\), but got 4"),
+        (lambda z, y: (1 / (1 + np.exp(-z[:, 0])), y % 2), "Expected `logits` to be logits, from before the sigmoid"),
         (lambda z, y: (z, y[1:]), r"Expected `labels` to be of shape \(600,\), one a row, but got shape \(599,\)"),
         (lambda z, y: (z, y + 1), r"Expected `labels` to be in \[0, 5\), but got 5"),
         (lambda z, y: (z, None), "Expected `labels` to be a numpy array, .*, but got NoneType"),
         (lambda z, y: (np.exp(z) / np.exp(z).sum(1)[:, None], y), "Expected `logits` to be logits, from before the"),
     ],
-    ids=["1-d", "lengths", "label 5", "no labels", "probabilities"],
+    ids=["3-d", "1-d", "1-d probabilities", "lengths", "label 5", "no labels", "probabilities"],
 )
 def test_bad_input(change, message, sample):
     with pytest.raises(ValueError, match=message):

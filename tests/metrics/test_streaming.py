@@ -105,7 +105,7 @@ class TestStreaming:
 @pytest.mark.parametrize(
     "probs, labels, message",
     [
-        (torch.ones(6), torch.zeros(6, dtype=torch.int64), "`labels` to be of the shape of `probs` without"),
+        (torch.tensor(1.0), torch.tensor(0), "`labels` to be of the shape of `probs` without"),
         (torch.ones(2, 6) / 6, torch.zeros(3, dtype=torch.int64), "`labels` to be of the shape of `probs` without"),
         (torch.ones(2, 6), torch.zeros(2, dtype=torch.int64), "`probs` to be rows that sum to 1"),
         (np.ones((2, 6)) / 6, np.zeros(2, int), "`probs` to be a torch tensor, but got ndarray"),

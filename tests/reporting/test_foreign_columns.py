@@ -68,19 +68,21 @@ def test_text_columns_are_left_out_by_their_names(drawn):
     assert read(frame, kind="logits", ignore=["file"]).classes == tuple(CLASSES)
 
 
-def test_one_column_for_two_classes_is_refused_with_its_cure(drawn):
+def test_one_column_is_a_score_of_the_second_of_two_classes(drawn, tmp_path):
     z, y = drawn[0][:, 0], (drawn[1] == 0).astype(int)
-    cure = "two classes have two columns: 1 - p and p of a probability p, 0 and z of a logit z"
-    for source in (
-        pd.DataFrame({"logit": z, "label": y}),
-        {"logits": z, "labels": y},
-        {"logits": z[:, None], "labels": y},
-    ):
-        with pytest.raises(ValueError, match=cure):
-            diagnose(read(source, kind="logits"))
     p = 1 / (1 + np.exp(-z))
-    with pytest.raises(ValueError, match=cure):
-        diagnose(read({"probs": p, "labels": y}))
+    for kind, scores, logits in (("logits", z, np.c_[0 * z, z]), ("probabilities", p, np.log(np.c_[1 - p, p]))):
+        frame = pd.DataFrame({"score": scores, "label": y})
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        for source in (frame, tmp_path / "mine.csv", (scores, y), (scores[:, None], y)):
+            found = diagnose(read(source, kind=kind))
+            np.testing.assert_allclose(found.val.logits, logits, rtol=1e-12)
+            assert found.classes == ("0", "1") and found.findings == ()
+    for name in ("id", "pred", "confidence"):  # may say anything
+        with pytest.raises(ValueError, match=f"but got the columns '{name}', which no label names"):
+            read(pd.DataFrame({name: z, "label": y}), kind="logits")
+    with pytest.raises(ValueError, match="the classes' columns are missing"):
+        read(pd.DataFrame({"label": y}), kind="logits")
 
 
 def test_names_that_are_none_are_refused(drawn):
@@ -88,7 +90,6 @@ def test_names_that_are_none_are_refused(drawn):
         ({"ignore": ["nope"]}, "`ignore` to be names among"),
         ({"ignore": "id"}, "`ignore` to be names among"),
         ({"classes": ["cat", "wolf"]}, "`classes` to be names among"),
-        ({"classes": ["cat"]}, "two classes have two columns"),
         ({"label": ["label"]}, "`label` to be the name of a column"),
     ):
         with pytest.raises(ValueError, match=f"^Expected .*{message}"):

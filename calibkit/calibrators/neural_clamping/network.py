@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calibkit._checks import Array, check_logits, expected, to_tensor
+from calibkit._one_column import two_columns
 
 
 @contextmanager
@@ -53,6 +54,7 @@ def check_images(model: nn.Module, images: Array) -> Tensor:
 def run(model: nn.Module, batch: Tensor) -> Tensor:
     """Logits (n, K) of a batch, as the model gives them; an error where it gives anything else."""
     logits = model(batch)
+    logits = two_columns(logits, probs=False) if isinstance(logits, Tensor) else logits
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(batch):
         got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
         raise expected("model", "a classifier that gives logits of shape (N, K)", got)
