@@ -21,6 +21,8 @@ from calibkit._checks import Array, check_bins, check_choice, check_int
 from calibkit.metrics.sample import Sample
 
 Scheme = Literal["width", "mass"]
+BinCount = int | Literal["auto"]
+MOST_AUTO = 1000  # bins that are looked for: a network that never errs would take as many as there are samples
 MANY = 1 << 16  # values whose sort is shared among threads
 WEIGHTS = 1 << 17  # weights that are sorted and summed at a time: 1 MB
 TILE = 2048  # columns copied at a time: where they are the rows of a matrix, each is a cache line
@@ -119,6 +121,33 @@ def mass_bins(values: Tensor, n_bins: int) -> Tensor:
     return torch.bucketize(values, mass_edges(values, n_bins)[:-1])
 
 
+def bin_count(n_bins: BinCount, values: Tensor, hits: Tensor, scheme: Scheme) -> int:
+    """``n_bins``, checked, or what the monotonic sweep of Roelofs et al. 2022 finds for (N,) values and hits.
+
+    That is the largest b, at most ``MOST_AUTO``, up to which, with 1, 2, ..., b bins, the share of hits never falls
+    from a bin to the next one that is not empty.
+
+    Example:
+        >>> values, hits = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), torch.tensor([0, 0, 1, 0, 1, 1])
+        >>> bin_count("auto", values, hits, "mass")  # of 2: 1/3, 2/3; of 3: 0, 1/2, 1; of 4: 0, 1/2, 1, 1; of 5 not
+        4
+    """
+    if not (isinstance(n_bins, str) and n_bins == "auto"):
+        return check_bins(n_bins)
+    ordered, order = values.sort()
+    n, sums = torch.tensor(len(values), device=values.device), hits[order].double().cumsum(0)
+    most = min(len(values), MOST_AUTO)
+    for b in range(2, most + 1):
+        edges = bin_edges(b, values.dtype, values.device)[1:] if scheme == "width" else ordered[mass_ends(n, b) - 1]
+        stops = torch.searchsorted(ordered, edges, right=True).unique()
+        stops = stops[stops > 0]
+        found = sums[stops - 1]
+        shares = found.diff(prepend=found.new_zeros(1)) / stops.diff(prepend=stops.new_zeros(1))
+        if (shares.diff() < 0).any():
+            return b - 1
+    return most
+
+
 def mass_gaps(values: Tensor, gap: Tensor, n_bins: int) -> Callable[[Tensor], Tensor]:
     """From weights (R, N) of (N,) values to the ECE over the equal-mass bins of what they draw, (R,); of nothing 0."""
     ordered, order = values.sort()
@@ -160,7 +189,7 @@ class ReliabilityBins:
 
 
 def reliability_bins(
-    probs: Array, labels: Array, n_bins: int = 15, scheme: Scheme = "width", class_index: int | None = None
+    probs: Array, labels: Array, n_bins: BinCount = 15, scheme: Scheme = "width", class_index: int | None = None
 ) -> ReliabilityBins:
     """Counts, mean confidence and accuracy in bins of confidence: what a reliability diagram draws.
 
@@ -169,7 +198,7 @@ def reliability_bins(
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
-        n_bins: number of bins; 15 as in Guo et al.
+        n_bins: number of bins; 15 as in Guo et al. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
         class_index: None for the top label; k for the probability of class k against ``labels == k``.
 
@@ -185,13 +214,13 @@ def reliability_bins(
         >>> bins.counts.tolist(), bins.confidence.round(2).tolist(), bins.accuracy.round(2).tolist()
         ([0, 3], [nan, 0.8], [nan, 0.67])
     """
-    n_bins = check_bins(n_bins)
     check_choice("scheme", scheme, get_args(Scheme))
     sample = Sample.of(probs, labels)
     values, hits = sample.confidence, sample.correct
     if class_index is not None:
         class_index = check_int("class_index", class_index, 0, sample.probs.shape[1])
         values, hits = sample.probs[:, class_index].contiguous(), sample.labels == class_index
+    n_bins = bin_count(n_bins, values, hits, scheme)
     if scheme == "width":
         index, edges = width_bins(values, n_bins), bin_edges(n_bins, values.dtype)
     else:

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_choice
-from calibkit.metrics.binning import bin_sums, mass_bins, mass_gaps, width_bins
+from calibkit.metrics.binning import BinCount, bin_count, bin_sums, mass_bins, mass_gaps, width_bins
 from calibkit.metrics.metric import Metric, Prepare, Statistic
 from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, error_like
 from calibkit.metrics.sample import Sample
 
 
-def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None = None) -> float:
+def ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: WidthRule | None = None) -> float:
     r"""Expected calibration error (ECE) of the top label, equal-width bins.
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
@@ -25,6 +25,7 @@ def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         n_bins: number of bins; they are right-closed, with 1.0 in the last (see ``calibkit.metrics.binning``).
+            "auto" as in ``adaptive_ece``.
         like: None, or a package whose binning is taken instead: ``torchmetrics`` (also torch-uncertainty and
             probmetrics), ``netcal``, ``relplot``, ``uncertainty-calibration``, ``calzone``, ``pycalib``, ``mapie``.
 
@@ -47,7 +48,8 @@ def ece(probs: Array, labels: Array, *, n_bins: int = 15, like: WidthRule | None
 
     Differs from the paper: Guo et al. leave open where a confidence of 0 or on an edge belongs; sums are in float64.
     """
-    n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
+    sample = Sample.of(probs, labels)
+    n_bins = bin_count(n_bins, sample.confidence, sample.correct, "width")
     if like is not None:
         return error_like(sample, n_bins, WIDTH_RULES[check_choice("like", like, WIDTH_RULES)])
     return bin_sums(width_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
@@ -80,7 +82,7 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     return mce_of(*top_label_sums(Sample.of(probs, labels), n_bins)).item()
 
 
-def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRule | None = None) -> float:
+def adaptive_ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: MassRule | None = None) -> float:
     r"""Adaptive ECE (AECE) of the top label: the ECE over equal-mass bins.
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
@@ -91,7 +93,9 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
-        n_bins: number of bins.
+        n_bins: number of bins. "auto" for the monotonic sweep of Roelofs et al. 2022, "Mitigating Bias in Calibration
+            Error Estimation": the largest number, at most 1,000, up to which the accuracy never falls from a bin to
+            the next.
         like: None, or a code whose binning is taken instead: ``focal_calibration`` (the code that MbLS, ACLS and Neural
             Clamping share), ``torch-uncertainty``, ``netcal``, ``uncertainty-calibration``, ``mapie`` (quantiles).
 
@@ -110,7 +114,8 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: int = 15, like: MassRul
     Differs from the papers' code: no sample is dropped (theirs leaves out the smallest confidence and its ties), ties
     are never split, so the order of the rows is of no account, and there may be fewer samples than bins.
     """
-    n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
+    sample = Sample.of(probs, labels)
+    n_bins = bin_count(n_bins, sample.confidence, sample.correct, "mass")
     if like is not None:
         return error_like(sample, n_bins, MASS_RULES[check_choice("like", like, MASS_RULES)])
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)

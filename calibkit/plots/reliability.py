@@ -10,7 +10,7 @@ import numpy as np
 from calibkit._checks import Array, check_int, expected, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, adaptive_ece, ece, reliability_bins
-from calibkit.metrics.binning import Scheme
+from calibkit.metrics.binning import BinCount, Scheme
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
 
 with needs("plots"):
@@ -24,7 +24,7 @@ def reliability_diagram(
     labels: Array,
     *,
     ax: Axes | None = None,
-    n_bins: int = 15,
+    n_bins: BinCount = 15,
     scheme: Scheme = "width",
     counts: bool = True,
     interval: bool = True,
@@ -43,7 +43,7 @@ def reliability_diagram(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         ax: Axes to draw into; a new one if None.
-        n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1.
+        n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``,
             which are narrow where the samples are. The error that is written goes with it.
         counts: whether to draw the strip.
@@ -56,7 +56,7 @@ def reliability_diagram(
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
-    error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=n_bins)
+    error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=len(bins.counts))
     chance = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed) if interval else None
     ax, full = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6)), bins.counts > 0
     lower, width = bins.edges[:-1], np.diff(bins.edges)
@@ -132,7 +132,7 @@ def before_after(
     labels: Array,
     *,
     fig: Figure | None = None,
-    n_bins: int = 15,
+    n_bins: BinCount = 15,
     scheme: Scheme = "width",
     counts: bool = True,
     interval: bool = True,

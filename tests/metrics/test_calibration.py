@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import adaptive_ece, debiased_ece, ece, evaluate, ks_error, mce
+from calibkit.metrics import adaptive_ece, debiased_ece, ece, evaluate, ks_error, mce, reliability_bins
 from calibkit.networks import load_logits
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -41,6 +41,28 @@ def naive_mass_bins(pairs, n_bins):
 def test_naive_oracle(hard):
     for n_bins in (1, 10, 15, 400):
         of_loops(*hard, n_bins)
+
+
+def test_auto_is_the_monotonic_sweep_of_plain_loops(hard):
+    auto_by_loops(*hard)
+    for seed in range(5):  # with ties, and labels that the accuracies follow for some bins
+        rng = np.random.default_rng(seed)
+        probs = rng.dirichlet(np.full(4, 0.5), 300).round(2)
+        probs /= probs.sum(1, keepdims=True)
+        auto_by_loops(probs, (probs.cumsum(1) < rng.random((300, 1))).sum(1).clip(max=3))
+
+
+def auto_by_loops(probs, labels, most=40):
+    for scheme, metric, naive in (("width", ece, naive_bins), ("mass", adaptive_ece, naive_mass_bins)):
+        pairs, b = top_label(probs, labels), 1
+        while b < min(len(pairs), most):
+            shares = [accuracy for _, accuracy, _ in naive(pairs, b + 1)]
+            if shares != sorted(shares):
+                break
+            b += 1
+        found = len(reliability_bins(probs, labels, n_bins="auto", scheme=scheme).counts)
+        assert found == b or found > b == most
+        assert metric(probs, labels, n_bins="auto") == metric(probs, labels, n_bins=found)
 
 
 def of_loops(probs, labels, n_bins):
