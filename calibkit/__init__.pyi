@@ -58,6 +58,7 @@ from calibkit.metrics import mce as mce
 from calibkit.metrics import nll as nll
 from calibkit.metrics import reliability_bins as reliability_bins
 from calibkit.metrics import risk_coverage as risk_coverage
+from calibkit.metrics import score_parts as score_parts
 from calibkit.metrics import smooth_ece as smooth_ece
 from calibkit.metrics import tace as tace
 from calibkit.metrics import variational_calibration_error as variational_calibration_error

@@ -3,8 +3,9 @@
 ``METRICS`` has a record of each, a ``Metric``; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals,
 ``calibration_test`` says whether a network is calibrated and what would have been seen,
 ``detectable`` what a test set can decide, ``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of
-selective prediction, ``variational_ece`` a lower bound, ``mean_iou`` the mIoU of dense prediction. ``Sample`` is
-checked predictions, which a metric takes in the place of ``probs``.
+selective prediction, ``variational_ece`` a lower bound, ``score_parts`` what of a proper score is calibration,
+``mean_iou`` the mIoU of dense prediction. ``Sample`` is checked predictions, which a metric takes in the place of
+``probs``.
 ``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day what a
 deployed network does.
 """
@@ -19,6 +20,7 @@ from calibkit.metrics.metric import Metric
 from calibkit.metrics.monitor import Monitor
 from calibkit.metrics.power import detectable
 from calibkit.metrics.proper import accuracy, brier, entropy, nll
+from calibkit.metrics.refinement import ScoreParts, score_parts
 from calibkit.metrics.registry import METRICS, REPORTED, evaluate
 from calibkit.metrics.resampling import bootstrap, bootstrap_difference, bootstrap_values
 from calibkit.metrics.sample import Sample
@@ -33,6 +35,7 @@ __all__ = [
     "REPORTED",
     "ReliabilityBins",
     "Sample",
+    "ScoreParts",
     "TopLabelError",
     "accuracy",
     "ace",
@@ -56,6 +59,7 @@ __all__ = [
     "nll",
     "reliability_bins",
     "risk_coverage",
+    "score_parts",
     "smooth_ece",
     "tace",
     "variational_calibration_error",

@@ -94,7 +94,7 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     is too small; the interval is an addition.
     """
     n_bins, sample = check_bins(n_bins), Sample.of(probs, labels)
-    group, confidence, gap = _numbered(groups, sample), sample.confidence, sample.gap
+    group, confidence, gap = numbered(groups, sample), sample.confidence, sample.gap
     sign = torch.empty_like(gap)
     for out in _folds(group):
         edges = mass_edges(confidence[~out], n_bins)[:-1]
@@ -151,12 +151,8 @@ def variational_calibration_error(
     the interval is an addition.
     """
     p, sample = math.inf if p == math.inf else check_real("p", p, 1.0), Sample.of(probs, labels)
-    f, group = sample.probs.double(), _numbered(groups, sample)
-    logits = f.clamp(min=torch.finfo(sample.probs.dtype).tiny).log_()
-    slope = torch.empty_like(f)
-    for out in _folds(group):
-        after = copy.deepcopy(recalibrator).fit(logits[~out], sample.labels[~out])(logits[out])
-        slope[out] = _slope(after - f[out], p)
+    f, group = sample.probs.double(), numbered(groups, sample)
+    slope = _slope(recalibrated(sample, recalibrator, group) - f, p)
     mean = (slope * f).sum(1)
     variance = (slope.square() * f).sum(1) - mean.square()
     return _estimate(slope.gather(1, sample.labels[:, None])[:, 0] - mean, variance, group)
@@ -178,7 +174,7 @@ def _slope(d: Tensor, p: float) -> Tensor:
     return d.sign() * (u / norm).pow(p - 1)
 
 
-def _numbered(groups: Array | None, sample: Sample) -> Tensor:
+def numbered(groups: Array | None, sample: Sample) -> Tensor:
     """(N,) number of the group of each row, from 0; each row by itself if None."""
     device = sample.labels.device
     if groups is None:
@@ -189,6 +185,15 @@ def _numbered(groups: Array | None, sample: Sample) -> Tensor:
         what = "probs" if groups is None else "groups"
         raise expected(what, f"at least {FOLDS} {'rows' if groups is None else 'distinct numbers'}", n)
     return group
+
+
+def recalibrated(sample: Sample, recalibrator: Recalibrator, group: Tensor) -> Tensor:
+    """(N, K) what copies of the recalibrator, each fitted on the other folds, make of the rows; float64."""
+    logits = sample.probs.double().clamp(min=torch.finfo(sample.probs.dtype).tiny).log_()
+    after = torch.empty_like(logits)
+    for out in _folds(group):
+        after[out] = copy.deepcopy(recalibrator).fit(logits[~out], sample.labels[~out])(logits[out])
+    return after
 
 
 def _folds(group: Tensor) -> Iterator[Tensor]:
