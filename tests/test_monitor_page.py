@@ -65,7 +65,7 @@ def test_two_machines_are_one(seen):
 
 def test_the_numbers_of_the_text_are_right(seen):
     sums = next(iter(seen["monitor"]._sums.values()))
-    assert f"{sums.nbytes} bytes a day" in PAGE.read_text()
+    assert f"{sums.nbytes} bytes per day" in PAGE.read_text()
     text = re.search(r"([\d.]+) points at (\d+)% and ([\d,]+) labels", PAGE.read_text())
     points, percent, n = (float(word.replace(",", "")) for word in text.groups())
     assert points == pytest.approx(200 * np.sqrt(percent / 100 * (1 - percent / 100) / n), abs=0.05)

@@ -128,9 +128,9 @@ def test_the_increasing_map_on_the_front_page():
 def test_class_temperatures_in_the_guide():
     counts = against(TS_ECE, CTS).query("metric == 'ece'")["word"].value_counts()
     said = (
-        f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]};"
+        f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]}."
     )
-    assert f"{said} the rest, more than thirty, are not decided" in text("which_method")
+    assert f"{said} The rest, more than thirty, are not decided" in text("which_method")
     assert counts["not decided"] > 30
 
 
@@ -172,7 +172,7 @@ def test_bins_and_curves_in_the_guide():
         n = rows["network"].nunique()
         assert (rows["metric"] == "nll").sum() < n / 2  # an infinite NLL has no row
         higher.append((rows[rows["metric"] == "ece"]["value"] > 0).sum())
-    said = "give some true class the probability 0 on most networks; on {}, {} and {} of {} their ECE is higher"
+    said = "give some true class the probability 0 on most networks. On {}, {} and {} of {} their ECE is higher"
     assert said.format(*higher, n) in text("which_method")
 
 
@@ -202,17 +202,17 @@ def test_weights_and_rare_classes_in_the_guide():
     assert "On long-tailed CIFAR-100 they make one of three networks clearly worse" in text("which_method")
     found = words_of(balanced, dataset="cifar100_lt")
     assert len(found) == 3 and found.count("holds") == 2
-    assert "with a hundred, equal weights help on two of three networks" in text("which_method")
+    assert "With a hundred, equal weights help on two of three networks" in text("which_method")
 
 
 def test_structured_matrices_in_the_guide():
     rows = select(effects(), TS, metric="nll", method="structured_matrix_scaling")
     ten = rows[(rows["dataset"] == "cifar10") & (rows["source"] == "published-logits")]["value"]
     assert -0.0105 < ten.min() and ten.max() < -0.004
-    assert "balanced, ten classes: up to a hundredth of a nat gained" in text("which_method")
+    assert "up to a hundredth of a nat gained with ten balanced classes" in text("which_method")
     tail = rows[rows["dataset"] == "cifar100_lt"]["value"]
     assert len(tail) == 3 and (tail > 0).all() and 0.08 < tail.max() < 0.12
-    assert "long-tailed, a hundred classes: lost on three of three" in text("which_method")
+    assert "a loss on three of three networks with a hundred long-tailed classes" in text("which_method")
 
 
 def test_neural_clamping_in_the_guide():

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook.display_names import shown
-from book.kit.notebook.table import MISSING, Table, table
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.base import Fitted
@@ -17,9 +15,6 @@ from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.networks import Network, load_logits
-
-#: What a page says of a network beside its name: word -> name in the facts of its Logits.
-_FACTS = {"data": "dataset", "training loss": "loss", "epochs": "epochs", "budget": "budget"}
 
 
 # ------------------------------------------------------------------------------------------------------ networks
@@ -96,32 +91,6 @@ def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object
     keys = {margin: loss if margin == own else f"{loss} margin={margin:g}" for margin in margins}
     found = plain | by_loss(cell, [key for key in keys.values() if key != loss], **training)
     return {margin: found[key] for margin, key in keys.items() if key in found}
-
-
-def facts(logits: Logits, name: str = "") -> Table:
-    """What is known of a network: data set, training loss, epochs, budget, and how many samples were for what.
-
-    Args:
-        logits: with the facts of a training; what they do not hold is a dash.
-        name: what ``{numref}`` calls the table. Default: it has no number.
-
-    Example:
-        >>> facts(logits_of("cifar10/resnet20-mbls-s0"))
-        Which network is looked at?
-        <BLANKLINE>
-        network                       ResNet-20
-        data                          CIFAR-10
-        training loss                 MbLS
-        epochs                        30
-        budget                        reduced
-        training / validation / test  45,000 / 5,000 / 10,000
-    """
-    known = {word: logits.meta.get(key) for word, key in _FACTS.items()}
-    split = str(logits.meta.get("split", MISSING)).split("/")
-    known["training / validation / test"] = " / ".join(f"{int(n):,}" if n.isdecimal() else n for n in split)
-    found = {word: None if value is None else shown(str(value)) for word, value in known.items()}
-    frame = pd.DataFrame({shown(logits.meta.get("model", MISSING)): found}).rename_axis("network")
-    return table(frame, "Which network is looked at?", name)
 
 
 # --------------------------------------------------------------------------------------------------- comparisons
