@@ -116,7 +116,7 @@ networks = notebook.by_loss(comparison, LOSSES, seed=seed, **how_trained)
 # right is pushed further out for as long as training lasts. {numref}`fig-acls-problem` shows both ends of this: one
 # sample whose logits are free to move, and a trained network whose confidence has run ahead of its accuracy.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy never stops pushing, and the network ends up over-confident. Left: distance from the true logit to the nine others of one sample, along gradient descent on its logits; with ACLS it comes to rest near the margin (dotted). Right: a ResNet-20 trained on CIFAR-10 with cross-entropy; its bars of accuracy end below the dashed line, where they would meet the confidence. Grey: where chance would put a calibrated network.", "name": "fig-acls-problem"}, "image": {"alt": "Left: two curves against the step on a logarithmic axis; cross-entropy keeps rising past a distance of eight, ACLS levels off a little above six. Right: reliability diagram in which nearly all bars end below the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy never stops pushing, and the network ends up over-confident. Left: distance from the true logit to the nine others of one sample, along gradient descent on its logits. With ACLS it comes to rest near the margin (dotted). Right: a ResNet-20 trained on CIFAR-10 with cross-entropy. Its bars of accuracy end below the dashed line, where they would meet the confidence. Grey: where chance would put a calibrated network.", "name": "fig-acls-problem"}, "image": {"alt": "Left: two curves against the step on a logarithmic axis; cross-entropy keeps rising past a distance of eight, ACLS levels off a little above six. Right: reliability diagram in which nearly all bars end below the diagonal."}}
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), width_ratios=(1.25, 1))
 for name, loss in {"CE": CrossEntropy(), "ACLS": ACLS(margin=margin)}.items():
     distance = follow(loss)[:, 0]
@@ -131,9 +131,9 @@ for written in axes[1].texts:  # the ECE of one training
 plt.show()
 
 # %% [markdown]
-# One temperature repairs this after training ({doc}`temperature_scaling`). The paper asks for more: a loss under which the
-# network does not run away in the first place. Label smoothing (LS) {cite:p}`szegedy2016rethinking` is the oldest such
-# loss: it asks for 95%, say, and shares the rest among the other classes.
+# One temperature repairs this after training ({doc}`temperature_scaling`). The paper asks for more. It wants a loss under
+# which the network does not run away in the first place. Label smoothing (LS) {cite:p}`szegedy2016rethinking` is the
+# oldest such loss. It asks for 95%, say, and shares the rest among the other classes.
 #
 # The paper's insight is that the others do the same, each in its own way. To see it, you have to read a gradient.
 #
@@ -210,7 +210,7 @@ effective_label(acls, z, y)
 # Indeed every active term contains $z_{\hat y}$, so the predicted class loses $\lambda$ times the number of active terms. This zero carries the paper's argument against MbLS.
 #
 # *Pairwise constraints* (CPC) {cite:p}`cheng2022calibrating` add $-\sum_{k \ne y} \log \frac{p_y}{p_y + p_k}$. Its slope
-# in the logit of another class is $+\frac{p_j}{p_y + p_j}$: the logit is pushed down, and its label goes *below* zero. Table 2
+# in the logit of another class is $+\frac{p_j}{p_y + p_j}$. So the logit is pushed down, and its label goes *below* zero. Table 2
 # has the opposite sign. {numref}`fig-acls-pairs` shows both.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Two rows of the paper's Table 2 do not give the labels that the losses train for. Effective labels of the sample above, predicted correctly as the fourth class: by Table 2, and computed by automatic differentiation. CPC lowers the other labels below zero instead of raising them. MbLS takes from the predicted class what it gives to others. Dashed: the one-hot label.", "name": "fig-acls-pairs"}, "image": {"alt": "Two bar charts of four classes with two bars each. CPC: for classes one to three the bars of Table 2 are above zero and the computed ones below; for the fourth both are above one. MbLS: for the fourth class Table 2 is at one and the computed bar at 0.8; the others agree."}}
@@ -243,12 +243,12 @@ plt.show()
 # Seen in this way, every earlier loss has a flaw, the paper argues. Its smoothing fades where it is needed most, or it
 # leaves the predicted class alone, or its condition is almost never met. ACLS is the loss without these flaws.
 #
-# The first flaw is easy to see ({numref}`fig-acls-functions`; FLSD is a focal loss {cite:p}`mukhoti2020calibrating`). The
+# The first flaw is easy to see in {numref}`fig-acls-functions`. The
 # class-wise penalty MDCA {cite:p}`hebbalaguppe2022stitch` and the ranking loss CRL {cite:p}`moon2020confidence` have
 # $f \propto p_{\hat y} (1 - p_{\hat y})$. That goes to zero for exactly the samples that the network is most confident
-# about.
+# about. FLSD in the figure is a focal loss {cite:p}`mukhoti2020calibrating`.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Most losses smooth least where the network is most confident; ACLS smooths harder and harder. Strength f of the smoothing, each curve divided by its largest absolute value. Left: of the predicted class, as its logit moves away from nine equal others. Right: of one other class, as its logit falls (the rest 4 below the top). Dotted: the margin. The paper's Figure 1 (e).", "name": "fig-acls-functions"}, "image": {"alt": "Two panels of seven curves against the distance. LS is flat; FLSD, CPC, MDCA and CRL fade beyond a distance of six; MbLS jumps from zero to one at the margin, and ACLS rises from there in a straight line."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Most losses smooth least where the network is most confident, but ACLS smooths harder and harder. Strength f of the smoothing, each curve divided by its largest absolute value. Left: of the predicted class, as its logit moves away from nine equal others. Right: of one other class, as its logit falls (the rest 4 below the top). Dotted: the margin. The paper's Figure 1 (e).", "name": "fig-acls-functions"}, "image": {"alt": "Two panels of seven curves against the distance. LS is flat; FLSD, CPC, MDCA and CRL fade beyond a distance of six; MbLS jumps from zero to one at the margin, and ACLS rises from there in a straight line."}}
 gaps, first = torch.linspace(0.05, 14, 200), torch.zeros(200).long()
 climbing = F.pad(gaps[:, None], (0, 9))
 falling = [torch.zeros(200, 1), -gaps[:, None], torch.full((200, 8), -4.0)]
@@ -288,7 +288,7 @@ plt.show()
 #
 # In words: if the largest logit is more than $m$ above the smallest, push it down by the excess. If another logit is more
 # than $m$ below the largest, push it up by the excess. The paper does not say whether the other classes are summed or
-# averaged; its code averages them, and so do we:
+# averaged. Its code averages them, and so do we:
 
 
 # %% tags=["nbval-check-output"]
@@ -326,16 +326,16 @@ methods.add("ACLS", torch.from_numpy(smoothed.test.logits).softmax(1))
 print(f"{methods.difference('ACLS', 'CE + TS').percent:+.2f} points of ECE")
 
 # %% [markdown]
-# Above zero, ACLS is worse. This is a single pair of trainings; the {ref}`experiment <sec-acls-experiment>` below repeats it with
-# other seeds and other losses. But first, what is it that we have trained with?
+# Above zero, ACLS is worse. This is a single pair of trainings, and the {ref}`experiment <sec-acls-experiment>` below repeats it
+# with other seeds and other losses. But first, what is it that we have trained with?
 #
 # ## The printed gradient belongs to no loss
 #
-# A loss is a landscape over the logits, and its gradient is the slope. Slopes of a landscape obey one law: how the
-# slope in $z_i$ changes with $z_j$ is how the slope in $z_j$ changes with $z_i$. (Second derivatives do not depend on their
+# A loss is a landscape over the logits, and its gradient is the slope. Slopes of a landscape obey one law. The
+# slope in $z_i$ changes with $z_j$ just as the slope in $z_j$ changes with $z_i$. (Second derivatives do not depend on their
 # order.) So the Jacobian of any gradient is symmetric.
 #
-# A field of pushes that breaks this law is like Escher's staircase: walk around a square and you are back where you were, but at
+# A field of pushes that breaks this law is like Escher's staircase. Walk around a square and you are back where you were, but at
 # another height. Ask PyTorch how the push on the largest and on the smallest logit depends on these two:
 
 # %% tags=["nbval-check-output"]
@@ -344,7 +344,7 @@ jacobian[[0, -1]][:, [0, -1]]
 
 # %% [markdown]
 # Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2 / (K - 1)$. **No loss has this gradient.** Other
-# weights do not repair it: each class beyond the margin looks at the largest logit, but the largest looks at the smallest
+# weights do not repair it. Each class beyond the margin looks at the largest logit, but the largest looks at the smallest
 # alone.
 #
 # The printed loss [P13], taken literally with all of its derivatives, is a real loss, and its two numbers agree
@@ -418,7 +418,7 @@ table(
 # The column of sums matters most. As printed, with the paper's weights and the mean over the others, the predicted class is
 # pushed down at least ten times as hard as all others together are pushed up. Who pushes back?
 #
-# Nobody. Softmax is blind to the sum of the logits: add the same number to each, and no probability changes. So
+# Nobody. Softmax is blind to the sum of the logits. Add the same number to each, and no probability changes. So
 # cross-entropy never moves the logits as a group, and its own pushes add up to zero. Any other term whose pushes do not add
 # up to zero meets no resistance in that direction. **All logits sink together, without end**, even after their distances
 # have come to rest ({numref}`fig-acls-drift`).
@@ -442,7 +442,7 @@ ways = {
 }
 paths = {name: follow(loss) for name, loss in ways.items()}
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "By the printed gradient the logits of a sample drift for ever, although their distances rest. Left: distance of the true logit from the nine others (dotted: the margin). Right: mean of all logits. Gradient descent on the logits of one sample. “Mean” and “sum” are over the other classes; with nine equally far ones the two pushes of the sum nearly cancel, which is a coincidence.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, for the ACLS of the code above it. Right: the mean of all logits sinks in a straight line for the printed gradient and stays near zero for the others."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "By the printed gradient the logits of a sample drift for ever, although their distances rest. Left: distance of the true logit from the nine others (dotted: the margin). Right: mean of all logits. Gradient descent on the logits of one sample. “Mean” and “sum” are over the other classes. With nine equally far ones the two pushes of the sum nearly cancel, which is a coincidence.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, for the ACLS of the code above it. Right: the mean of all logits sinks in a straight line for the printed gradient and stays near zero for the others."}}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.7))
 for (name, path), line in zip(paths.items(), ("-", "-", "--", ":", "-."), strict=True):
     steps, color = np.arange(1, len(path) + 1), plots.color_of(name.split(",")[0])
@@ -469,7 +469,7 @@ plt.show()
 # $$ (eq-acls-code)
 #
 # with $\bar z_{\hat y}$ held fixed. In the first term *the minimum is not subtracted*. That looks like a slip, but it
-# holds the logits in place: once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. We call this
+# holds the logits in place. Once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. We call this
 # `variant="code"`. It is the default, because the published weights and numbers belong to it.
 #
 # The price is that the loss now depends on something the probabilities do not. Add a constant to all logits of some test images,
@@ -498,7 +498,7 @@ for variant in ("paper", "code"):
 # hardly where to.
 #
 # At the distance $m$ from all others the confidence is $1 / (1 + (K - 1) e^{-m})$, as with {doc}`MbLS <mbls>`.
-# With many classes cross-entropy pushes further out than $m$, and the weight decides: see {eq}`eq-mbls-minimum`. On CIFAR-10,
+# With many classes cross-entropy pushes further out than $m$, and the weight decides ({eq}`eq-mbls-minimum`). On CIFAR-10,
 # too, a margin that is too small or too large calibrates poorly ({numref}`fig-acls-margin`).
 #
 # (sec-acls-experiment)=
@@ -507,8 +507,8 @@ for variant in ("paper", "code"):
 # **Training with a good loss is worth several points of ECE. So is one temperature after training, and it is worth more.** ACLS is
 # among the good losses, and not clearly the best of them.
 #
-# The networks are those of the {doc}`MbLS chapter <mbls>`, drawn there in {numref}`fig-mbls-losses`: a ResNet-20, trained on
-# CIFAR-10 for 30 epochs with each of twelve losses. MbLS and ACLS have margin 6, and a thirteenth row is MbLS with $m = 0$
+# The networks are those of the {doc}`MbLS chapter <mbls>`, drawn there in {numref}`fig-mbls-losses`. They are ResNet-20s, trained
+# on CIFAR-10 for 30 epochs with each of twelve losses. MbLS and ACLS have margin 6, and a thirteenth row is MbLS with $m = 0$
 # at half the weight. Every number is a mean over two or three seeds. {numref}`tbl-acls-losses` compares each loss with ACLS.
 #
 # New here are a kernel error (MMCE) {cite:p}`kumar2018trainable` and the Brier score. The focal loss (FL) and the explicit
@@ -632,8 +632,8 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 # **The effective label is the tool to keep.** It takes three lines, needs no training, and shows what a loss asks of each
 # sample. As a theorem it is empty, since every loss fits it. As a lens it exposes faults, in losses and in papers.
 #
-# **Test a printed gradient before you use it.** Two checks cost a minute: is its Jacobian symmetric, and does it sum to zero?
-# The gradient printed for ACLS fails both. The first means that no loss has it, and the second that the logits drift.
+# **Test a printed gradient before you use it.** Two checks cost a minute. Its Jacobian should be symmetric, and it should sum to
+# zero. The gradient printed for ACLS fails both. The first means that no loss has it, and the second that the logits drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull all samples to a distance of about $m$, right or wrong, and $m$ fixes the
 # confidence there. They differ in how hard they pull, and we see no clear difference in the ECE that comes out.
@@ -651,7 +651,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #    With all others at the distance $d$, $p_{\hat y} = 1 / (1 + (K - 1) e^{-d})$, so
 #    $1 - p_{\hat y} \approx (K - 1) e^{-d}$, and $p_{\hat y}$ goes to one. Cross-entropy pushes the top logit up by
 #    $1 - p_{\hat y}$, the loss pushes it down by $\lambda\, p_{\hat y} (1 - p_{\hat y})$. The sum is zero at
-#    $p_{\hat y} = 1 / \lambda$ only; for $\lambda \le 1$ the sample moves out for ever, more slowly.
+#    $p_{\hat y} = 1 / \lambda$ only. For $\lambda \le 1$ the sample moves out for ever, more slowly.
 #    ```
 #
 # 2. Write down the smallest change that makes the gradient {eq}`eq-acls-gradient` sum to zero, and test it with `follow`,
@@ -660,8 +660,8 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #    ```{dropdown} Solution
 #    Push the predicted class down by as much as the others are pushed up,
 #    $\lambda_2 \sum_{k \ne \hat y} \operatorname{ReLU}(z_{\hat y} - z_k - m)$. This is the gradient of
-#    $\frac{\lambda_2}{2} \sum_k \operatorname{ReLU}(z_{\hat y} - z_k - m)^2$ with nothing detached: MbLS with its hinges
-#    squared. Along `follow` its mean logit stays where it began, as the mean logit of MbLS does in
+#    $\frac{\lambda_2}{2} \sum_k \operatorname{ReLU}(z_{\hat y} - z_k - m)^2$ with nothing detached. That is MbLS with its
+#    hinges squared. Along `follow` its mean logit stays where it began, as the mean logit of MbLS does in
 #    {numref}`fig-acls-drift`.
 #    ```
 #
@@ -670,7 +670,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #
 #    ```{dropdown} Solution
 #    $1 / (1 + 99 e^{-m}) = 0.9$ gives $e^m = 99 \cdot 9$, so $m = \log 891 \approx 6.8$. All samples are in one bin,
-#    whose confidence is its accuracy: the ECE is zero. But the confidence is the same for right and wrong predictions.
+#    whose confidence is its accuracy, so the ECE is zero. But the confidence is the same for right and wrong predictions.
 #    ```
 #
 # ## The paper's tables and figures, regenerated
@@ -679,7 +679,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 # ```
 #
 # Each printed number stands next to ours, with a badge that says what became of it. A number in parentheses belongs to a
-# smaller network of ours that stands in for the paper's, and only the direction of its difference counts: the rule is in
+# smaller network of ours that stands in for the paper's, and only the direction of its difference counts, by the rule in
 # the {ref}`protocol <sec-verdicts>`. A ResNet-20 at the reduced {ref}`budget <sec-budgets>` stands in for the ResNet-50, on
 # Tiny-ImageNet with every tenth class and 1,000 test images. ACLS is compared with MbLS, the other losses with
 # cross-entropy. Tables 1, 6, A and B as printed are in the {ref}`appendix <printed-acls>`.
@@ -694,7 +694,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #
 # ### Figure 1: effective labels of six losses
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Six losses, six labels. One sample, correctly predicted as the fourth class: its probabilities (a), its one-hot label (b; outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. After the paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Six losses give one sample six different labels. The sample is correctly predicted as the fourth class. Its probabilities (a), its one-hot label (b, outlined in the others), and the effective labels of six losses (c to h). The first class is within the margin of MbLS and ACLS. Weights and margin (2) are chosen so that the effect can be seen. After the paper's Figure 1.", "name": "fig-acls-labels"}, "image": {"alt": "Eight small bar charts of four classes: probabilities, one-hot label, and effective labels of six losses. LS raises all other classes alike; MDCA and CRL raise the first, MbLS and ACLS the others; CPC lifts the top class above one."}}
 q = F.one_hot(y, 4).double()
 push = {  # gradient of what the loss adds to cross-entropy
     "(c) LS": regulariser(LabelSmoothing(alpha=0.3), z, y),
@@ -755,7 +755,7 @@ plt.show()
 # \end{gathered}
 # $$ (eq-acls-cpc)
 #
-# These are [S5] and [S6]; in [S6] every pair counts twice. From here to [S7] and Table 2 a sign is lost. For
+# These are [S5] and [S6], and in [S6] every pair counts twice. From here to [S7] and Table 2 a sign is lost. For
 # $j \ne y$ equation {eq}`eq-acls-general` gives $f(z_j) = -\partial \mathcal{L}_\mathrm{REG} / \partial z_j$, so the 1v1
 # part must be $f(z_j) = -\frac{p_j}{p_y + p_j}$, times its weight. Table 2 has a plus. For BE, [S7] and Table 2 are right and
 # [S8] is not.
@@ -776,7 +776,7 @@ plt.show()
 # $$ (eq-acls-mdca-f)
 #
 # [S12] and [S13] take $\sum_k a_k p_k \approx p_{\hat y}$ and get half of the first, and $p_j (1 + p_{\hat y})$
-# for the second. The exact pair has the form of CRL's below, and keeps {eq}`eq-acls-balance`; the printed pair does not.
+# for the second. The exact pair has the form of CRL's below, and keeps {eq}`eq-acls-balance`. The printed pair does not.
 #
 # **MbLS** adds [S14]. Each class beyond the margin gets $-\lambda$, and the predicted class $\lambda$ times *the number of
 # active classes*. [S15] to [S17], and [P9], give the predicted class nothing. That would be right if $z_{\hat y}$ were
@@ -792,15 +792,15 @@ plt.show()
 # \begin{aligned} f(z_{\hat y}) &= \lambda\, p_{\hat y} (1 - p_{\hat y}), \\ f(z_j) &= \lambda\, p_{\hat y}\, p_j . \end{aligned}
 # $$ (eq-acls-crl)
 #
-# The other sample of the pair gets the opposite: *its label is sharpened*. Table 2 leaves that out, and the term
+# The other sample of the pair gets the opposite, and *its label is sharpened*. Table 2 leaves that out, and the term
 # $|h^{(a)} - h^{(b)}|$ inside the maximum of the original loss.
 #
 # ### Table 2, checked
 #
 # {numref}`tbl-acls-entries` compares each term of Table 2, on random logits, with automatic differentiation of the loss. A
-# constant factor is harmless, since $\lambda$ is free; a sign is not. All predictions are right ($\hat y = y$), as the
+# constant factor is harmless, since $\lambda$ is free, but a sign is not. All predictions are right ($\hat y = y$), as the
 # paper assumes for LS, and MDCA's premise on $a$ holds. The numbers are of the first sample, for the predicted class or for the
-# last one; the verdict is of all.
+# last one. The verdict is of all samples.
 
 # %% tags=["hide-input", "nbval-check-output"]
 generator = torch.Generator().manual_seed(0)
@@ -880,7 +880,7 @@ caption = (
 table(checked, caption, "tbl-acls-entries", digits=4)
 
 # %% [markdown]
-# Three entries of Table 2 are wrong: for the other classes the sign of CPC's 1v1 term and the term of MDCA, and for the
+# Three entries of Table 2 are wrong. For the other classes these are the sign of CPC's 1v1 term and the term of MDCA, for the
 # predicted class the zero of MbLS. The two constants of FLSD are not constant. (For MDCA and FLSD the paper speaks of
 # approximations.) For MDCA "2 times" is the factor of {eq}`eq-acls-mdca-f`, for CRL it comes from the two pairs that a
 # sample is in, and for ACLS, here detached, from the square.
@@ -895,7 +895,7 @@ Markdown(f"In all 64 samples the gradient sums to zero for {', '.join(zero)}. "
          f"It does not for {' and '.join(unequal) or 'any'}.")  # fmt: skip
 
 # %% [markdown]
-# So MbLS takes from the predicted class what it gives to the others; the paper's statement that it "does not penalize" the
+# So MbLS takes from the predicted class what it gives to the others. The paper's statement that it "does not penalize" the
 # label of the predicted class is wrong. The one loss that breaks the balance is ACLS itself.
 #
 # Table 2 splits by the predicted class, but LS, FLSD and CPC know the true class only. So {numref}`tbl-acls-wrong` has
@@ -928,7 +928,7 @@ table(
 # predictions, lowers it. MbLS and ACLS do not look at the true class.
 #
 # In {numref}`fig-acls-functions` FLSD jumps where $\gamma$ changes, and MDCA where $p_j$ crosses the share of its class.
-# A shape is not yet an effect: as the distance grows $p_j$ vanishes too, so even the constant $f$ of LS is soon many times
+# A shape is not yet an effect. As the distance grows $p_j$ vanishes too, so even the constant $f$ of LS is soon many times
 # $p_j$. What decides is where $p_j$ and $\tilde q_j$ meet.
 #
 # ### Four forms of ACLS: Jacobians, and trainings on digits
@@ -936,7 +936,7 @@ table(
 # {numref}`fig-acls-jacobian` draws the two numbers of {numref}`tbl-acls-fields` that agree for a loss, and differ for the
 # printed gradient.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The printed gradient has no loss behind it: the two numbers off the diagonal differ. How the push on the largest and on the smallest logit changes when one of the two grows by one. Left: the gradient [P12] as printed. Right: the gradient of the printed loss [P13], in which they agree, as they must. Sample with logits 12, 9, 3, 1 and −2, margin 6, weights 0.1 and 0.01 / (K − 1).", "name": "fig-acls-jacobian"}, "image": {"alt": "Two squares of two by two cells with numbers. In the left one the cells off the diagonal are −0.1 and −0.0025; in the right one both are −0.205."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The printed gradient has no loss behind it, because the two numbers off the diagonal differ. How the push on the largest and on the smallest logit changes when one of the two grows by one. Left: the gradient [P12] as printed. Right: the gradient of the printed loss [P13], in which they agree, as they must. Sample with logits 12, 9, 3, 1 and −2, margin 6, weights 0.1 and 0.01 / (K − 1).", "name": "fig-acls-jacobian"}, "image": {"alt": "Two squares of two by two cells with numbers. In the left one the cells off the diagonal are −0.1 and −0.0025; in the right one both are −0.205."}}
 fig, axes = plt.subplots(1, 2, figsize=(5.4, 2.6))
 for ax, (name, field) in zip(axes, list(forms.items())[:2], strict=True):
     cells = [[derivative(field, i, j) for j in (0, 4)] for i in (0, 4)]
@@ -1028,7 +1028,7 @@ for pair in [(pos, neg) for pos in toy_weights_pos for neg in toy_weights_neg]:
 parts = {name: digits[name] for name in ("CE", "ACLS, code")}
 parts |= {name: train_on_digits(loss, **how) for name, loss in trainings.items()}
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "By ranking, ACLS is silent for most samples; by margin, and as CRL itself ranks, for few. Left: share of samples that get no gradient from the regulariser, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS; clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "By ranking, ACLS is silent for most samples. By margin, and as CRL itself ranks, it is silent for few. Left: share of samples that get no gradient from the regulariser, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS, clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
 by_epoch = {k: np.reshape(v, (toy_epochs, -1)).mean(1) for k, v in inactive.items()}
 silent = {name: 100 * values for name, values in by_epoch.items()}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
@@ -1063,7 +1063,7 @@ Markdown(
 # %% [markdown]
 # So the paper's observation holds on other data too. (In the first epoch nothing is ranked yet, and the logits are still
 # small.) But this ranking, [S21], is not CRL. CRL has $|h^{(a)} - h^{(b)}|$ in its hinge, so a pair in the right order, but
-# not far enough apart, counts too; its line lies far lower. The left half of the paper's Figure 3 is no evidence against CRL.
+# not far enough apart, counts too. So fewer samples are silent under CRL. The left half of the paper's Figure 3 is no evidence against CRL.
 #
 # **FLSD and its $\gamma = 3$.** The supplement calls FLSD constant because "$\gamma = 3$ for 95% of samples" of
 # Tiny-ImageNet. But [S1] chooses $\gamma$ by the wrong probability, $p_{\hat y}$ for $p_y$. On held-out images:
@@ -1083,7 +1083,7 @@ Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
 
 # %% [markdown]
 # So 95% may refer to the predicted class. By the true class, which the loss uses, the share is a few points above the
-# accuracy; on training images it may be higher, which is not measured here.
+# accuracy. On training images it may be higher, which we have not measured.
 #
 # ### Can smoothing change the prediction?
 #
@@ -1114,7 +1114,8 @@ table(
 
 # %% [markdown]
 # Cross-entropy raises the true class and lowers all others, so it never turns a right prediction wrong. ACLS does, and more
-# often in the paper's variant, whose push on the top logit is stronger. How often depends on the step: 0.29% is about one training.
+# often in the paper's variant, whose push on the top logit is stronger. How often depends on the step, so 0.29% is about one
+# training.
 #
 # ### Table 3 and Figure 2: ECE and AECE
 
@@ -1130,8 +1131,8 @@ beside(
 )
 
 # %% [markdown]
-# Two checks need no training. The paper says that it "outperforms all previous calibration methods by significant margins
-# on all benchmarks"; and it took some rows over from the MbLS paper.
+# Two checks need no training. One is of the claim that ACLS "outperforms all previous calibration methods by significant margins
+# on all benchmarks". The other is of the rows that the paper took over from the MbLS paper.
 
 # %% tags=["hide-input", "nbval-check-output"]
 paper = results.load("paper")
@@ -1191,7 +1192,7 @@ Markdown(
 # {numref}`fig-acls-losses` draws the ECEs of {numref}`tbl-acls-losses`, and {numref}`fig-acls-reliability` is the paper's
 # Figure 2.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "No loss gets below cross-entropy with one temperature (dashed). Test ECE of a ResNet-20 on CIFAR-10 for each training loss, uncalibrated and after a temperature fitted to that network; means over two or three seeds, logarithmic axis.", "name": "fig-acls-losses"}, "image": {"alt": "One row for each of thirteen losses with two marks. Uncalibrated, the ECE goes from under two percent for LS and MbLS to over six for ECP; with a temperature all lie between one and three percent, CE lowest."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "No loss gets below cross-entropy with one temperature (dashed). Test ECE of a ResNet-20 on CIFAR-10 for each training loss, uncalibrated and after a temperature fitted to that network. Means over two or three seeds, logarithmic axis.", "name": "fig-acls-losses"}, "image": {"alt": "One row for each of thirteen losses with two marks. Uncalibrated, the ECE goes from under two percent for LS and MbLS to over six for ECP; with a temperature all lie between one and three percent, CE lowest."}}
 if len(of_ece):
     fig = dumbbells({"": of_ece.rename(index=shown)}, [RAW, TS], xlabel="ECE (%)")
     level = of_ece.loc["cross_entropy", TS]
@@ -1199,7 +1200,7 @@ if len(of_ece):
     fig.axes[0].get_yticklabels()[of_ece.index.get_loc("acls")].set_weight("bold")
     plt.show()
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy, MDCA and CPC leave the network over-confident; LS, MbLS, CRL and ACLS bring it near the diagonal. Reliability diagrams of the first training of each loss, before temperature scaling. The paper's Figure 2 is of Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy, MDCA and CPC leave the network over-confident, while LS, MbLS, CRL and ACLS bring it near the diagonal. Reliability diagrams of the first training of each loss, before temperature scaling. The paper's Figure 2 is of Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
 FIGURE_2 = ("cross_entropy", "label_smoothing", "mdca", "cpc", "mbls", "crl", "acls")
 raw = calibrator("identity")
 drawn = {
@@ -1284,7 +1285,7 @@ chance of the test images, at {below.count("holds")} of {len(shared)}, and highe
     display(Markdown(words))
 
 # %% [markdown]
-# The best margin is the one whose confidence fits the accuracy: one number, chosen on held-out data, as a temperature is.
+# The best margin is the one whose confidence fits the accuracy. It is one number, chosen on held-out data, as a temperature is.
 # For a sample that rests at the margin the number of classes matters:
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1321,9 +1322,9 @@ table(
 # {numref}`tbl-acls-weights` suggests why trainings fail. With $\lambda_1 = 0$ the code's gradient
 # lifts the other classes and holds the top one fixed, so all logits *rise* together.
 #
-# *Only adaptive* is the $f$ of [P10] without the $C$ of [P11]. Paper and code do not say which margin $f$ has then; we take
+# *Only adaptive* is the $f$ of [P10] without the $C$ of [P11]. Paper and code do not say which margin $f$ has then. We take
 # $m = 0$, since with $m > 0$ it would be negative inside the margin, and sharpen the label. CRL with the margin's condition no
-# longer ranks: it lowers the confidence wherever the logits are far apart, also where CRL would have raised it.
+# longer ranks. It lowers the confidence wherever the logits are far apart, also where CRL would have raised it.
 #
 # For the methods of Table B that are not losses of logits and labels, the {ref}`appendix <printed-acls>` says which can be
 # trained here, and what the paper leaves open.
@@ -1339,14 +1340,14 @@ table(
 # | adaptive | – | – | △ | △ | – | △ | ✓ |
 # | conditional | – | – | – | – | △ | △ | ✓ |
 #
-# By {numref}`tbl-acls-entries` MbLS does not have the fault that it is said to have: it does not spare the predicted class.
+# By {numref}`tbl-acls-entries` MbLS does not have the fault that it is said to have. It does not spare the predicted class.
 # The faults of the $f$ of CPC, MDCA and CRL are real.
 #
 # ### Table 4: segmentation
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
-# trained two or three times for 12 epochs, for DeepLabV3 on a ResNet-50. {numref}`tbl-acls-4` has means over all pixels but for
-# AECE; {numref}`tbl-acls-camvid` has intervals from blocks of ten frames, over a hundred pixels per image.
+# trained two or three times for 12 epochs, for DeepLabV3 on a ResNet-50. {numref}`tbl-acls-4` has means over all pixels, except for
+# AECE. {numref}`tbl-acls-camvid` has intervals from blocks of ten frames, over a hundred pixels per image.
 
 # %% tags=["hide-input"]
 paper_tables.paper_table(
@@ -1408,12 +1409,12 @@ against_both(
 #
 # | | paper | public code | here |
 # |---|---|---|---|
-# | first term | $z_{\hat y} - \min_k z_k - m$ | $z_{\hat y} - m$ | as the code; `variant="paper"` |
+# | first term | $z_{\hat y} - \min_k z_k - m$ | $z_{\hat y} - m$ | as the code, or `variant="paper"` |
 # | gradient of the loss | [P12], and not the gradient of [P13] | $z_{\hat y}$ detached in the second term | as the code |
 # | reduction over classes | not stated | mean over the $K - 1$ others | the mean |
 # | weights | 0.1, 0.01 | 1.0, 0.1, times 0.1 | 0.1, 0.01 |
-# | CPC, MDCA, CRL | "default hyperparameters, provided by the authors"; of MMCE nothing | not released; for CPC no authors' code was found | settings in the docstring of each loss |
+# | CPC, MDCA, CRL | "default hyperparameters, provided by the authors", and nothing of MMCE | not released, and we found no authors' code for CPC | settings in the docstring of each loss |
 # | trainings | CIFAR-10, Tiny-ImageNet, ImageNet, VOC | Tiny-ImageNet only | recipes of Section 4.1 for all |
 # | ImageNet test images | 50,000 | its log evaluates 40,000 | – |
 # | model that is tested | not stated | best validation accuracy | the same at the paper budget |
-# | $T$ of CE + TS, CIFAR-10 ResNet-50 | 2.9, ECE 3.68; MbLS prints 3.9, ECE 2.34, for the same row | grid search by ECE | fitted by NLL; by ECE in Table 3 |
+# | $T$ of CE + TS, CIFAR-10 ResNet-50 | 2.9 with an ECE of 3.68, where MbLS prints 3.9 and 2.34 for the same row | grid search by ECE | fitted by NLL, in Table 3 by ECE |

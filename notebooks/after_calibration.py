@@ -19,8 +19,8 @@
 # you ask for. *Selective prediction* answers only where the classifier is confident. This chapter runs both before and
 # after temperature scaling. At the end you can
 #
-# - prove the promise of conformal prediction, and say what it does not promise;
-# - say what calibration adds to a promise that holds without it;
+# - prove the promise of conformal prediction, and say what it does not promise,
+# - say what calibration adds to a promise that holds without it,
 # - read a risk-coverage curve, and say whether a temperature can change it.
 
 # %% tags=["parameters"]
@@ -68,7 +68,7 @@ stored = {name.split("/")[0]: notebook.logits_of(name) for name in networks}
 # %% [markdown]
 # ## A promise that needs no calibration
 #
-# Take any number $s(\mathbf{x}, k)$ that is large where class $k$ does not fit the input $\mathbf{x}$; the simplest is
+# Take any number $s(\mathbf{x}, k)$ that is large where class $k$ does not fit the input $\mathbf{x}$. The simplest is
 # $1 - p_k$. Compute it for the labels of $n$ held-out samples. A new sample gets all classes that fit no worse than most
 # of those labels did:
 #
@@ -98,17 +98,17 @@ for miss in (0.3, 0.1, 0.05):
     print(ConformalSets(miss).fit(held_out, labels))
 
 # %% [markdown]
-# The ranks are 7, 9 and, at $\alpha = 0.05$, 10: the tenth of nine scores is asked for. Nine samples cannot guarantee
+# The ranks are 7, 9 and, at $\alpha = 0.05$, 10. So the tenth of nine scores is asked for. Nine samples cannot guarantee
 # one miss in twenty, whatever they look like. The only set that keeps that promise contains all classes. A smaller one
 # takes at least $n = 1 / \alpha - 1$ samples.
 #
 # ## Two scores
 #
-# - *LAC*, least ambiguous classes {cite:p}`sadinle2019least`: $s = 1 - p_k$. The set contains all classes above one
+# - *LAC*, least ambiguous classes {cite:p}`sadinle2019least`, has $s = 1 - p_k$. The set contains all classes above one
 #   threshold. Of all rules with the same coverage it has the smallest sets, if the probabilities are right.
-# - *APS*, adaptive prediction sets {cite:p}`romano2020classification`: rank the classes of a sample by falling
-#   probability, and let $s$ be the mass up to and including $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The set takes
-#   classes from the top until it has enough mass: few where the classifier is confident, many where it is not. The
+# - *APS*, adaptive prediction sets {cite:p}`romano2020classification`, ranks the classes of a sample by falling
+#   probability. Then $s$ is the mass up to and including $k$, minus $u \, p_k$ with $u$ uniform on $[0, 1)$. The set takes
+#   classes from the top until it has enough mass, few where the classifier is confident and many where it is not. The
 #   last class is included at random, so that coverage does not overshoot the target. In code this is
 #   `score="randomized_aps"`.
 #
@@ -142,7 +142,7 @@ plt.show()
 
 # %% [markdown]
 # Now the experiment. The temperature is fitted on validation images. The test images are split into random halves, one
-# for $\hat q$ and one to measure the coverage, the share of labels in their sets. The halves must be different: images
+# for $\hat q$ and one to measure the coverage, the share of labels in their sets. The halves must be different, because images
 # to which anything was fitted no longer behave like new ones.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -220,7 +220,7 @@ What a temperature can change is the size of the sets. Those of LAC change by le
 #
 # **APS** ranks within an image, which no temperature changes, and adds up mass, which it does change. At $T > 1$ more
 # mass lies in the tail, so the sets that collect it grow. Others have found this on
-# many networks {cite:p}`dabah2025temperature,xi2025confidence`; the latter fit $T$ for small sets. If small sets are all
+# many networks {cite:p}`dabah2025temperature,xi2025confidence`. The latter fit $T$ for small sets. If small sets are all
 # you want, LAC is the better choice at either temperature.
 #
 # ## What calibration adds
@@ -231,9 +231,9 @@ What a temperature can change is the size of the sets. Those of LAC change by le
 # **Plot the threshold $\hat q$ of APS against $1 - \alpha$, and you have a reliability diagram for all classes.** The
 # score of the label is the mass ranked above it, plus a random part of its own, so $\hat q$ is how much mass has to be
 # collected to catch a share $1 - \alpha$ of the labels. If labels are drawn from $\mathbf{p}$, the two are equal at
-# every level: the diagonal.
+# every level, which is the diagonal.
 
-# %% mystnb={"figure": {"caption": "Calibration makes the classifier's own mass nearly enough, and it does so at every level. Left: the threshold of APS against the coverage asked for; above the diagonal more mass is needed than the classifier believes. Right: mean size of the sets that keep the promise, relative to their size at the fitted temperature (dotted): LAC's are smallest about there, those of APS grow with the temperature.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Calibration makes the classifier's own mass nearly enough, and it does so at every level. Left: the threshold of APS against the coverage asked for. Above the diagonal more mass is needed than the classifier believes. Right: mean size of the sets that keep the promise, relative to their size at the fitted temperature (dotted). LAC's are smallest about there, those of APS grow with the temperature.", "name": "fig-after-sets"}, "image": {"alt": "Left: four curves of the threshold against the coverage asked for, those before calibration bent above the diagonal, those after close to it. Right: size of the sets against the temperature, four curves that meet at one at the fitted temperature."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
 levels = np.linspace(0.02, 0.98, 49)
 colors = dict(zip(stored, (plots.BLUE, plots.ORANGE), strict=False))
@@ -375,7 +375,7 @@ for name, both in probs.items():
 Markdown(minus(" ".join(sentences)))
 
 # %% [markdown]
-# **We see no clear gain on either network:** both intervals include zero. What calibration gives is a risk that you can
+# **We see no clear gain on either network.** Both intervals include zero. What calibration gives is a risk that you can
 # foresee. Answer where the confidence is at least 0.9, and the share of wrong answers to expect is one minus their mean
 # confidence. {numref}`tbl-after-risk` compares it with the true one.
 
@@ -405,11 +405,11 @@ table(
 # | "the label is among these, nine times in ten", on average over all inputs | `ConformalSets`, calibrated or not |
 # | the smallest such sets | `score="lac"` |
 # | sets that are large where the input is hard, and fairer to hard classes | `score="randomized_aps"`, after calibration |
-# | the promise from few samples | at least $1 / \alpha - 1$ of them; the coverage of one held-out set of $n$ varies by about $\sqrt{\alpha (1 - \alpha) / n}$ |
-# | to abstain on the hardest inputs | the confidence, with or without a temperature; to choose between classifiers, take the lowest `aurc` |
+# | the promise from few samples | at least $1 / \alpha - 1$ of them, where the coverage of one held-out set of $n$ varies by about $\sqrt{\alpha (1 - \alpha) / n}$ |
+# | to abstain on the hardest inputs | the confidence, with or without a temperature, and the lowest `aurc` to choose between classifiers |
 # | to know how many answers will be wrong | calibration, then one minus the mean confidence of what you answer |
 #
-# Calibration and sets together need three disjoint parts of the data: one for the network, one for the calibrator, one
+# Calibration and sets together need three disjoint parts of the data, one for the network, one for the calibrator and one
 # for the quantile. With one temperature for 5,000 images it would do little harm to use the second part twice, but then
 # the proof is gone.
 #

@@ -111,7 +111,7 @@ single = calibrator("temperature_scaling").fit(*data.val)
 # One temperature fails here, as {numref}`fig-cls-problem` shows for a ResNet-20 that we trained on one half of the
 # long-tailed images and calibrated on the other half.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature, fitted to a long-tailed validation set, leaves the network overconfident on balanced test images. Left: images of each class, commonest first. Right: reliability diagram of the test images after temperature scaling; bars that end below the diagonal are overconfident, grey is where chance would put a calibrated network.", "name": "fig-cls-problem"}, "image": {"alt": "Left: bars of validation images falling from about 2,500 to 250 over ten classes, and a level line of 1,000 test images. Right: reliability diagram in which most bars of accuracy end visibly below the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature, fitted to a long-tailed validation set, leaves the network overconfident on balanced test images. Left: images of each class, commonest first. Right: reliability diagram of the test images after temperature scaling. Bars that end below the diagonal are overconfident, and grey is where chance would put a calibrated network.", "name": "fig-cls-problem"}, "image": {"alt": "Left: bars of validation images falling from about 2,500 to 250 over ten classes, and a level line of 1,000 test images. Right: reliability diagram in which most bars of accuracy end visibly below the diagonal."}}
 counts, test_counts = (np.bincount(y, minlength=K) for y in (val_y, test_y))
 by_count = np.argsort(-counts, kind="stable")
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2), width_ratios=(1.1, 1))
@@ -148,11 +148,11 @@ plt.show()
 # ## Idea: listen to the classes that fit badly
 #
 # The paper starts from this second picture. It observes that networks whose class losses lie close together tend to be
-# well calibrated, and proposes to bring them together. (As a law this is not true: a calibrated network is less confident
+# well calibrated, and proposes to bring them together. (As a law this is not true. A calibrated network is less confident
 # of a hard class, and so has a larger loss there. The [last section](#does-the-spread-of-the-class-losses-explain-the-calibration-error)
 # looks closer.)
 #
-# **What the weights are for:** they make the fit listen more to the classes that it serves badly, and less to those that
+# **The weights** make the fit listen more to the classes that it serves badly, and less to those that
 # it serves well, so that the class losses move together.
 #
 # Three formulas make the weights. (Numbers such as [P3] are the paper's.) Let sample $i$ have the label $y_i$ and the loss
@@ -206,8 +206,8 @@ torch.stack([(1 + class_weights(here)) @ torch.stack([A, B], 1) for here in (A, 
 # The first row has the totals of A and B with the weights of A, the second with the weights of B. Judged from A, fit B is
 # better. Judged from B, fit A is better. No function can rank them like this.
 #
-# What a fit can look for is a *fixed point*: parameters at which the gradient of $L_T$ vanishes under the weights that
-# they themselves produce. The objective `class_loss_scaling` finds it.
+# What a fit can look for is a *fixed point*. There the gradient of $L_T$ vanishes under the weights that the parameters
+# themselves produce. The objective `class_loss_scaling` finds it.
 #
 # ### Try it
 #
@@ -235,7 +235,7 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # $$ (eq-cls-balanced)
 #
 # the *class-balanced* NLL, in which a rare class counts as much as a common one. Nothing in it knows which class fits badly.
-# You do not need the paper for it: `class_balanced` is an objective of its own.
+# You do not need the paper for it, because `class_balanced` is an objective of its own.
 
 # %% tags=["nbval-check-output"]
 options = ["nll", "class_balanced", "class_loss_scaling beta=0", "class_loss_scaling"]
@@ -244,14 +244,14 @@ for objective in options:
     print(objective, "T =", round(fitted.temperature, 2))
 
 # %% [markdown]
-# The second and the third line agree: CLS without its weights is class balancing. Class balancing alone also takes the
+# The second and the third line agree, so CLS without its weights is class balancing. Class balancing alone also takes the
 # larger part of the way from the first temperature to the last.
 #
 # And it is the right thing to do here. Divided by $K$, {eq}`eq-cls-balanced` estimates the loss on data with all classes
 # equally often, which is what the test set is. The plain NLL estimates the loss on more long-tailed data. The frequencies
 # of the labels shift between validation and test ({ref}`label shift <sec-ts-shift>`), and class means undo the shift.
 #
-# So there is a control that the paper does not have: class means with $w = 0$. {numref}`fig-cls-gain` follows the gain
+# So there is a control that the paper does not have, class means with $w = 0$. {numref}`fig-cls-gain` follows the gain
 # through it, on every network for which we have all three fits.
 
 # %% tags=["hide-input"]
@@ -299,7 +299,7 @@ errors = {  # test ECE in percent
 }
 errors = pd.DataFrame(errors)
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On long-tailed CIFAR-10 the first step, from the likelihood (square) to classes of equal weight (dot), brings most of the gain; the weights of CLS add the short step to the diamond. Test ECE in percent, for one temperature (left) and one temperature per class (right), on published networks and ours. The last rows are balanced data, where square and dot coincide.", "name": "fig-cls-gain"}, "image": {"alt": "Two panels with a row for each network and three marks in it. On the five CIFAR-10-LT networks the square lies far to the right of dot and diamond, which are close to each other with the diamond on the left. On CIFAR-100-LT the diamond is mostly to the right of the dot. On balanced data the square and the dot coincide."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On long-tailed CIFAR-10 the first step, from the likelihood (square) to classes of equal weight (dot), brings most of the gain. The weights of CLS add the short step to the diamond. Test ECE in percent, for one temperature (left) and one temperature per class (right), on published networks and ours. The last rows are balanced data, where square and dot coincide.", "name": "fig-cls-gain"}, "image": {"alt": "Two panels with a row for each network and three marks in it. On the five CIFAR-10-LT networks the square lies far to the right of dot and diamond, which are close to each other with the diamond on the left. On CIFAR-100-LT the diamond is mostly to the right of the dot. On balanced data the square and the dot coincide."}}
 panels = {"one temperature": errors["TS"], "one temperature per class": errors["CTS"]}
 figure = dumbbells(panels, list(THREE), xlabel="test ECE (%)")
 figure.axes[0].set(xscale="linear", xlim=(0, None))
@@ -320,8 +320,8 @@ of one temperature on the {len(lt10)} networks for CIFAR-10-LT.
 
 # %% [markdown]
 # One more clue points the same way. Take CLS with the sums that the paper prints instead of the means of its code. On the
-# authors' DenseNet-40 nothing of the gain is left: the ECE is
-# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling variant=paper`, and by likelihood it was
+# authors' DenseNet-40 nothing of the gain is left. The ECE is
+# {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling variant=paper`, and fitted by likelihood it was
 # {ours}`ece cifar10_lt densenet40 temperature_scaling`.
 #
 # ### What is left for the weights
@@ -391,7 +391,7 @@ direction. One of the {len(rest)} differences is beyond chance, on the {" ".join
 # %% [markdown]
 # ### All that a loss can do is choose one number
 #
-# Why do the weights help here and harm there? With a single temperature they can only do one thing: make it larger.
+# Why do the weights help here and harm there? All that they can do with a single temperature is make it larger.
 # They listen to the classes of large loss, and those ask for more softening. Whether a larger temperature is better
 # depends on which side of the best one you start ({numref}`fig-cls-curve`).
 
@@ -492,7 +492,7 @@ torch.allclose(mixed, (z / (1 / (v1 / T + v2))).softmax(0))
 # %% [markdown]
 # **Their PTS is TS, too.** The PTS of {cite:t}`tomani2022parameterized` gives each sample its own temperature. The authors'
 # network for it has four layers of two ReLU units. When both units of a layer are zero for all inputs, the network is
-# *dead*: its output is one number, and no gradient flows to the layers below.
+# *dead*. Its output is then one number, and no gradient flows to the layers below.
 
 # %% tags=["hide-input", "nbval-check-output"]
 dead = optimiser_stops.dead_at_start(val_z, range(200))
@@ -552,7 +552,7 @@ package, with tanh units, gives them temperatures from {varied.min():.2f} to {va
 #    {numref}`fig-cls-curve` shows why.
 #
 #    ```{dropdown} Solution
-#    No: its ECE is higher, within chance. The classes are balanced, so class balancing changes nothing. The NLL already chooses a temperature above
+#    No, its ECE is higher, within chance. The classes are balanced, so class balancing changes nothing. The NLL already chooses a temperature above
 #    the one with the lowest test ECE, and CLS moves it further up. On the CIFAR-10 network, `-p logits cifar10/resnet20-cross_entropy-s0`, the NLL lands below it, and the same move helps.
 #    ```
 #
@@ -569,7 +569,7 @@ package, with tanh units, gives them temperatures from {varied.min():.2f} to {va
 # paper's logits where they are public, else on our training by its recipe. Where only the replay gives the printed number, the badge
 # says so. FL is the true focal loss, which the public code does not minimise.
 #
-# A number in parentheses is from a stand-in: for the ResNet-110 of CIFAR-100 that is our ResNet-20, and only
+# A number in parentheses is from a stand-in. For the ResNet-110 of CIFAR-100 that is our ResNet-20, and only
 # the direction counts. A number in brackets was measured by others on the same networks ({doc}`../book/replications`). The rule is in
 # the {ref}`protocol <sec-verdicts>`. Each loss is compared with the same calibrator fitted by likelihood.
 #
@@ -695,14 +695,14 @@ paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4
 #     paper=class_loss_scaling "datasets=[cifar100_lt]" "models=[densenet40,wide_resnet_28]"
 # ```
 #
-# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images); `python -m
+# ImageNet needs logits files of a ResNet-152 and a DenseNet-161 (25,000 validation and 25,000 test images). `python -m
 # book.kit record PATH` records them.
 #
 # ### Does the spread of the class losses explain the calibration error?
 #
 # The paper's argument for its loss is empirical. Its Figure 1 plots the calibration error against several losses and finds
-# it most closely correlated with the variance of the class losses. Its Figure 3 adds an experiment: one more layer on top of the
-# logits, here a linear one, fitted to the losses of the three worst classes only [P2],
+# it most closely correlated with the variance of the class losses. Its Figure 3 adds an experiment. One more layer on top of the
+# logits, here a linear one, is fitted to the losses of the three worst classes only [P2],
 #
 # $$
 # L = \sum_{k \in S} \sum_{i \in D_k} \ell_i , \qquad S = \text{the three classes of largest } L_k .
@@ -710,7 +710,7 @@ paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4
 #
 # The total loss falls, then rises. So there are two epochs, A early and B late, of equal total loss. At B the class losses
 # are closer together and the ECE is lower. The paper concludes that "the minimization of total loss cannot certainly train the
-# model to be well-calibrated". {numref}`fig-cls-toy` repeats the experiment on a ResNet-20 for balanced CIFAR-10; the
+# model to be well-calibrated". {numref}`fig-cls-toy` repeats the experiment on a ResNet-20 for balanced CIFAR-10, where the
 # paper has a WideResNet-32.
 
 
@@ -840,7 +840,7 @@ spread and number {focal_error:.0f} in ECE.
 # $$ (eq-cls-shape)
 #
 # with $w_k$ from the $\bar L_k^1$. SLSQP, a constrained minimiser of SciPy, finds its minimum. The public code bounds
-# $\alpha$ by $[0.1, \tfrac12 \ln K]$ and $\beta$ by $[1.5, 2]$, and starts at $1$ and $1.5$; the paper has no bounds. A
+# $\alpha$ by $[0.1, \tfrac12 \ln K]$ and $\beta$ by $[1.5, 2]$, and starts at $1$ and $1.5$. The paper has no bounds. A
 # first step changes the losses little, so $L_k^1 - L_k^0$ is small, and $\alpha$ and $\beta$ enter through it alone.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -876,10 +876,11 @@ there, [P6] falls by {fall:.2f}%.
 # ### Label smoothing and the focal loss were stopped early
 #
 # The baselines LS and FL stand for losses that are "scaled by multipliers". The paper fits them with smaller steps than
-# the others: L-BFGS without a line search, for 200, 400 and 400 steps of 0.005, 0.003 and 0.001. Its Figure 4 follows the fits, and
-# it says that LS and FL diverge. {numref}`fig-cls-steps` follows one temperature with the authors' optimiser; the paper has a ResNet-110.
+# the others, by L-BFGS without a line search, for 200, 400 and 400 steps of 0.005, 0.003 and 0.001. Its Figure 4 follows the fits, and
+# it says that LS and FL diverge. {numref}`fig-cls-steps` follows one temperature with the authors' optimiser, where the paper has a
+# ResNet-110.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "NLL and CLS reach their optimum; label smoothing (LS) and the focal loss (FL) are stopped on the way to theirs. Temperature scaling with the authors' steps, by evaluation of the loss: sum of the class losses and their standard deviation in nats, ECE, all on the data of the fit. Circles: the end of the run; dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}, "image": {"alt": "Three panels by evaluation of the loss, four losses each: the curves of NLL and CLS run onto their dashed optima; those of LS and focal loss end at a circle away from theirs."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "NLL and CLS reach their optimum, but label smoothing (LS) and the focal loss (FL) are stopped on the way to theirs. Temperature scaling with the authors' steps. Sum of the class losses and their standard deviation in nats, and ECE, by evaluation of the loss, all on the data of the fit. Circles: the end of the run. Dashed: the optimum of each loss. The paper's Figure 4.", "name": "fig-cls-steps"}, "image": {"alt": "Three panels by evaluation of the loss, four losses each: the curves of NLL and CLS run onto their dashed optima; those of LS and focal loss end at a circle away from theirs."}}
 colors = {name: plots.color_of(name) for name in LOSSES}
 detached = LOSSES | {"FL": Focal(detach=True)}  # as the public code has it
 optima = {
@@ -998,7 +999,7 @@ normalisation in {(norms == "CLS").sum()} of {len(norms)}.
 
 # %% [markdown]
 # Do LS and FL harm post-hoc calibration, as the paper says? At the optimum that is true on balanced data. On CIFAR-10-LT it is false for
-# LS, which helps, although in print it looks harmful: the run was stopped on its way. That does not make LS a good choice. Its optimum is a large
+# LS, which helps. In print it looks harmful because the run was stopped on its way. That does not make LS a good choice. Its optimum is a large
 # temperature here, and these networks happen to need one.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1090,15 +1091,15 @@ On {len(alike)} of the {len(tails)} networks ETS and PTS pick the same winner as
 #
 # | | paper | public code | here |
 # |---|---|---|---|
-# | class loss [P3] | sum over the class | mean | mean; `variant="paper"` is the sum |
-# | std [P4] | population | unbiased | as the code; `variant="paper"` population |
-# | total loss | is said to be preserved | it is not: the $w_k$ do not sum to zero | as the code |
+# | class loss [P3] | sum over the class | mean | mean, or the sum with `variant="paper"` |
+# | std [P4] | population | unbiased | as the code, or population with `variant="paper"` |
+# | total loss | is said to be preserved | it is not, because the $w_k$ do not sum to zero | as the code |
 # | weights | when is not said | at every evaluation, also inside L-BFGS | fixed point |
 # | $\alpha, \beta$ | optimised | SLSQP, which returns its bounds | the bounds, $\tfrac12 \ln K$ and $1.5$ |
 # | a class without a sample | – | NaN | left out |
 # | focal loss | {cite:t}`mukhoti2020calibrating` | factor $(1-p)^\gamma$ detached | `Focal(detach=True)` is theirs |
-# | PTS | weight decay 0.002 | none is passed to Adam; ReLU units die | tanh units, decay $10 / \sum_k N_k$ |
-# | ETS | logits [P13] | logits | probabilities; `solver="sctl"` is theirs |
+# | PTS | weight decay 0.002 | none is passed to Adam, and ReLU units die | tanh units, decay $10 / \sum_k N_k$ |
+# | ETS | logits [P13] | logits | probabilities, or theirs with `solver="sctl"` |
 # | validation set, CIFAR | 25,000 | the 5,000 of the logits it loads | 5,000 |
 # | runs | not said, no interval | one, seed 1 | bootstrap over test images |
 #

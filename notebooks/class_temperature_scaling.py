@@ -19,13 +19,13 @@
 #
 # **They claim** that giving each class its own temperature, chosen by a search on the calibration error (ECE), calibrates better than one temperature and keeps the accuracy.
 #
-# **We find** that the search partly fits the noise of the validation set, and that the fifth digit of a logit can decide where it ends. On published networks for balanced data the ECE is lower than with TS, one temperature fitted by likelihood, by a third of a point in the median. The likelihood gets worse on ten of eleven. Our own networks show no clear gain. Published networks for long-tailed CIFAR-10 are the exception: there both improve.
+# **We find** that the search partly fits the noise of the validation set, and that the fifth digit of a logit can decide where it ends. On published networks for balanced data the ECE is lower than with TS, one temperature fitted by likelihood, by a third of a point in the median. The likelihood gets worse on ten of eleven. Our own networks show no clear gain. Published networks for long-tailed CIFAR-10 are the exception, where both improve.
 #
 # **Do this:** use it only if ECE is what you will be judged by, and check the result on images that chose nothing. Otherwise take one temperature.
 # ```
 #
 # A network can be right about its confidence on average and wrong about every single class. One temperature cannot help
-# there: it makes all classes more confident, or all of them less. This chapter is about the obvious remedy, a temperature for each
+# there, because it makes all classes more confident, or all of them less. This chapter is about the obvious remedy, a temperature for each
 # class, and about what goes wrong when you search for so many numbers.
 
 # %% tags=["parameters"]
@@ -115,7 +115,7 @@ def gap_of_classes(probs, labels):
     return np.array(gaps), np.array(chance)
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left, ResNet-20 on CIFAR-10-LT, the most frequent class first; right, ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left: ResNet-20 on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 tail_data = load_logits("cifar10_lt/resnet20-cross_entropy-s0")
 left = {}
@@ -175,7 +175,7 @@ and chance alone would give about {0.05 * len(gaps):.0f}. There is little for a 
 # free. CTS divides it by a different number in each class. In the figure, adding a constant moves a sample along the
 # dotted line. This is parallel to the old boundary and never meets it, but it crosses the new one.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature keeps every decision, class temperatures move the boundary. Probability of class 1 (blue) and class 2 (vermilion) for two logits; solid: both equally likely; dashed: the boundary of the network. The dot is a sample, the dotted line where it goes if a constant is added to both logits.", "name": "fig-cts-plane"}, "image": {"alt": "Two planes of two logits. With one temperature the boundary is the diagonal and the dotted line runs parallel to it. With temperatures 2 and 1 the boundary is flatter, the dot lies on the other side of it, and the dotted line crosses it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature keeps every decision, class temperatures move the boundary. Probability of class 1 (blue) and class 2 (vermilion) for two logits. Solid: both equally likely. Dashed: the boundary of the network. The dot is a sample, the dotted line where it goes if a constant is added to both logits.", "name": "fig-cts-plane"}, "image": {"alt": "Two planes of two logits. With one temperature the boundary is the diagonal and the dotted line runs parallel to it. With temperatures 2 and 1 the boundary is flatter, the dot lies on the other side of it, and the dotted line crosses it."}}
 x = np.linspace(-6, 6, 121)
 _, axes = plt.subplots(1, 2, figsize=(7, 3.3), sharex=True, sharey=True)
 for ax, T in zip(axes, ((2, 2), (2, 1)), strict=True):
@@ -252,7 +252,7 @@ def naive_search(z, y, grid, sweeps):
 # $K$ classes, one sweep takes $100 N K^2$. For 1,000 classes and 25,000 images that is $2.5 \cdot 10^{12}$ exponentials
 # per sweep. Four steps make it $K$ times cheaper:
 #
-# 1. Before class $i$ moves, store for every sample what stays fixed: the sum $R = \sum_{j \ne i} e^{z_j / T_j}$ and the
+# 1. Before class $i$ moves, store for every sample what stays fixed. That is the sum $R = \sum_{j \ne i} e^{z_j / T_j}$ and the
 #    largest of the other $z_j / T_j$, the rival.
 # 2. For each candidate $S$ that can keep the accuracy, compute a single exponential per sample, $e^{z_i / S}$.
 # 3. Read off the prediction. If $z_i / S$ beats the rival, it is class $i$ with confidence $e^{z_i / S} / (R + e^{z_i / S})$. Otherwise it
@@ -337,7 +337,7 @@ temperature by {moved[TS_ECE].max():.2f}.** On the network trained with {worst},
 # step of the search compares the ECE of some candidates for a single class. Two of them nearly tie. The nudge moves a single sample across the edge of a bin, the order of
 # the two is reversed, and all later steps follow another path.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "A greedy search takes the lowest of many numbers that lie close together, so a nudge sends it elsewhere. Left: validation ECE of the candidates for the first class of the ACLS network, for two nudges of the fifth digit; crosses lose accuracy and are barred; rings: what each search takes. Right: test ECE of 20 fits to nudged logits of each network; one temperature does not move.", "name": "fig-cts-nudge"}, "image": {"alt": "Left, two nearly identical curves with two low points of almost the same height, at 0.8 and 1.2; one search takes the left one, the other the right one. Right, a row for each network; the ends of CTS are spread widely for ACLS and a little for ECP and MbLS, those of one temperature lie on one point each."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "A greedy search takes the lowest of many numbers that lie close together, so a nudge sends it elsewhere. Left: validation ECE of the candidates for the first class of the ACLS network, for two nudges of the fifth digit. Crosses lose accuracy and are barred, and rings are what each search takes. Right: test ECE of 20 fits to nudged logits of each network. One temperature does not move.", "name": "fig-cts-nudge"}, "image": {"alt": "Left, two nearly identical curves with two low points of almost the same height, at 0.8 and 1.2; one search takes the left one, the other the right one. Right, a row for each network; the ends of CTS are spread widely for ACLS and a little for ECP and MbLS, those of one temperature lie on one point each."}}
 stored, rng = load_logits("cifar10/resnet20-acls-s0"), np.random.default_rng(0)
 samples = [nudged(stored.val_logits, rng) for _ in range(N_NUDGES)]
 firsts = [calibrator(CTS).fit(z, stored.val_labels).history[:2, 2] for z in samples]
@@ -466,7 +466,7 @@ classes in each bin, so an over-confident class and an under-confident one can c
 # {numref}`fig-cts-history` follows the search step by step. Every accepted step lowers the validation ECE, by construction. The test ECE
 # wanders and ends where it began. The temperatures fit these images, not the network.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The search learns its validation images. Left: ECE after each accepted step; dashed, where the search starts (TS-ECE). Right: temperatures from one half of the validation images against the other half, for the classes that moved in either; if they belonged to the classes, they would lie on the diagonal.", "name": "fig-cts-history"}, "image": {"alt": "Left, validation ECE falls with each step to a third; test ECE goes up and down and ends about where it began. Right, temperatures from two halves of the images; most points lie on the start of one half or the other, far from the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The search learns its validation images. Left: ECE after each accepted step. Dashed: where the search starts (TS-ECE). Right: temperatures from one half of the validation images against the other half, for the classes that moved in either. If they belonged to the classes, they would lie on the diagonal.", "name": "fig-cts-history"}, "image": {"alt": "Left, validation ECE falls with each step to a third; test ECE goes up and down and ends about where it began. Right, temperatures from two halves of the images; most points lie on the start of one half or the other, far from the diagonal."}}
 cts, start = fits["CTS"], fits["TS-ECE"].temperature
 history = (
     cts.history
@@ -525,7 +525,7 @@ Temperatures fitted on two halves of the validation images do not agree with eac
 # ({numref}`fig-cts-sizes`). Here are fifteen networks that others published, among them nine of the paper's own, each
 # compared with TS-ECE. {numref}`fig-cts-gains` shows how ECE and NLL change together.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On published networks the class temperatures lower the ECE and worsen the likelihood, except on long-tailed data. CTS minus TS-ECE with 95% intervals; left of zero (blue) is better, right of it (vermilion) worse. Below the networks, the means of each kind, and of the networks of this book.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of fifteen networks and four means. For balanced data most ECE differences lie left of zero and nearly all NLL differences right of it; for long-tailed data both lie about zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On published networks the class temperatures lower the ECE and worsen the likelihood, except on long-tailed data. CTS minus TS-ECE with 95% intervals. Left of zero (blue) is better, right of it (vermilion) worse. Below the networks, the means of each kind, and of the networks of this book.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of fifteen networks and four means. For balanced data most ECE differences lie left of zero and nearly all NLL differences right of it; for long-tailed data both lie about zero."}}
 effects = results.load_effects()
 by_metric, forest_rows, means = {}, {}, {}
 for metric, scale in (
@@ -629,7 +629,7 @@ classes in the validation data (`prior_correction`) leaves {gap_after["prior_cor
 #
 # We can measure what that does. Our networks for twenty classes of Tiny-ImageNet have fifty images per class to fit on and
 # fifty others to test on.
-# {numref}`tbl-cts-tiny` fits every method twice: on the validation images, and on the very images that it is tested on.
+# {numref}`tbl-cts-tiny` fits every method twice, on the validation images and on the very images that it is tested on.
 
 # %% tags=["hide-input", "nbval-check-output"]
 networks = notebook.by_loss(
@@ -685,7 +685,7 @@ difference.
 # **Nudge your logits and fit again.** If the ECE moves by tenths of a point, do not report hundredths.
 #
 # **If your classes differ because their frequencies do**, as in {numref}`fig-cts-problem`, you have a different problem and a
-# better remedy: correct the prior, or weight the classes equally, which {doc}`class_loss_scaling` is about.
+# better remedy. Correct the prior, or weight the classes equally, which {doc}`class_loss_scaling` is about.
 #
 # ## Exercises
 #
@@ -760,7 +760,7 @@ difference.
 # The paper divides by $N_j$ without saying what it is, and we read it as the size of class $j$. With balanced classes this makes every
 # $\mathrm{ECE}_j$ exactly $K$ times larger. `classwise_ece` has both, as `normalize="class_count"` and `normalize="n"`.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The error of a class falls with its accuracy, on either side. The paper's Figure 1 for the uncalibrated network. (a) to (c): one point per class; error by equation [P2], its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The error of a class falls with its accuracy, on either side. The paper's Figure 1 for the uncalibrated network. (a) to (c): one point per class, with the error by equation [P2], its under-confident and its over-confident part. (d): the two parts summed over classes, in each bin of probability.", "name": "fig-cts-classes"}, "image": {"alt": "Four panels: the error of each class against its accuracy, its under-confident and its over-confident part on the same scale, and bars of the two parts by bin of probability."}}
 plain = fits["uncalibrated"](test_logits)
 split_gaps = np.zeros((2, data.n_classes, n_bins))
 for j in range(data.n_classes):
@@ -835,7 +835,7 @@ plt.show()
 # %% [markdown]
 # ### Figure 3: temperature against accuracy
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The temperature of a class is hardly related to its accuracy. The paper's Figure 3: one point per class; the line is the single temperature, where the grey classes stay.", "name": "fig-cts-temperatures"}, "image": {"alt": "Temperatures against class accuracy; most classes, grey, lie on the line of the single temperature; those that moved lie scattered above and below."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The temperature of a class is hardly related to its accuracy. The paper's Figure 3, with one point per class. The line is the single temperature, where the grey classes stay.", "name": "fig-cts-temperatures"}, "image": {"alt": "Temperatures against class accuracy; most classes, grey, lie on the line of the single temperature; those that moved lie scattered above and below."}}
 moved_classes = np.asarray(cts.temperatures) != start
 _, ax = plt.subplots(figsize=(4.5, 3))
 for some, shade, word in (
@@ -853,7 +853,7 @@ plt.show()
 # ### Table I: before, one temperature, class temperatures
 #
 # In this table and the next, each printed number stands next to ours, with a badge that tells what became of it. Rows that nobody ran here are folded
-# away. A number in parentheses comes from a smaller stand-in, of which only the direction counts: our ResNet-20 stands in for the ResNet-110, and our twenty-class
+# away. A number in parentheses comes from a smaller stand-in, of which only the direction counts. Our ResNet-20 stands in for the ResNet-110, and our twenty-class
 # network for the ResNet-50 on Tiny-ImageNet. The {ref}`protocol <sec-verdicts>` has the rule. CTS is compared with one temperature, and U-CTS with
 # CTS. Ours is CTS as the text describes it. Where only the rule of the authors' code gives the printed number, the badge tells.
 
@@ -942,13 +942,13 @@ Neither version matches for {neither}.
 # %% [markdown]
 # ### How far chance decides where the search ends, on the paper's networks
 #
-# Two changes that should not matter: every validation logit is multiplied by
+# We make two changes that should not matter. For one, every validation logit is multiplied by
 # $1 + 10^{-6} \varepsilon$, with $\varepsilon$ from a standard normal distribution, which changes the last digits of a
-# float32; or the classes are numbered in another order, in which the search then visits them.
+# float32. For the other, the classes are numbered in another order, in which the search then visits them.
 # {numref}`fig-cts-ends` shows where twenty such fits end. They take long, so they are measured again only at a higher
 # `budget`.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "A printed ECE is to a large part the path of one search. Test ECE of CTS, as the authors coded it, and of U-CTS after changes that should not matter: line from the lowest to the highest, box from the first to the third quartile, dot at the median; upright bar: printed.", "name": "fig-cts-ends"}, "image": {"alt": "Two panels, CTS and U-CTS: for each network a range, a box and a median of test ECE for two kinds of change, with a black bar at the printed value."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "A printed ECE is to a large part the path of one search. Test ECE of CTS, as the authors coded it, and of U-CTS after changes that should not matter. Line from the lowest to the highest, box from the first to the third quartile, dot at the median. Upright bar: printed.", "name": "fig-cts-ends"}, "image": {"alt": "Two panels, CTS and U-CTS: for each network a range, a box and a median of test ECE for two kinds of change, with a black bar at the printed value."}}
 OF_PAPER = {
     "CIFAR-10 ResNet-50 CE": "cts-cifar10-resnet50-cross_entropy",
     "CIFAR-10 ResNet-50 Brier": "cts-cifar10-resnet50-brier",
@@ -1032,7 +1032,7 @@ search changes nothing after the fifth sweep. The last change is in sweep {acros
 # One division into validation and test images is one draw. {numref}`fig-cts-sizes` pools all images, divides them at random
 # several times, and fits on the first $n$ of each validation part.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "With few images, CTS looks perfect on the images that it was fitted to, and only there. ECE on the images that chose the temperatures (dotted) and on the same held-out images (solid), mean over random divisions; the band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS-ECE and CTS: the curves on held-out images fall within wide bands; of the dotted ones on the fitted images that of TS-ECE falls from above, that of CTS stays low throughout."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "With few images, CTS looks perfect on the images that it was fitted to, and only there. ECE on the images that chose the temperatures (dotted) and on the same held-out images (solid), mean over random divisions. The band is two standard errors of the mean.", "name": "fig-cts-sizes"}, "image": {"alt": "ECE against the number of images, for TS-ECE and CTS: the curves on held-out images fall within wide bands; of the dotted ones on the fitted images that of TS-ECE falls from above, that of CTS stays low throughout."}}
 pool_logits = np.concatenate([val_logits, test_logits]).astype(np.float32)
 pool_labels = np.concatenate([val_labels, test_labels])
 n_val = len(val_labels)
@@ -1083,22 +1083,22 @@ On this network CTS pulls ahead of TS-ECE, barely, {"only with all" if ahead == 
 #
 # | | paper | here |
 # |---|---|---|
-# | code | the paper links none; the authors' [repository](https://github.com/liorfrenkel1992/calibration) compares accuracies {ref}`in another way <sec-cts-own>` | `calibkit.calibrators.ClassTemperatureScaling` |
+# | code | the paper links none, and the authors' [repository](https://github.com/liorfrenkel1992/calibration) compares accuracies {ref}`in another way <sec-cts-own>` | `calibkit.calibrators.ClassTemperatureScaling` |
 # | grid of $T_i$ | left open | that of TS-ECE, $0.1, 0.2, \dots, 10$, and the current value |
-# | constraint | "$\ge$" in the text, "increase" in Algorithm 1 | $\ge$: a strict increase would hardly ever move |
+# | constraint | "$\ge$" in the text, "increase" in Algorithm 1 | $\ge$, because a strict increase would hardly ever move |
 # | accuracy compared with | left open | the accuracy at the current temperatures, not at the start |
-# | ties | left open | the current value stays; else the smallest temperature |
+# | ties | left open | the current value stays, else the smallest temperature |
 # | end | five sweeps | a sweep that changes nothing, or five sweeps |
 # | networks | ResNet-50, ResNet-110, Wide-ResNet-26-10, DenseNet-121 of {cite:t}`mukhoti2020calibrating` | the one named at the top, nine of theirs, six others' |
 # | "pre-T" and TS columns of Table I | taken over from the public repository of {cite:t}`mukhoti2020calibrating` | measured |
-# | Tiny-ImageNet rows | that repository's validation and test set are the same 10,000 images, so $T$ saw the test set | twenty classes; {ref}`both ways <sec-cts-tiny>` |
+# | Tiny-ImageNet rows | that repository's validation and test set are the same 10,000 images, so $T$ saw the test set | twenty classes, {ref}`both ways <sec-cts-tiny>` |
 # | runs and intervals | one run, none | bootstrap over test images, refits to other validation samples, several divisions |
 #
 # Third-party implementations differ in more ways. Some skip classes without a validation image, some search from 0.5 to 5,
-# some start from TS. And the "CTS" of {cite:t}`jung2023scaling` is another method: the same model
-# {eq}`eq-cts-model`, fitted by NLL with gradients and without a constraint. Numbers under that name cannot be compared.
+# some start from TS. And the "CTS" of {cite:t}`jung2023scaling` is another method. It is the same model
+# {eq}`eq-cts-model`, but fitted by NLL with gradients and without a constraint. Numbers under that name cannot be compared.
 #
-# To train the networks of the paper and fill the empty cells, on a GPU: `make paper`. For one cell:
+# `make paper` trains the networks of the paper on a GPU and fills the empty cells. For one cell:
 #
 # ```bash
 # papermill notebooks/class_temperature_scaling.ipynb out.ipynb \

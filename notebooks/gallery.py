@@ -16,7 +16,7 @@
 #
 # Each picture of `calibkit.plots` answers one question and takes one line. This page shows nearly all of them, with the line
 # next to each, on networks that come with the book. To draw your own, put your probabilities (N, K) and labels (N,) in
-# place of `probs` and `labels`; arrays of numpy and tensors of torch will both do.
+# place of `probs` and `labels`. Arrays of numpy and tensors of torch will both do.
 #
 # | question | picture |
 # |---|---|
@@ -29,7 +29,7 @@
 # | Does the confidence know which answers are wrong? | {numref}`fig-gallery-risk` |
 # | Has calibration drifted in service? | {numref}`fig-gallery-monitor` |
 #
-# Every function draws into the Axes that it is given, `ax=...`, or into new ones, and returns them; what has several
+# Every function draws into the Axes that it is given, `ax=...`, or into new ones, and returns them. What has several
 # panels takes and returns a Figure. Colours are those of Okabe and Ito, which every kind of colour vision can tell apart.
 
 # %% tags=["parameters"]
@@ -62,7 +62,7 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## What the pictures are drawn from
 #
-# A network, its probabilities on the test images before and after one temperature, and the labels:
+# We need a network, its probabilities on the test images before and after one temperature, and the labels:
 
 # %%
 import matplotlib.pyplot as plt
@@ -82,54 +82,54 @@ calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
 # ### The reliability diagram
 #
 # Start here. Below the diagonal the network is over-confident, above it under-confident. The grey bars show where
-# chance would put a calibrated network; the strip on top shows how many images stand behind each bar, which is why a
+# chance would put a calibrated network. The strip on top shows how many images stand behind each bar, which is why a
 # long gap on the left can matter less than a short one on the right.
 
-# %% mystnb={"figure": {"caption": "Is the network right as often as it claims? Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin."}}
+# %% mystnb={"figure": {"caption": "The network is right less often than it claims. Bars: accuracy in 15 bins of equal width. Vermilion: the gap to the confidence. Grey: where a calibrated network would lie, 95 times out of 100. On top: the images in each bin.", "name": "fig-gallery-reliability"}, "image": {"alt": "Reliability diagram: nearly all bars of accuracy end below the diagonal, outside the grey ranges; most images lie in the last bin."}}
 plots.reliability_diagram(probs, labels)
 plt.show()
 
 # %% [markdown]
 # ### With bins of equal mass
 #
-# Networks are sure of most images, and bins of equal width then leave most of them in one bar. Bins that hold the same
+# Networks are confident of most images, and bins of equal width then leave most of them in one bar. Bins that hold the same
 # number of images each are narrow where the images are. The error that goes with them is `adaptive_ece`.
 
-# %% mystnb={"figure": {"caption": "What happens inside the last bar? The same network with 15 bins of equal mass: the accuracy among its surest images comes apart into many bars.", "name": "fig-gallery-mass"}, "image": {"alt": "Reliability diagram with bins of equal mass: one wide bar on the left, then narrower and narrower ones towards a confidence of one; the gaps shrink towards the right."}}
+# %% mystnb={"figure": {"caption": "Bins of equal mass open up the last bar. The same network with 15 bins that hold equally many images, so that its most confident images come apart into many bars.", "name": "fig-gallery-mass"}, "image": {"alt": "Reliability diagram with bins of equal mass: one wide bar on the left, then narrower and narrower ones towards a confidence of one; the gaps shrink towards the right."}}
 plots.reliability_diagram(probs, labels, scheme="mass")
 plt.show()
 
 # %% [markdown]
 # ### Without bins
 #
-# Where a bin ends is a choice, and the picture depends on it. The smooth curve has no bins: a kernel averages the gaps,
+# Where a bin ends is a choice, and the picture depends on it. The smooth curve has no bins. A kernel averages the gaps,
 # and the data choose its width, as in the smooth ECE {cite:p}`blasiok2024smooth`. The band shows how far another test set
 # might move the curve at each confidence.
 
-# %% mystnb={"figure": {"caption": "Would the same be seen without bins? Accuracy smoothed over the confidence, with a 95% band from the bootstrap; grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
+# %% mystnb={"figure": {"caption": "Without bins you see the same over-confidence. Accuracy smoothed over the confidence, with a 95% band from the bootstrap. Grey: where the images are.", "name": "fig-gallery-smooth"}, "image": {"alt": "A smooth curve of accuracy below the diagonal, with a band that widens to the left, where the grey density shows few images."}}
 plots.smooth_reliability(probs, labels, seed=seed)
 plt.show()
 
 # %% [markdown]
 # ### The confidence histogram
 #
-# If you have room for two numbers, take these two lines: how sure the network is on average, and how often it is right.
+# If you have room for two numbers, take these two lines. They show how confident the network is on average, and how often it is right.
 
-# %% mystnb={"figure": {"caption": "On average, is the network as confident as it is right? Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy."}}
+# %% mystnb={"figure": {"caption": "On average the network is more confident than it is right. Share of images by confidence, with the mean confidence (vermilion) and the accuracy.", "name": "fig-gallery-histogram"}, "image": {"alt": "Histogram of confidences with its mass near one; the line of the mean confidence lies to the right of that of the accuracy."}}
 plots.confidence_histogram(probs, labels)
 plt.show()
 
 # %% [markdown]
 # ## What did calibration change?
 #
-# Names and probabilities, as many as you like, on axes that can be compared:
+# Give names and probabilities, as many as you like, and get axes that can be compared:
 
-# %% mystnb={"figure": {"caption": "What does one temperature change? The gaps shrink into the grey bars; the images move out of the last bin.", "name": "fig-gallery-before-after"}, "image": {"alt": "Two reliability diagrams side by side: before, the bars lie below the diagonal; after one temperature, they lie on it within the grey ranges."}}
+# %% mystnb={"figure": {"caption": "One temperature shrinks the gaps into the grey bars and moves images out of the last bin. Reliability diagrams before and after.", "name": "fig-gallery-before-after"}, "image": {"alt": "Two reliability diagrams side by side: before, the bars lie below the diagonal; after one temperature, they lie on it within the grey ranges."}}
 plots.before_after({"before": probs, "after": calibrated}, labels)
 plt.show()
 
 # %% [markdown]
-# The methods need not be of one network. Here is, next to the same two, a network that was trained with another loss,
+# The methods need not be of one network. Next to the same two, here is a network that was trained with another loss,
 # margin-based label smoothing:
 
 # %%
@@ -137,7 +137,7 @@ other = notebook.logits_of(rival, budget=budget)
 trained = calibrator("identity").fit(*other.val)(other.test.logits)
 three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
 
-# %% mystnb={"figure": {"caption": "Before training or after it? The network uncalibrated, with one temperature, and one trained with a loss that is meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
+# %% mystnb={"figure": {"caption": "A temperature after training shrinks the gaps, and so does a loss during training. The network uncalibrated, with one temperature, and another that was trained with a loss meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
 plots.before_after(three, labels)
 plt.show()
 
@@ -146,29 +146,29 @@ plt.show()
 #
 # The confidence looks at the predicted class alone. These two pictures look at every class, even where it came second.
 #
-# ### A panel a class
+# ### A panel per class
 #
-# For some tens of classes at most: the worst come first. The number in a title is the error of that class; their mean over
-# all classes is the class-wise ECE.
+# This is for a few tens of classes at most. The worst come first. The number in a title is the error of that class, and the mean
+# over all classes is the class-wise ECE.
 
 # %%
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
-# %% mystnb={"figure": {"caption": "Which classes does the network get wrong, and where? One reliability diagram per class, of the probability of that class; the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities."}}
+# %% mystnb={"figure": {"caption": "Each of these classes is right less often than its large probabilities claim. One reliability diagram per class, of the probability of that class, for the eight classes of largest error.", "name": "fig-gallery-classes"}, "image": {"alt": "Eight small reliability diagrams, one a class, sorted by error; in each the dots lie below the diagonal for large probabilities."}}
 plots.class_reliability(probs, labels, names=CIFAR10)
 plt.show()
 
 # %% [markdown]
 # ### A map, for many classes
 #
-# For a hundred classes or a thousand: one row each for the worst thirty. Gaps that chance explains are left without
-# colour, so an empty row is no mistake: this test set has too few images of the class to accuse it.
+# For a hundred classes or a thousand there is one row each for the worst thirty. Gaps that chance explains are left without
+# colour. So an empty row is no mistake. It means that this test set has too few images of the class to accuse it.
 
 # %%
 large = notebook.logits_of(many, budget=budget)
 of_many = calibrator("identity").fit(*large.val)(large.test.logits)
 
-# %% mystnb={"figure": {"caption": "Which of a hundred classes get more probability than they deserve (vermilion), and which less (blue)? A dot: a gap no larger than chance; nothing: no image. A row a class, the largest error on top.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot."}}
+# %% mystnb={"figure": {"caption": "Most gaps that chance does not explain are over-confident (vermilion). The thirty classes of largest error of a hundred, one row per class, the largest on top. Blue: under-confident. A dot: a gap no larger than chance. Nothing: no image.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot."}}
 plots.class_gaps(of_many, large.test.labels)
 plt.show()
 
@@ -176,8 +176,8 @@ plt.show()
 # ## Which classes need another temperature?
 #
 # On a long-tailed training set a network knows the frequent classes well and the rare ones badly, and then one temperature
-# need not fit all. The dashed line is the one temperature; a class above it is made less sure than by that, one below it
-# surer.
+# need not fit all. The dashed line is the one temperature. A class above it is made less confident than by that, a class below it
+# more confident.
 
 # %%
 tailed = notebook.logits_of(tail, budget=budget)
@@ -186,18 +186,18 @@ one = calibrator("temperature_scaling").fit(*tailed.val).temperature
 right = tailed.test.logits.argmax(1) == tailed.test.labels
 recall = [right[tailed.test.labels == k].mean() for k in range(tailed.n_classes)]
 
-# %% mystnb={"figure": {"caption": "Do the classes that the network knows badly need another temperature? Temperature of each class by NLL, against its accuracy on test images; dashed: one temperature for all.", "name": "fig-gallery-temperatures"}, "image": {"alt": "Scatter plot of the temperatures of ten classes against their accuracy, with names and a dashed line for the single temperature."}}
+# %% mystnb={"figure": {"caption": "How well the network knows a class does not decide its temperature. Temperature of each class, fitted by NLL, against its accuracy on test images. Dashed: one temperature for all.", "name": "fig-gallery-temperatures"}, "image": {"alt": "Scatter plot of the temperatures of ten classes against their accuracy, with names and a dashed line for the single temperature."}}
 plots.class_temperatures(cts, recall, names=CIFAR10, reference=one)
 plt.show()
 
-# %% mystnb={"figure": {"caption": "Which classes are made less sure than by one temperature, and which surer? The same temperatures in order.", "name": "fig-gallery-order"}, "image": {"alt": "The ten classes in the order of their temperatures, each a dot on a stem from the dashed line of the single temperature."}}
+# %% mystnb={"figure": {"caption": "Some classes are made less confident than by one temperature (dashed), others more. The same temperatures in order.", "name": "fig-gallery-order"}, "image": {"alt": "The ten classes in the order of their temperatures, each a dot on a stem from the dashed line of the single temperature."}}
 plots.class_temperatures(cts, names=CIFAR10, reference=one)
 plt.show()
 
 # %% [markdown]
 # ## Which method is better, and is it more than chance?
 #
-# A `Comparison` measures methods on the same resamples of the test set; the forest plot draws their differences to one
+# A `Comparison` measures methods on the same resamples of the test set. The forest plot draws their differences to one
 # of them. An interval that touches zero decides nothing, whatever the order of the dots.
 
 # %%
@@ -207,25 +207,25 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["ece"], **options)
 
-# %% mystnb={"figure": {"caption": "Is any calibrator better than one temperature? Difference in ECE from temperature scaling with its 95% interval over test images: blue is clearly lower, vermilion clearly higher, black neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
+# %% mystnb={"figure": {"caption": "No calibrator here is clearly better than one temperature. Difference in ECE from temperature scaling, in points, with its 95% interval over test images. Blue is clearly lower, vermilion clearly higher, black neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 
 # %% [markdown]
-# Rows of your own numbers do as well: `plots.forest_plot([("mine", -0.4, -0.7, -0.1), ...])`.
+# Rows of your own numbers do as well, with `plots.forest_plot([("mine", -0.4, -0.7, -0.1), ...])`.
 #
 # ## Does the confidence know which answers are wrong?
 #
 # If the network may decline to answer, it should decline where it would err. The curve shows the errors among the images
-# that it is surest of. A temperature moves the order of the images little, so its curve is nearly the one before; a
-# calibrator that gives many images the same confidence can no longer tell them apart, and pays here what the calibration
-# error does not show.
+# that it is most confident of. A temperature moves the order of the images little, so its curve is nearly the one before. A
+# calibrator that gives many images the same confidence can no longer tell them apart. The calibration error does not show this,
+# but the curve does.
 
 # %%
 FOUR = ["identity", "temperature_scaling", "isotonic", "histogram_binning"]
 answers = {key: fitted[key](data.test.logits) for key in FOUR}
 
-# %% mystnb={"figure": {"caption": "How many errors remain if only the surest images are answered? Error rate against the share answered; the area under each curve is its mean risk.", "name": "fig-gallery-risk"}, "image": {"alt": "Risk-coverage curves of four methods: three nearly coincide and rise from zero to the error rate; that of histogram binning lies far above them on the left."}}
+# %% mystnb={"figure": {"caption": "Few errors remain if only the most confident images are answered. Error rate against the share answered. The area under each curve is its mean risk.", "name": "fig-gallery-risk"}, "image": {"alt": "Risk-coverage curves of four methods: three nearly coincide and rise from zero to the error rate; that of histogram binning lies far above them on the left."}}
 plots.risk_coverage(answers, labels)
 plt.show()
 
@@ -248,17 +248,17 @@ for name, rows in zip(names, days, strict=True):
 found = monitor.drift_by_period(reference=names[:14])
 drifted = [name for name, of_day in found.items() if of_day.verdict == "drifted"]
 
-# %% mystnb={"figure": {"caption": "Has calibration drifted? The ECE of sixteen days of 625 images; the marked days are called drifted by the monitor's test.", "name": "fig-gallery-monitor"}, "image": {"alt": "The ECE of each day as dots: fourteen in or near a grey band, then two higher ones; those that the test calls drifted are marked."}}
+# %% mystnb={"figure": {"caption": "On the last two days the ECE leaves the grey band. The ECE of sixteen days of 625 images, marked where the monitor's test calls a day drifted.", "name": "fig-gallery-monitor"}, "image": {"alt": "The ECE of each day as dots: fourteen in or near a grey band, then two higher ones; those that the test calls drifted are marked."}}
 plots.ece_by_period(monitor, drifted=drifted)
 plt.show()
 
 # %% [markdown]
-# ## One colour a method
+# ## One colour per method
 #
-# A method has the same colour in every figure, and a dash and a marker that tell it from its kin; `plots.look_of` gives
+# A method has the same colour in every figure, and a dash and a marker that tell it from its kin. `plots.look_of` gives
 # all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are needed:
 
-# %% mystnb={"figure": {"caption": "Which colour is which method? Left: calibrators; right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: fifteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Each method has its own colour, dash and marker in all figures. Left: calibrators. Right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: fifteen calibrators and twelve losses, each with its colour, dash and marker."}} tags=["hide-input"]
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
 
@@ -274,10 +274,10 @@ plt.show()
 # %% [markdown]
 # ## Dark mode and SVG export
 #
-# `plots.use_style(dark=True)` sets light ink on dark paper for all that follows; `plots.styled(dark=True)` for one
-# picture. The two colours that would drown there, black and blue, become lighter; what they stand for does not change.
+# `plots.use_style(dark=True)` sets light ink on dark paper for all that follows, `plots.styled(dark=True)` for one
+# picture. The two colours that would drown there, black and blue, become lighter. What they stand for does not change.
 
-# %% mystnb={"figure": {"caption": "How does it look in the dark? The pictures above in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper."}}
+# %% mystnb={"figure": {"caption": "The same pictures can be read on dark paper. Reliability diagrams before and after one temperature, in the dark style.", "name": "fig-gallery-dark"}, "image": {"alt": "The two reliability diagrams before and after temperature scaling with light ink on dark paper."}}
 with plots.styled(dark=True):
     plots.before_after({"before": probs, "after": calibrated}, labels)
     plt.show()

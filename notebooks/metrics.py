@@ -20,9 +20,9 @@
 # On real data the true calibration error is unknown, so nobody can tell whether a metric is right. Most of this chapter
 # therefore runs on classifiers that we build ourselves, with a true error that we know. At the end you can
 #
-# - read a reliability diagram, and tell which part of it is chance;
-# - choose a metric, and know what it is blind to;
-# - judge whether a difference of 0.2 percentage points between two printed calibration errors means anything;
+# - read a reliability diagram, and tell which part of it is chance,
+# - choose a metric, and know what it is blind to,
+# - judge whether a difference of 0.2 percentage points between two printed calibration errors means anything,
 # - explain why two libraries return different numbers for the same predictions.
 
 # %% tags=["parameters"]
@@ -97,11 +97,11 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # $$ (eq-metrics-softmax)
 #
 # The *prediction* $\hat y$ is the class of the largest probability, and that probability is the *confidence*
-# $\hat p = p_{\hat y}$. Logits $(2, 1, -1)$ become probabilities $(0.71, 0.26, 0.04)$: the classifier predicts class 0
+# $\hat p = p_{\hat y}$. Logits $(2, 1, -1)$ become probabilities $(0.71, 0.26, 0.04)$, so the classifier predicts class 0
 # with confidence 0.71.
 #
 # *Accuracy* asks how often the prediction is right. *Calibration* asks whether the confidence can be taken at face
-# value: of all inputs with confidence 0.71, is the classifier right on 71%?
+# value. Of all inputs with confidence 0.71, is the classifier right on 71%?
 #
 # ### Ten forecasts by hand
 #
@@ -112,7 +112,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # | 0.9 | 5 | 3 | 3/5 = 0.6 | 0.3 |
 # | 0.6 | 5 | 3 | 3/5 = 0.6 | 0.0 |
 #
-# On the days when she says 0.6 she is right as often as she says. When she says 0.9 she is not: she is
+# On the days when she says 0.6 she is right as often as she says. When she says 0.9 she is not. She is
 # *over-confident*. Averaging the gaps, each weighted with its share of the days, gives one number:
 #
 # $$
@@ -147,7 +147,7 @@ print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 # small data sets with three classes show the difference.
 #
 # **A.** The classifier outputs $(0.6, 0.4, 0)$ on ten inputs. Six have label 0, four have label 2. The prediction is
-# right 60% of the time, as promised. But class 1 gets 40% and never comes; class 2 is ruled out and does.
+# right 60% of the time, as promised. But class 1 gets 40% and never comes, and class 2 is ruled out and does.
 #
 # **B.** The classifier outputs each of the six permutations of $(0.6, 0.3, 0.1)$ ten times. The true frequencies are
 # off by $(+0.1, -0.1, 0)$, in the order of the classes, for the even permutations, and by the opposite for the odd
@@ -171,13 +171,13 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 """)
 
 # %% [markdown]
-# So A is calibrated for its top label only; B for its top label and for every class, but not fully. We could check the
+# So A is calibrated for its top label only. B is calibrated for its top label and for every class, but not fully. We could check the
 # whole vectors because each occurs ten times. A real network hardly ever outputs the same vector twice. So every metric
 # below looks at one number at a time, the confidence or the probability of one class. That gives each its blind spots.
 #
 # ## Classifiers whose truth is known
 #
-# To test a metric we need the answer. So we turn the usual order around: first draw what the classifier outputs, then
+# To test a metric we need the answer. So we turn the usual order around. We first draw what the classifier outputs, then
 # decide what is true, then draw labels from the truth.
 #
 # 1. Ten logits are drawn from a normal distribution of standard deviation 5, or 20 for easy data, and softmax gives $\mathbf{p}$.
@@ -189,8 +189,8 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 # | classifier | truth | what it stands for |
 # |---|---|---|
 # | calibrated | $\boldsymbol\pi = \mathbf{p}$ | the ideal |
-# | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | an uncalibrated network; dividing its logits by the temperature 1.5 would make it fully calibrated |
-# | wavy | $\pi_{\hat y} = \hat p + 0.08 \sin 4 \pi \hat p$, the rest in proportion | what a correction can leave behind: gaps of both signs |
+# | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | an uncalibrated network, which the temperature 1.5 would make fully calibrated |
+# | wavy | $\pi_{\hat y} = \hat p + 0.08 \sin 4 \pi \hat p$, the rest in proportion | what a correction can leave behind, gaps of both signs |
 #
 # The *calibration curve* is the true accuracy at confidence $c$, $\operatorname{acc}(c) = P(y = \hat y \mid \hat p = c)$.
 # The *true* error is its mean distance from the confidence,
@@ -201,7 +201,7 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 #
 # For the wavy classifier the curve is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on
 # every single input, so $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of
-# $\mathbf{z}$, without labels and without bins; 400,000 draws give them to about 0.01 points.
+# $\mathbf{z}$, without labels and without bins. 400,000 draws give them to about 0.01 points.
 
 # %%
 K, SCALE, T_TRUE = 10, 5.0, 1.5
@@ -264,7 +264,7 @@ classifier is right as often. The over-confident one is right on
 #    as accurate as it is confident. Below the diagonal the classifier is over-confident, above it under-confident. The
 #    vermilion line from the point to the diagonal is the gap.
 #
-# Two things are easily overlooked. The bars do not show how many samples a bin contains; the histogram below each diagram
+# Two things are easily overlooked. The bars do not show how many samples a bin contains, but the histogram below each diagram
 # does. And the accuracy in a bin of 20 samples is itself uncertain. The grey bars show where it would fall, 95 times out
 # of 100, if the classifier were calibrated {cite:p}`brocker2007increasing`. **A gap inside its grey bar proves nothing
 # by itself.**
@@ -298,7 +298,7 @@ print(round(np.nansum(share * gap), 4), round(ece(probs, labels, n_bins=n_bins),
 # ## The metrics, and what each is blind to
 #
 # All metrics take `probs` (N, K) and `labels` (N,), and one call computes as many as you like. The calibration errors are
-# fractions; the tables show percent.
+# fractions, and the tables show percent.
 
 # %% tags=["nbval-check-output"]
 pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).round(4)
@@ -326,11 +326,11 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #
 # Four metrics in the package are built from bins:
 #
-# - `ece`: $M = 15$ bins of equal width. A bin contains its upper edge but not its lower one, $(a, b]$.
-# - `mce`, the *maximum* calibration error: the largest gap instead of the mean.
-# - `adaptive_ece` (AECE): the same sum over bins of *equal mass*. The sorted confidences are split into $M$ parts of
-#   equal size; equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
-# - `debiased_ece` {cite:p}`kumar2019verified`: a root mean square of the gaps, after subtracting what chance adds.
+# - `ece` has $M = 15$ bins of equal width. A bin contains its upper edge but not its lower one, $(a, b]$.
+# - `mce`, the *maximum* calibration error, is the largest gap instead of the mean.
+# - `adaptive_ece` (AECE) is the same sum over bins of *equal mass*. The sorted confidences are split into $M$ parts of
+#   equal size, where equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
+# - `debiased_ece` {cite:p}`kumar2019verified` is a root mean square of the gaps, after subtracting what chance adds.
 #
 # The last one needs a formula. Even if a bin is calibrated, its measured accuracy scatters around the truth, and the
 # variance of that scatter is part of the squared gap. It can be estimated from the bin itself, and is subtracted:
@@ -346,21 +346,21 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #
 # Sort the samples by confidence and write $g_i = \hat p_i - \mathbb{1}[\hat y_i = y_i]$ for the gap of one sample.
 #
-# - `ks_error` {cite:p}`gupta2021calibration`: the largest partial sum,
+# - `ks_error` {cite:p}`gupta2021calibration` is the largest partial sum,
 #   $\max_c \frac1N \bigl| \sum_{i: \hat p_i \le c} g_i \bigr|$, as in the Kolmogorov–Smirnov test. Gaps of opposite
 #   sign cancel along the way.
-# - `smooth_ece` {cite:p}`blasiok2024smooth`: the gaps are smoothed with a Gaussian kernel over the confidence, and the
-#   absolute value of the result is integrated. The kernel is made exactly as wide as the error that it gives, so
+# - `smooth_ece` {cite:p}`blasiok2024smooth` smooths the gaps with a Gaussian kernel over the confidence, and integrates the
+#   absolute value of the result. The kernel is made exactly as wide as the error that it gives, so
 #   nothing has to be chosen.
 #
 # ### Every class
 #
 # Here each $p_k$ is compared with $\mathbb{1}[y = k]$, for all classes, whether predicted or not.
 #
-# - `classwise_ece` (SCE) {cite:p}`kull2019beyond`: the ECE of each class over bins of equal width, averaged over the
+# - `classwise_ece` (SCE) {cite:p}`kull2019beyond` is the ECE of each class over bins of equal width, averaged over the
 #   classes.
-# - `ace` {cite:p}`nixon2019measuring`: the same with equal mass.
-# - `tace`: `ace` over the values $p_k \ge 0.01$ only. Without the threshold the many values near 0 dilute the mean.
+# - `ace` {cite:p}`nixon2019measuring` is the same with equal mass.
+# - `tace` is `ace` over the values $p_k \ge 0.01$ only. Without the threshold the many values near 0 dilute the mean.
 #
 # ### Scores
 #
@@ -373,7 +373,7 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 # \end{aligned}
 # $$ (eq-metrics-scores)
 #
-# They are *proper*: in expectation nothing beats reporting the true probabilities. They need no bins and have no bias.
+# They are *proper*, which means that in expectation nothing beats reporting the true probabilities. They need no bins and have no bias.
 # But they measure skill and honesty together.
 #
 # The NLL is a sum of three terms, and calibration can remove only the third. Let $\boldsymbol\pi$ be the truth for an
@@ -397,7 +397,7 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #
 # ### The blind spots
 #
-# To see what a metric sees, we show it six suspects, each of 100,000 samples (B: the 60 from above). They are described
+# To see what a metric sees, we show it six suspects, each of 100,000 samples (but B is the 60 from above). They are described
 # below {numref}`tbl-metrics-blind`. Errors about as large as those in the first column are chance.
 
 
@@ -451,22 +451,22 @@ table(
 
 # %% [markdown]
 # - **Class prior** outputs 0.1 for every class, always. It is fully calibrated and useless. Every calibration error is near
-#   zero for a classifier that has not looked at its input; only accuracy and the scores see it. A calibration error alone
+#   zero for a classifier that has not looked at its input. Only accuracy and the scores see it. A calibration error alone
 #   is no reason to use a classifier.
 # - **Over-confident** has logits that are 1.5 times too large. All errors see it. ECE, AECE, smooth ECE and KS error agree
 #   to the last digit, because every gap has the same sign, {eq}`eq-metrics-one-sign`. The class-wise errors are much
-#   smaller: they average over ten classes, and most $p_k$ are near zero and right. Class-wise values of data sets with
+#   smaller, because they average over ten classes, and most $p_k$ are near zero and right. Class-wise values of data sets with
 #   different $K$ cannot be compared.
 # - **Opposite** is over-confident when it predicts classes 0–4, and under-confident by as much for 5–9. To the top-label
-#   errors it looks like the calibrated one; the class-wise errors are four to six times larger than in the first column.
+#   errors it looks like the calibrated one, but the class-wise errors are four to six times larger than in the first column.
 #   {doc}`Class-based temperatures <class_temperature_scaling>` were proposed for errors that differ by class. But their
-#   search, which looks at the top-label ECE, cannot see this one; a fit by NLL can.
+#   search, which looks at the top-label ECE, cannot see this one. A fit by NLL can.
 # - **Swapped rest** is calibrated for its top label, but ranks the other nine classes in reverse. The top-label errors
-#   see nothing, the class-wise errors are large, and the NLL is a disaster: the true label is often the class that was
+#   see nothing, the class-wise errors are large, and the NLL is a disaster, because the true label is often the class that was
 #   ranked last.
 # - **B** is the one from above. No calibration error sees it.
 #
-# The MCE is large in the first column, for a perfect classifier with 100,000 samples: one bin that is nearly empty
+# The MCE is large in the first column, for a perfect classifier with 100,000 samples, because one bin that is nearly empty
 # is enough. No verdict of this book rests on it.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Calibration can remove only the vermilion part of the NLL. The three terms of the NLL of five suspects, in nats, computed from their known truth.", "name": "fig-metrics-decomposition"}, "image": {"alt": "Stacked bars of five classifiers: label noise makes up most of the NLL of the calibrated, over-confident and opposite ones; the class prior adds detail left out, swapped rest a long bar of miscalibration, over-confident and opposite a short one."}}
@@ -492,7 +492,7 @@ plt.show()
 
 # %% [markdown]
 # The vermilion part of the over-confident bar is what temperature scaling could win back. On real data only the total
-# can be measured. So the NLL compares two corrections of the *same* network cleanly: they share the first two terms,
+# can be measured. So the NLL compares two corrections of the *same* network cleanly, since they share the first two terms,
 # unless one of them maps different outputs to the same probabilities. Of two different networks it tells you which is
 # better, not which is better calibrated.
 #
@@ -517,7 +517,7 @@ errors = [ece(*test) for test in test_sets("calibrated", 500, n_repeats, (5, 1))
 print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 
 # %% [markdown]
-# This is not bad luck: *every* test set shows an ECE of a few percent, although the true error is zero. Where does it
+# This is not bad luck. *Every* test set shows an ECE of a few percent, although the true error is zero. Where does it
 # come from?
 #
 # Look at one bin $B_r$. Whether a prediction is right is a coin toss with probability $\hat p$, whose variance is
@@ -537,7 +537,7 @@ print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 # $$ (eq-metrics-bias)
 #
 # where $\sigma^2 = \mathbb{E} \, \hat p (1 - \hat p)$ is the variance over all samples. The bound is the Cauchy–Schwarz
-# inequality, and it is close when the terms are alike. So the bias grows like $\sqrt{M / N}$: four times the samples
+# inequality, and it is close when the terms are alike. So the bias grows like $\sqrt{M / N}$. Four times the samples
 # halve it, and doubling the bins costs as much as halving the samples. {numref}`fig-metrics-bins` shows on the left
 # that the formula is nearly exact.
 #
@@ -545,7 +545,7 @@ print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 #
 # With gaps of both signs there is a second bias, downwards. A bin that spans a stretch of over-confidence and one of
 # under-confidence averages them away. In the extreme, a single bin leaves only
-# $|\text{accuracy} - \text{mean confidence}|$. By the triangle inequality, binning can only lose: with unlimited
+# $|\text{accuracy} - \text{mean confidence}|$. By the triangle inequality, binning can only lose. With unlimited
 # samples the binned ECE never exceeds the true one.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "More bins mean more chance, and fewer bins hide what cancels within a bin. Mean ECE over simulated test sets against the number of bins, for three sizes of test set. Dashed: the true error. Dotted, on the left: what the formula predicts.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, and for the calibrated classifier lie on the dotted prediction; with few bins those of the wavy classifier lie below the dashed true error."}}
@@ -585,7 +585,7 @@ plt.show()
 # ### The estimators side by side
 #
 # Do other metrics have less bias? Each has a limit of its own, its value on unlimited samples. For the calibrated
-# classifier it is zero; for the others we take it from 500,000 samples, which give it to about 0.06 points. The bias of
+# classifier it is zero. For the others we take it from 500,000 samples, which give it to about 0.06 points. The bias of
 # an estimator is its mean over test sets of $N$ samples, minus that limit.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "No estimator is free of bias, but it matters only where gaps are small or of both signs. Mean over simulated test sets minus the value on unlimited samples, in points, against the number of samples, for three classifiers.", "name": "fig-metrics-bias"}, "image": {"alt": "Three panels, bias of five estimators against the number of samples: all come near the dashed line of zero as the samples grow, from different heights."}}
@@ -625,7 +625,7 @@ plt.show()
 # - AECE has the bias of ECE. Equal mass avoids nearly empty bins, not chance.
 # - Smooth ECE has half the bias of ECE on the wavy classifier. But on the calibrated one its bias shrinks more slowly,
 #   and is the larger of the two at $N = 10{,}000$.
-# - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity: on the wavy
+# - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity. On the wavy
 #   classifier its limit is a third of the ECE's, because neighbouring waves cancel in its partial sums.
 # - The debiased ECE has next to no bias from 1,000 samples on where there is an error to find. On a calibrated classifier
 #   its square is right on average, but a negative square counts as zero, so its mean stays above zero.
@@ -641,7 +641,7 @@ ECE has a standard deviation of {wide:.1f} points, and the plain ECE one of {usu
 # %% [markdown]
 # ### What would a calibrated classifier score here?
 #
-# The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric: this is
+# The bias need not be guessed. Keep the probabilities, draw new labels *from them*, and compute the metric. This is
 # what a calibrated classifier with the same outputs scores on a test set of this size
 # {cite:p}`vaicenavicius2019evaluating`.
 
@@ -655,9 +655,9 @@ def score_if_calibrated(probs, repeats=n_repeats, **options):
 
 
 # %% [markdown]
-# Many such draws give the whole distribution, and so a test of calibration: an ECE beyond its 97.5% quantile is evidence
+# Many such draws give the whole distribution, and so a test of calibration. An ECE beyond its 97.5% quantile is evidence
 # against it. Let us judge a real network, a ResNet-20 on CIFAR-10 (or whatever the parameter `logits` names), before and
-# after {doc}`temperature scaling <temperature_scaling>`: one number, fitted on the validation images, divides all logits.
+# after {doc}`temperature scaling <temperature_scaling>`, where one number, fitted on the validation images, divides all logits.
 
 # %%
 scaling = TemperatureScaling().fit(*data.val)
@@ -665,7 +665,7 @@ identity = calibrator("identity").fit(*data.val)  # softmax, nothing else
 real = {"before": identity(data.test.logits), "after": scaling(data.test.logits)}
 null = score_if_calibrated(real["after"], 10 * n_repeats, n_bins=n_bins)
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Compare an ECE with what a perfectly calibrated classifier scores, never with zero. Grey: ECEs of a perfectly calibrated classifier with the outputs of the real network after temperature scaling, on as many test images; dashed: their 97.5% quantile. Coloured: what the network itself scores before and after.", "name": "fig-metrics-null"}, "image": {"alt": "A narrow grey histogram of ECEs well above zero; the mark of the network after temperature scaling lies at its upper end, and the mark before far to the right of it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Compare an ECE with what a perfectly calibrated classifier scores, never with zero. Grey: ECEs of a perfectly calibrated classifier with the outputs of the real network after temperature scaling, on as many test images. Dashed: their 97.5% quantile. Coloured: what the network itself scores before and after.", "name": "fig-metrics-null"}, "image": {"alt": "A narrow grey histogram of ECEs well above zero; the mark of the network after temperature scaling lies at its upper end, and the mark before far to the right of it."}}
 test_labels = data.test.labels
 top = 100 * np.quantile(null, 0.975)
 marks = [100 * ece(probs, test_labels, n_bins=n_bins) for probs in real.values()]
@@ -719,7 +719,7 @@ table(
 # ### The bootstrap
 #
 # A test set is one draw, and another would give another number. The *bootstrap* {cite:p}`efron1993introduction`
-# imitates other draws: it draws $N$ of the $N$ samples with replacement, so some come twice and some not at all, and
+# imitates other draws. It draws $N$ of the $N$ samples with replacement, so some come twice and some not at all, and
 # computes the metric again. How far the results scatter is how far to trust the number. Five lines do it:
 
 # %%
@@ -737,7 +737,7 @@ low, high = np.quantile(resampled, [0.025, 0.975])
 #
 # Resampling adds the bias a second time. This classifier is calibrated, so its true error is 0. Sampling adds noise in
 # every bin, and noise counts as error. A resample repeats some samples and leaves out others, which is noise on top of
-# noise: the variance in a bin doubles, and the ECE grows by a factor of up to $\sqrt 2$.
+# noise. The variance in a bin doubles, and the ECE grows by a factor of up to $\sqrt 2$.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. ECEs of a classifier whose true error is 0 (dashed). Grey: other test sets of the same size. Black line: our test set. Blue: its resamples, whose middle 95% are the bar. Resamples lie above the test set, as test sets lie above the truth.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
 fresh = test_sets("calibrated", n_samples, 5 * n_repeats, (6, 0))
@@ -776,7 +776,7 @@ Test sets score {fresh.mean():.1f}% on average. Ours has {value:.1f}%, and its r
 #
 # The last two repair the mirror near zero, where it takes off too little. In simulations with a known truth, such
 # intervals contain the true ECE about as often as they promise, and percentile intervals almost never do if the error is
-# small ({numref}`fig-metrics-coverage`). **If an interval starts at 0, read: this network may be calibrated.**
+# small ({numref}`fig-metrics-coverage`). **If an interval starts at 0, this network may be calibrated.**
 #
 # One call gives the intervals of several methods on one test set, here of the real network:
 
@@ -839,8 +839,8 @@ difference of 0.3 points, the worse of two easy classifiers comes out ahead in
 # %% [markdown]
 # ### The same test set for both
 #
-# Most comparisons are better than that: two corrections of one network, on the same images. Then much of what is random
-# in one number is random in the other, and cancels in the difference. The interval must reflect this: resample the
+# Most comparisons are better than that, because they are of two corrections of one network, on the same images. Then much of
+# what is random in one number is random in the other, and cancels in the difference. The interval must reflect this. So resample the
 # images *once* and compute both numbers on them. This is the *paired* bootstrap, and a `Comparison` does it:
 
 # %% tags=["nbval-check-output"]
@@ -878,17 +878,17 @@ fig.legend(loc="outside upper center", ncols=3)
 plt.show()
 
 # %% [markdown]
-# Far from calibration the labels drop out of the difference altogether: if all gaps have one sign, it is the difference
+# Far from calibration the labels drop out of the difference altogether. If all gaps have one sign, it is the difference
 # of the two mean confidences. The first pair differs by many times its paired standard deviation, but by less than
 # one standard deviation of independent test sets.
 #
 # Close to the best temperature, gaps have both signs. There pairing only halves the spread, and less than a third of the
 # true difference is left, because both numbers are mostly bias. This is where good methods are compared with each other.
-# So look at the NLL, too: it has no such bias, and sees more ({numref}`tbl-metrics-pairs`).
+# So look at the NLL, too, which has no such bias and sees more ({numref}`tbl-metrics-pairs`).
 #
 # ## Why toolkits disagree
 #
-# "ECE with 15 bins" leaves three things open: which side of a bin is closed, where its edges lie in floating point, and
+# "ECE with 15 bins" leaves three things open. They are which side of a bin is closed, where its edges lie in floating point, and
 # what happens at exactly 1. On smooth confidences they hardly matter. On rounded ones they matter a lot. Here are
 # thirty confidences, ten each of 0.7, 0.75 and 0.8, so with ten bins two thirds of them lie on an edge. The option
 # `like` reproduces the binning of other packages:
@@ -928,12 +928,12 @@ table(
 )
 
 # %% [markdown]
-# The reasons:
+# The answers differ for four reasons.
 #
 # - Bins are closed on the left in torchmetrics, netcal and relplot, on the right in the others.
 # - torchmetrics and relplot give a confidence of exactly 1 a bin of its own.
 # - Rounding decides on an edge. netcal computes an edge as 0.7000000000000001, so 0.7 falls below it. In float32 the
-#   confidence 0.8 is slightly larger, above an edge that is kept in float64. And relplot divides: 0.7 / 0.1 is 6.999… in
+#   confidence 0.8 is slightly larger, above an edge that is kept in float64. And relplot divides, and 0.7 / 0.1 is 6.999… in
 #   float64 only. So four packages change their answer between float64 and float32.
 # - MAPIE has one bin fewer than it is asked for, so it differs even on smooth confidences.
 #
@@ -958,14 +958,14 @@ On the wavy sample the three are {100 * class_wise:.2f}%, {100 * top:.2f}% and
 """)
 
 # %% [markdown]
-# When two papers disagree on a number, compare first: the number of bins, the metric behind the name, and whether
+# When two papers disagree on a number, first compare the number of bins, the metric behind the name, and whether
 # class-wise values are averaged, summed, or divided by class counts.
 #
 # ## Fit on val, report on test
 #
 # A metric that was used to choose something is no longer a measurement. We choose the temperature of the over-confident
-# classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples. Then we report the ECE of the winner twice:
-# on the 500 samples that chose it, and on 500 new ones.
+# classifier (hard, best $T = 1.5$) from 41 values by the ECE on 500 samples. Then we report the ECE of the winner twice,
+# on the 500 samples that chose it and on 500 new ones.
 
 # %%
 temperatures = np.linspace(1.0, 2.0, 41)
@@ -993,7 +993,7 @@ samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f
 """)
 
 # %% [markdown]
-# The second number is too high by its bias, but honest: any fixed temperature as good as this one would show it. The
+# The second number is too high by its bias, but honest, since any fixed temperature as good as this one would show it. The
 # first is lower because the search has picked favourable noise.
 #
 # One parameter and 41 candidates suffice for that, and a method with a parameter for each class has far more room. So
@@ -1004,7 +1004,7 @@ samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f
 #
 # Back to the ResNet-20. {numref}`fig-metrics-real` shows it on the whole test set. {numref}`tbl-metrics-real` puts the
 # numbers next to those from only 500 of its images, drawn with the same share of each class. This is the first of three
-# trainings. Other pages give their mean: {ours}`ece cifar10 resnet20 identity` uncalibrated and
+# trainings. Other pages give their mean, which is {ours}`ece cifar10 resnet20 identity` uncalibrated and
 # {ours}`ece cifar10 resnet20 temperature_scaling` with one temperature.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature brings a real network onto the diagonal. Reliability diagrams on all test images, before and after temperature scaling.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
@@ -1074,18 +1074,18 @@ Markdown(minus(text))
 #   would score, never with zero. New labels drawn from the probabilities themselves show it for any data set.
 # - Give an interval, and not the percentile interval of a plain bootstrap, which lies too high.
 # - Compare two methods on the same test set, with the interval of their difference. On independent test sets, half a point
-#   is rarely visible. Close to calibration it is rarely visible even in pairs; then the NLL sees more.
+#   is rarely visible. Close to calibration it is rarely visible even in pairs. Then the NLL sees more.
 # - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
 # - Choose on `val`, report on `test`.
 #
 # | question | look at | next to it |
 # |---|---|---|
 # | Is this network calibrated? | reliability diagram, `ece` | what a calibrated network would score on as many samples |
-# | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`; `accuracy` |
+# | Which of two corrections of one network is better? | paired difference of `nll` or `brier` | paired difference of `ece`, and `accuracy` |
 # | Which of two networks is better? | `accuracy`, `nll` | `ece` of both, with intervals |
-# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`; `reliability_bins(class_index=k)` | the number of labels per class |
+# | Are the probabilities of single classes right, rare ones too? | `classwise_ece`, `tace`, `reliability_bins(class_index=k)` | the number of labels per class |
 # | How large is the error that is left after calibration? | `debiased_ece` | its interval, which is wide |
-# | Fewer than 2,000 samples? | the comparison with a calibrated network; `smooth_ece` | nothing with more than 15 bins |
+# | Fewer than 2,000 samples? | the comparison with a calibrated network, `smooth_ece` | nothing with more than 15 bins |
 # | Is this printed number right? | the paper's own metric, bins and `like=` | the width of its interval |
 #
 # ## Exercises
@@ -1094,7 +1094,7 @@ Markdown(minus(text))
 #    compare with {numref}`tbl-metrics-blind`.
 #
 #    ```{dropdown} Solution
-#    It predicts the first class, with confidence $1/K$, and is right on $1/K$ of the inputs: the ECE is 0. The NLL is
+#    It predicts the first class, with confidence $1/K$, and is right on $1/K$ of the inputs, so the ECE is 0. The NLL is
 #    $\log K$, here $\log 10 = 2.303$. The Brier score is $(1 - 1/K)^2 + (K - 1) / K^2 = 1 - 1/K$, here 0.9.
 #    ```
 #
@@ -1114,8 +1114,8 @@ Markdown(minus(text))
 #    authors for?
 #
 #    ```{dropdown} Solution
-#    What a perfect network scores ({numref}`tbl-metrics-perfect`): on a hard data set both may be perfect. And the paired standard
-#    deviation near calibration (the lower rows of {numref}`fig-metrics-paired`), which is more than twice the difference. Ask for the
+#    You need what a perfect network scores ({numref}`tbl-metrics-perfect`), because on a hard data set both may be perfect. And you
+#    need the paired standard deviation near calibration (the lower rows of {numref}`fig-metrics-paired`), which is more than twice the difference. Ask for the
 #    logits, which give the paired interval and the difference in NLL, and for more than one run.
 #    ```
 #
@@ -1127,11 +1127,11 @@ Markdown(minus(text))
 #    equals it. A bin of the new confidences contains some of these groups, so its accuracy is its mean confidence. The true
 #    error is the mean distance of a bin's measured accuracy from its true one,
 #    $\sum_r w_r |\operatorname{acc}(B_r) - \mathbb{E} \operatorname{acc}(B_r)|$. That is the noise whose size
-#    {eq}`eq-metrics-bias` gives: about two points with 2,000 samples and 15 bins. The ECE of zero was computed on the
+#    {eq}`eq-metrics-bias` gives, about two points with 2,000 samples and 15 bins. The ECE of zero was computed on the
 #    samples that were fitted.
 #    ```
 #
-# 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. Hint:
+# 5. No metric sees that B is miscalibrated. Find a function of $\mathbf{p}$ whose reliability diagram shows it. As a hint,
 #    look at $p_0 - p_1$.
 #
 #    ```{dropdown} Solution

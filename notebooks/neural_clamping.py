@@ -136,7 +136,7 @@ wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort
 # We add the same bright stripe to every image of a small digit classifier, to those that calibrate and to those that
 # test. {numref}`fig-nc-lens` shows what each method makes of it.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature repairs the confidence, and only the input shift repairs the predictions. A bright stripe of growing strength (share of the range of a pixel) is added to all images of a digit classifier; accuracy and NLL on test images.", "name": "fig-nc-lens"}, "image": {"alt": "Left: a digit with a grey vertical stripe. Middle: the accuracy falls steeply with the stripe, except for Neural Clamping, where it falls little. Right: the NLL rises steeply when uncalibrated, less with one temperature, least with Neural Clamping."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature repairs the confidence, and only the input shift repairs the predictions. A bright stripe of growing strength (share of the range of a pixel) is added to all images of a digit classifier. Accuracy and NLL on test images.", "name": "fig-nc-lens"}, "image": {"alt": "Left: a digit with a grey vertical stripe. Middle: the accuracy falls steeply with the stripe, except for Neural Clamping, where it falls little. Right: the NLL rises steeply when uncalibrated, less with one temperature, least with Neural Clamping."}}
 digits = trained(NETWORKS["smoke"])
 (x, y), (x_after, y_after) = digits.val, digits.test
 (black,), (white,) = digits.input_range
@@ -177,8 +177,8 @@ Look at the left end, too. Without a stripe there is nothing to remove, and the 
 """)
 
 # %% [markdown]
-# That is a shift of all inputs, made for the purpose. The paper claims more: a gain on clean images, the very kind that the
-# network was trained on.
+# That is a shift of all inputs, made for the purpose. The paper claims more. It claims a gain on clean images, the very kind that
+# the network was trained on.
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_first = wide["ece"].loc["1", "resnet110"]
@@ -191,7 +191,7 @@ Its first number is a ResNet-110 on CIFAR-100. There ECE falls from {of_first["i
 # %% [markdown]
 # ## The idea: shift the input, then scale the output
 #
-# Write $f$ for the network: $\z = f(\x)$ are the logits of an image, $\softmax(\z)$ its probabilities. Temperature
+# Write $f$ for the network, so that $\z = f(\x)$ are the logits of an image and $\softmax(\z)$ its probabilities. Temperature
 # scaling (TS) divides the logits by one number $T$. Neural Clamping also moves the input, by an image
 # $\boldsymbol\delta$ that is the same for every $\x$:
 #
@@ -402,7 +402,7 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# From the theorem the paper takes a *data-driven start* for the fit: of all shifts that keep every image in its range, the
+# From the theorem the paper takes a *data-driven start* for the fit. Of all shifts that keep every image in its range, it is the
 # one that adds most entropy to first order. The last section {ref}`derives it <sec-nc-start>`. On CIFAR-100 it is almost
 # $\boldsymbol\delta = 0$, since a single image in which a pixel is black leaves that pixel no room to get darker.
 
@@ -413,7 +413,7 @@ plt.show()
 # entropy helps a network that is over-confident, up to a point. It hurts a network that is under-confident
 # ({numref}`fig-nc-entropy`).
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Raising the entropy lowers the ECE of an over-confident network at first and then raises it; for an under-confident one it only hurts. Test ECE (%) against mean entropy (nats) as the temperature varies, for ResNet-20s on CIFAR-10; orange: one temperature fitted by the focal loss, for growing γ.", "name": "fig-nc-entropy"}, "image": {"alt": "Two V-shaped curves. On the over-confident network the uncalibrated point lies on the left branch, on the under-confident one on the right branch. Orange dots for gamma 0 to 3 climb the right branch of the over-confident network."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Raising the entropy lowers the ECE of an over-confident network at first and then raises it. For an under-confident one it only hurts. Test ECE (%) against mean entropy (nats) as the temperature varies, for ResNet-20s on CIFAR-10. Orange: one temperature fitted by the focal loss, for growing γ.", "name": "fig-nc-entropy"}, "image": {"alt": "Two V-shaped curves. On the over-confident network the uncalibrated point lies on the left branch, on the under-confident one on the right branch. Orange dots for gamma 0 to 3 climb the right branch of the over-confident network."}}
 SHOWN_GAMMAS = (0.0, 1.0, 2.0, 3.0)
 KINDS = {
     "over-confident (cross-entropy)": "cifar10/resnet20-cross_entropy-s0",
@@ -494,8 +494,8 @@ is wide: these are {len(test_y):,} easy images of `{network}`, and they cannot j
 # smoothing (LS) and therefore under-confident. A ResNet-20 and a ResNet-56 were trained and published by others, and are as
 # over-confident as the paper's.
 #
-# We fit from both starts of the paper, the random one and that of Theorem 1. Numbers are means of five fits; for
-# the published networks, of three random divisions of the test images into halves, one to calibrate on and one to test on.
+# We fit from both starts of the paper, the random one and that of Theorem 1. Numbers are means of five fits. For
+# the published networks they are means of three random divisions of the test images into halves, one to calibrate on and one to test on.
 
 # %% tags=["hide-input"]
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
@@ -533,7 +533,7 @@ for (of_model, loss), whose in TRIED.items():
             for metric in ("ece", "nll", "accuracy")
         }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy; no network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals; one dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 MARKS = dict(zip(STARTS, "os", strict=True))
 INKS = (plots.BLUE, plots.RED, plots.ORANGE, plots.GREEN)
 fig, ax = plt.subplots(figsize=(6.2, 3.7))
@@ -578,7 +578,7 @@ them, and the accuracy clearly lower in {less}. In ECE, {apart or "none"} of the
 # A gain in ECE could still be worth the price. {numref}`fig-nc-ece` shows none. No difference is {term}`beyond chance`,
 # and the dots lie on both sides of zero.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "In ECE we see no clear difference between Neural Clamping and one temperature. Test ECE of NC minus that of TS (points, negative is good), with 95% intervals; CIFAR-100.", "name": "fig-nc-ece"}, "image": {"alt": "Forest plot of eight differences, all black, as each interval includes zero."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "In ECE we see no clear difference between Neural Clamping and one temperature. Test ECE of NC minus that of TS (points, negative is good), with 95% intervals, on CIFAR-100.", "name": "fig-nc-ece"}, "image": {"alt": "Forest plot of eight differences, all black, as each interval includes zero."}}
 plots.forest_plot(
     {f"{whose}, {name} start": of["TS", "ece"] for (whose, name), of in change.items()},
     sort=False,
@@ -593,7 +593,7 @@ plt.show()
 # apart and applies $T^*$ alone, the temperature that was fitted *together with* $\boldsymbol\delta^*$. Call this the **joint $T$
 # without $\boldsymbol\delta$**. It was never fitted to stand alone.
 #
-# The fair control is the **refitted $T$**: the best temperature for $\boldsymbol\delta = 0$ under the same loss.
+# The fair control is the **refitted $T$**, the best temperature for $\boldsymbol\delta = 0$ under the same loss.
 # {numref}`tbl-nc-temperatures` has both.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -713,7 +713,7 @@ at all {without["nll"]:.2f}.
 # {numref}`fig-nc-impossible` draws every printed row against this bound.
 #
 # ```{dropdown} Why the entropy is at least 2 ln 2 (1 - p̂)
-# For a given largest probability $\hat p$ the entropy is smallest if as much as possible sits on as few classes as possible:
+# For a given largest probability $\hat p$ the entropy is smallest if as much as possible sits on as few classes as possible,
 # $j$ classes at $\hat p$ and the rest on one more. Between $\hat p = 1/(j+1)$ and $1/j$ this minimum is concave in
 # $\hat p$, so it lies above the chord of its ends. There it is $\ln j$ for $\hat p = 1/j$, and
 # $\ln j \ge 2 \ln 2 \, (1 - 1/j)$ for every whole $j$, with equality at 1 and 2.
@@ -796,18 +796,18 @@ entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in
 #
 # ```{dropdown} Solution 2
 # `delta = -val_x.mean(0).numpy()`, `z = net.logits(val_x, delta)`, and `TemperatureScaling().fit(z, val_y)`. The
-# network was not trained on such inputs: accuracy is lost, and both the NLL and the ECE are higher than with one
+# network was not trained on such inputs, so accuracy is lost, and both the NLL and the ECE are higher than with one
 # temperature and no perturbation. A common shift of the inputs is not harmless in itself.
 # ```
 #
 # ```{dropdown} Solution 3
 # At $\hat p = 1$, where both sides are 0, and where two classes have $1/2$ each, where both are $\ln 2$. A network reaches
-# the bound if all its distributions are of these two kinds, and if every prediction of the second kind is right: then
+# the bound if all its distributions are of these two kinds, and if every prediction of the second kind is right. Then
 # $\operatorname{conf} = 1$ in one bin and $\operatorname{acc} = 1$ in the other.
 # ```
 #
 # ```{dropdown} Solution 4
-# To NC (CE). The objective has no focal factor, so it asks for no more entropy than the NLL does; and the digits are
+# To NC (CE). The objective has no focal factor, so it asks for no more entropy than the NLL does. And the digits are
 # almost equally frequent, so weights that balance the classes change little.
 # ```
 #
@@ -828,8 +828,8 @@ entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in
 # For the other two networks of Table 1 and Figure 2, on a GPU, append `-p budget paper -p record True
 # -p network cifar100/wide_resnet_40_10-cross_entropy-s0`, and then `densenet121` in its place.
 #
-# The paper's Table 2 stands {ref}`among the tables of which nothing was run <printed-neural_clamping>`: ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It
-# needs the 50,000 validation images (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val
+# The paper's Table 2 has ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It stands
+# {ref}`among the tables of which nothing was run <printed-neural_clamping>`. It needs the 50,000 validation images (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val
 # test`, and the weights of the three networks, which torchvision distributes, as
 # `runs/paper/imagenet/resnet101-cross_entropy-s0/weights.npz`. The command is then the one above with `-p budget paper
 # -p network imagenet/resnet101-cross_entropy-s0`.
@@ -837,7 +837,7 @@ entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in
 # ### Tables 1 and 3
 #
 # {numref}`tbl-nc-1` and {numref}`tbl-nc-3` have every printed number next to ours where there is one. The
-# paper prints errors as fractions; here they are in percent. On our network the $\gamma$ that the calibration ECE chooses
+# paper prints errors as fractions, and here they are in percent. On our network the $\gamma$ that the calibration ECE chooses
 # is 0. So the rows *NC (CE)* and *NC (FL)* are the same fits, and the refitted $T$ is TS. In Table 3, *$T^*$ only* is the
 # joint $T$ without $\boldsymbol\delta$. No ECE with $\boldsymbol\delta$ differs beyond chance from that of its comparator.
 
@@ -868,7 +868,7 @@ paper_tables.paper_table(
 )
 
 # %% [markdown]
-# What do the printed numbers say by themselves? {numref}`tbl-nc-leads` compares NC with temperature scaling under the same
+# Now take the printed numbers by themselves. {numref}`tbl-nc-leads` compares NC with temperature scaling under the same
 # loss, the NLL, and NC under the focal loss with the best method on the logits.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -921,12 +921,12 @@ would have found one as good as *T*\\*.
 #
 # {numref}`tbl-nc-networks` has what {numref}`fig-nc-map` and {numref}`fig-nc-ece` draw. Half of the test images of the
 # published networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such
-# halves, with one fit from each start on each; $\gamma$ and $\lambda$ are chosen on the first. Behind ± is the standard deviation of the fits,
-# or of the draws. An interval is the mean of those of the draws: they share images, so that more of them tell
+# halves, with one fit from each start on each. $\gamma$ and $\lambda$ are chosen on the first. Behind ± is the standard deviation of the fits,
+# or of the draws. An interval is the mean of those of the draws, because the draws share images, so that more of them tell
 # little about other images.
 #
 # The command is the one above with `-p network weights/cifar100_resnet56 -p n_runs 3`, after `calibkit data prepare
-# published`; for label smoothing it is the one with `-p network cifar100/resnet20-label_smoothing-s0`.
+# published`. For label smoothing it is the one with `-p network cifar100/resnet20-label_smoothing-s0`.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -964,7 +964,7 @@ table(
 
 # %% [markdown]
 # On the published networks, from the random start, the difference in ECE from TS is smaller than its standard deviation over
-# the draws: which of the two is ahead depends on the halves.
+# the draws. So which of the two is ahead depends on the halves.
 #
 # The under-confident network has a lower ECE with NC than uncalibrated, so NC works there too. But one temperature does
 # as much, fitted by NLL or by ECE. NC has the higher NLL from either start, and from the random one it loses accuracy.
@@ -988,11 +988,11 @@ class with its third smallest logit as its label, the solver returns a temperatu
 # ### Figure 2: the choice of $\gamma$
 #
 # The paper sweeps $\lambda$ from 0.001 to 10 in steps of 0.001 and $\gamma$ from 0.01 to 5 in steps of 0.01, and takes
-# the values with the lowest ECE on the calibration images; all pairs are 5 million. We sweep $\gamma$ over $[0, 1]$ as in
+# the values with the lowest ECE on the calibration images. All pairs are 5 million. We sweep $\gamma$ over $[0, 1]$ as in
 # the paper's Figure 2, then $\lambda$ over powers of ten at the best $\gamma$. {numref}`fig-nc-gamma-cifar` is that figure
 # on CIFAR-100, and {numref}`fig-nc-gamma` on this notebook's own network, with the training loss.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On CIFAR-100 the ECE rises with \u03b3 from the left end on; the paper has a minimum inside. Test ECE with its 95% interval, and entropy, of a ResNet-20 against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On CIFAR-100 the ECE rises with \u03b3 from the left end on, while the paper has a minimum inside. Test ECE with its 95% interval, and entropy, of a ResNet-20 against \u03b3. Paper, Figure 2.", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma on CIFAR-100: test ECE and entropy both rise from the left end to the right, each with a band."}}
 swept = of_network["ResNet-20, trained here"]
 swept = swept[swept["method"].str.startswith("neural_clamping:focal gamma=")]
 swept = swept.assign(
@@ -1061,7 +1061,7 @@ On `{network}`, the calibration ECE chooses *γ* = {gamma:g} and *λ* = {weight:
 #
 # Vector and matrix scaling (VS, MS) put a diagonal or a full matrix $\mathbf W$ in place of $1/T$, and add a bias
 # {cite:p}`guo2017calibration`. The two ODIR methods {cite:p}`kull2019beyond` penalise what is off the diagonal of
-# $\mathbf W$, and the bias: MS-ODIR acts on the logits, Dir-ODIR on the log-probabilities. Ours fall back to temperature
+# $\mathbf W$, and the bias. MS-ODIR acts on the logits, Dir-ODIR on the log-probabilities. Ours fall back to temperature
 # scaling where cross-validation finds nothing better. They do so here and on CIFAR-100, so their rows repeat TS,
 # and a badge next to a printed one is that of TS. NC (CE) and NC (FL) are fitted to the NLL and to the focal loss.
 
@@ -1191,9 +1191,9 @@ them. There this start is almost *δ* = 0.
 # %% [markdown]
 # ### Figure 3: the two starts
 #
-# The paper's Figure 3 compares the two starts over five runs: the same mean, and less spread for the data-driven one.
+# The paper's Figure 3 compares the two starts over five runs. They have the same mean, and the data-driven one has less spread.
 # {numref}`tbl-nc-starts` repeats it on CIFAR-100, {numref}`fig-nc-init` on this notebook's network. One reason for less spread needs no
-# theory: the data-driven start is the same in all runs, and only the order of the images is left to chance.
+# theory. The data-driven start is the same in all runs, and only the order of the images is left to chance.
 
 # %% tags=["hide-input"]
 ours = of_network["ResNet-20, trained here"]
@@ -1209,7 +1209,7 @@ table(
     names=display_names.shown,
 )
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The data-driven start gives about the same result with less spread. A point a run, a line at their mean; digits. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The data-driven start gives about the same result with less spread. One point per run, a line at their mean, on digits. Paper, Figure 3.", "name": "fig-nc-init"}, "image": {"alt": "Four panels, entropy and three calibration errors: the points of five runs from a random start and of five from Theorem 1, with a line at each mean."}}
 both = {name: probs[key] for name, key in STARTS.items()}
 of_both = restarts.measured(both, answers, FIVE, n_bins=n_bins)
 titles = ("(a) entropy (nats)", "(b) ECE (%)", "(c) AECE (%)", "(d) class-wise ECE (%)")
@@ -1223,14 +1223,14 @@ for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
 plt.show()
 
 # %% [markdown]
-# On the ResNet-20 the mean ECE is lower from the start of Theorem 1, without a clear difference; the accuracy is higher beyond chance.
+# On the ResNet-20 the mean ECE is lower from the start of Theorem 1, without a clear difference. The accuracy is higher beyond chance.
 # On none of the four networks does the ECE distinguish the two starts.
 # On the published ResNet-20, too, the random start costs more.
 
 # %% [markdown]
 # ### Equations [P1] to [P6]: the column called ACE
 #
-# Equations [P1] to [P4] are the usual ones: a network is calibrated if among the predictions made with
+# Equations [P1] to [P4] are the usual ones. A network is calibrated if among the predictions made with
 # confidence $\hat p$ the share $\hat p$ is right [P1], class-wise if the same holds for the probability of each class [P2],
 # and the ECE of {doc}`../book/protocol` measures how far off it is.
 # Two more errors look at all classes. The static calibration error SCE [P5] is `classwise_ece` here. The adaptive
@@ -1256,7 +1256,7 @@ Our network, uncalibrated, has an ECE of {top:.2f}%. Its ACE by [P6] is
 """)
 
 # %% [markdown]
-# So the column called ACE is the ECE of the predicted class once more, with bins of equal mass: `adaptive_ece`. The
+# So the column called ACE is the ECE of the predicted class once more, with bins of equal mass (`adaptive_ece`). The
 # authors' code computes the same. It is called AECE here, as in the rest of the book.
 #
 # ### Rows that cannot be right
@@ -1287,22 +1287,22 @@ table(
 # | | paper | authors' code | here |
 # |---|---|---|---|
 # | loss over images | sum, [P9] | mean | mean |
-# | constraint of [P7] | one sum to one for all images; its proof has one for each | – | one for each |
-# | gradient in Theorem 1 | sum over images, an entry for each class; its proof has the mean | – | mean, an entry for each input |
-# | penalty | squared norm, [P9] | norm | squared norm; `variant="code"` is the norm |
+# | constraint of [P7] | one sum to one for all images, while its proof has one for each | – | one for each |
+# | gradient in Theorem 1 | sum over images, an entry for each class, while its proof has the mean | – | mean, an entry for each input |
+# | penalty | squared norm, [P9] | norm | squared norm, or the norm with `variant="code"` |
 # | random start | variance 0.01, so standard deviation 0.1 | standard deviation 0.01 (0.001 in its demonstration) | 0.1, `std` |
 # | momentum of SGD | not said | 0.9 | 0.9 |
-# | learning rate, batch | 0.001, 512 | 0.01, 1,000 in its demonstration | 0.001, 512; see `SETTINGS` for the budgets |
-# | $T$ | by SGD | by SGD | the exact minimum for the fitted $\boldsymbol\delta$; `exact_temperature=False` leaves SGD's |
+# | learning rate, batch | 0.001, 512 | 0.01, 1,000 in its demonstration | 0.001, 512, with `SETTINGS` for the budgets |
+# | $T$ | by SGD | by SGD | the exact minimum for the fitted $\boldsymbol\delta$, or SGD's with `exact_temperature=False` |
 # | where $\boldsymbol\delta$ is added | not said | after normalisation, without clipping | the same |
 # | calibration images | not said | cropped, flipped and cut out at random | unchanged |
 # | data-driven start | Theorem 1 | mean gradient of the summed logits, with neither sign nor bounds | Theorem 1 |
 # | choice of $\gamma, \lambda$ | a fine sweep of each | by hand | a sweep of each |
 # | "ACE" | class-wise, [P6] | top class, equal mass | `adaptive_ece`, as in the code |
-# | TS-ECE, "TS (grid)" | 0 to 5 in steps of 0.001, "the lowest ECE"; the set is not named, by Table 3 not the test images | – | the same steps, chosen on the calibration images |
+# | TS-ECE, "TS (grid)" | 0 to 5 in steps of 0.001, "the lowest ECE", on a set that is not named, by Table 3 not the test images | – | the same steps, chosen on the calibration images |
 #
 # The norm and its square are not two scales of one thing. The gradient of $\lambda \lVert\boldsymbol\delta\rVert^2$
-# fades as $\boldsymbol\delta$ shrinks; that of $\lambda \lVert\boldsymbol\delta\rVert$ keeps its length $\lambda$. So
+# fades as $\boldsymbol\delta$ shrinks, while that of $\lambda \lVert\boldsymbol\delta\rVert$ keeps its length $\lambda$. So
 # the norm shortens a small $\boldsymbol\delta$ more, and a large one less.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1320,7 +1320,7 @@ On this notebook's network the fitted *δ* has a length of {told}.
 """)
 
 # %% [markdown]
-# The bound {eq}`eq-nc-bound` of the focal loss was derived for $\gamma \ge 1$: below 1 Bernoulli's inequality points the other
+# The bound {eq}`eq-nc-bound` of the focal loss was derived for $\gamma \ge 1$. Below 1 Bernoulli's inequality points the other
 # way, and the paper's Figure 2 uses $\gamma$ between 0 and 1. The bound holds there all the same. First
 # $1 - (1 - p_y)^\gamma \le -\gamma \log (1 - p_y)$, so the focal loss is below the NLL by at most
 # $\gamma \log p_y \log (1 - p_y)$. And this product is at most the entropy of two classes with $p_y$ and $1 - p_y$, the smallest

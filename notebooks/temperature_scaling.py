@@ -21,9 +21,9 @@
 #
 # At the end you can
 #
-# - write down the equation that the temperature solves, and its standard error;
-# - choose between a fit by likelihood and a fit by calibration error;
-# - tell from the size of your validation set how many parameters you can afford;
+# - write down the equation that the temperature solves, and its standard error,
+# - choose between a fit by likelihood and a fit by calibration error,
+# - tell from the size of your validation set how many parameters you can afford,
 # - name four cases in which one temperature does not help, and what would reveal each.
 
 # %% tags=["parameters"]
@@ -97,7 +97,7 @@ CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 # A temperature above 1 takes confidence away, one below 1 adds some. As $T \to \infty$ every class gets $1/K$. As
 # $T \to 0$ the predicted class gets everything. The order of the classes never changes, so no prediction does.
 
-# %% mystnb={"figure": {"caption": "A temperature spreads the probability over the classes and keeps their order. Probabilities in percent for one test image, at four temperatures; blue, and in the titles, is the predicted class. T = 1 is the network's own output.", "name": "fig-ts-bars"}, "image": {"alt": "Four bar charts of the same ten classes in the same order. At T = 0.5 nearly all probability lies on dog; at T = 1 horse and cat get some; at T = 2 and T = 5 the bars become more and more alike, with dog always the longest."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A temperature spreads the probability over the classes and keeps their order. Probabilities in percent for one test image, at four temperatures. Blue, and in the titles, is the predicted class. T = 1 is the network's own output.", "name": "fig-ts-bars"}, "image": {"alt": "Four bar charts of the same ten classes in the same order. At T = 0.5 nearly all probability lies on dog; at T = 1 horse and cat get some; at T = 2 and T = 5 the bars become more and more alike, with dog always the longest."}} tags=["hide-input"]
 sure = softmax(data.test_logits.astype(float), axis=1).max(1)
 of_one = data.test_logits[np.abs(sure - 0.7).argmin()].astype(float)
 order = of_one.argsort()
@@ -138,9 +138,9 @@ table(
 # %% [markdown]
 # Square brackets hold 95% intervals, and the interval of a change is paired (see {doc}`metrics`). The accuracy is the same
 # to the last image. The reliability diagrams show why one number can do so much. Before, every gap that leaves its grey
-# bar lies on the same side: the network is over-confident throughout.
+# bar lies on the same side, so the network is over-confident throughout.
 
-# %% mystnb={"figure": {"caption": "One temperature brings the accuracy close to the confidence. Reliability diagrams of the same test images before and after; grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (the other dashed line).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "One temperature brings the accuracy close to the confidence. Reliability diagrams of the same test images before and after. Grey: where a calibrated network would lie. Below: the distribution of the confidence, with its mean (vermilion) and the accuracy (the other dashed line).", "name": "fig-ts-before-after"}, "image": {"alt": "Two reliability diagrams, before and after: bars below the diagonal come onto it; below, the histogram of the confidence, where mean confidence and accuracy come together."}} tags=["hide-input"]
 titles = {"uncalibrated": before, f"T = {after.temperature:.2f}": after}
 samples = {
     title: (fit(data.test_logits), data.test_labels) for title, fit in titles.items()
@@ -149,7 +149,7 @@ pictures.reliability_row(samples, n_bins=n_bins, histogram=True)
 plt.show()
 
 # %% [markdown]
-# Now you: these are 2,000 of the test images. Which temperature has the lowest NLL, and which the lowest ECE? Does your
+# Now try it yourself on 2,000 of the test images. Which temperature has the lowest NLL, and which the lowest ECE? Does your
 # second answer depend on the number of bins?
 #
 # ```{widget} temperature
@@ -176,7 +176,7 @@ plt.show()
 # $$ (eq-ts-derivatives)
 #
 # So $L$ is convex in $b$ (not in $T$). At the optimum $L' = 0$: **the mean logit of the label equals the mean logit that
-# the network expects.** That is the whole fit: one equation, one unknown.
+# the network expects.** That is the whole fit, one equation with one unknown.
 
 
 # %%
@@ -204,7 +204,7 @@ and {expected:.4f} expected. At three temperatures, slope and curvature agree wi
 differences to four decimals.
 """)
 
-# %% mystnb={"figure": {"caption": "There is one optimum, and it is where the expected logit meets the label's. Left: NLL above its minimum, in nats, against b = 1/T for three networks; the dot is the optimum. Right: the slope L', the mean logit that the first network expects minus that of the labels.", "name": "fig-ts-derivation"}, "image": {"alt": "Two panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero at the first dot."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "There is one optimum, and it is where the expected logit meets the label's. Left: NLL above its minimum, in nats, against b = 1/T for three networks. The dot is the optimum. Right: the slope L', the mean logit that the first network expects minus that of the labels.", "name": "fig-ts-derivation"}, "image": {"alt": "Two panels: three convex curves of the NLL against the inverse temperature with a dot at the minimum; a rising slope that crosses zero at the first dot."}} tags=["hide-input"]
 focal = notebook.logits_of("cifar10/resnet20-focal-s0")
 grid = np.linspace(0.05, 2.0, 60)
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.9))
@@ -230,7 +230,7 @@ plt.show()
 # ### A second reading: uncertainty equals surprise
 #
 # Put $L'(b) = 0$ into {eq}`eq-ts-nll` and $L$ becomes the mean entropy of the $\p_i$. So at the optimum the mean *entropy*
-# of the probabilities equals their mean *NLL*: on average the network is as uncertain as it is surprised. On test images
+# of the probabilities equals their mean *NLL*. On average the network is as uncertain as it is surprised. On test images
 # the two need not agree, and their difference shows which way a temperature is off. An NLL above the entropy means that
 # $T$ is too small.
 #
@@ -263,7 +263,7 @@ less entropy, {max(rivals):.3f} nats at most.
 # - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus the mean logit of the
 #   labels. It is negative if the logits tell anything about the labels. If not, $T = \infty$ is best.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
-#   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever: $T = 0$.
+#   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever, and $T = 0$ is best.
 #
 # If neither happens, there is exactly one $T$. If one does, `calibkit` stops at a bound, 0.01 or 1,000 times the
 # typical spread of the logits in a row, and warns. Take four pairs of logits and four ways to label them:
@@ -288,14 +288,14 @@ table(
 )
 
 # %% [markdown]
-# A bound is a message, not an answer. *All right* does happen: among 20 images of a good network, or on its training
+# A bound is a message, not an answer. *All right* does happen, among 20 images of a good network or on its training
 # set.
 #
 # ### Standard error of T
 #
 # Another validation set would give another $T$. How different depends on two things:
 #
-# - the *curvature* $I = L''(b)$ at the optimum. Where the NLL is flat, a small push moves its minimum far;
+# - the *curvature* $I = L''(b)$ at the optimum. Where the NLL is flat, a small push moves its minimum far.
 # - the *spread of the slope* $J = \operatorname{Var}(s_i)$. Each sample contributes
 #   $s_i = \sum_k p_{ik} z_{ik} - z_{i y_i}$ to $L'$, and the more these differ, the harder a new sample pushes.
 #
@@ -321,7 +321,7 @@ for _ in range(200):
     again = rng.integers(0, len(y), len(y))
     resampled.append(TemperatureScaling().fit(z[again], y[again]).temperature)
 
-# %% mystnb={"figure": {"caption": "The sandwich formula predicts how much T varies. Histogram: T on 200 resampled validation sets; line: the normal curve with the standard error of the formula.", "name": "fig-ts-error"}, "image": {"alt": "A histogram of resampled temperatures, which follows a bell curve."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "The sandwich formula predicts how much T varies. Histogram: T on 200 resampled validation sets. Line: the normal curve with the standard error of the formula.", "name": "fig-ts-error"}, "image": {"alt": "A histogram of resampled temperatures, which follows a bell curve."}} tags=["hide-input"]
 _, ax = plt.subplots(figsize=(4.5, 2.4))
 ax.hist(resampled, bins=20, density=True, color=plots.color_of("TS"), alpha=0.35)
 around = ts.temperature + np.linspace(-4, 4, 100) * sandwich
@@ -379,7 +379,7 @@ classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f
 #   does the code of {cite:t}`liu2022devil` and {cite:t}`park2023acls`.
 # - {cite:t}`tang2024neural` print a row for each, with a grid from 0 to 5 in steps of 0.001 for the ECE.
 #
-# The NLL is a proper score: it judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
+# The NLL is a proper score. It judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
 # top label only, jumps wherever a confidence crosses the edge of a bin, and has many local minima, some made by chance.
 # But it is what gets reported. Does it help to fit what is reported? We tried both on twelve networks for CIFAR-10,
 # each trained with a different loss (the {doc}`/book/glossary` explains them). We call a difference
@@ -399,7 +399,7 @@ extra = {
     for metric in ("ece", "nll")
 }
 
-# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals; left of zero, fitting by ECE is better. Blue: clearly lower; vermilion: clearly higher; black: no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals. Left of zero, fitting by ECE is better. Blue is clearly lower, vermilion clearly higher, black no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
 order = sorted(extra["ece"], key=lambda name: extra["ece"][name].value)
 _, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharey=True)
 scales = {
@@ -438,7 +438,7 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 # not.
 #
 # So fit by NLL, unless ECE itself is your goal. And never compare an ECE-fitted method with an NLL-fitted TS. In this book
-# "TS" alone is always NLL-fitted; the other one is called "TS-ECE".
+# "TS" alone is always NLL-fitted, and the other one is called "TS-ECE".
 #
 # (sec-ts-sizes)=
 # ## How many images?
@@ -574,9 +574,9 @@ plt.show()
 #
 # ### Who needs how many
 #
-# More parameters need more images. We compare one temperature with three other fits by NLL: one temperature per class
-# ($d = K$); vector scaling, with a scale and a bias per class ($d = 2K - 1$); and vector scaling with a penalty that pulls
-# it towards one temperature, as strongly as cross-validation advises.
+# More parameters need more images. We compare one temperature with three other fits by NLL. The first has one temperature
+# per class ($d = K$). The second is vector scaling, with a scale and a bias per class ($d = 2K - 1$). The third is vector scaling
+# with a penalty that pulls it towards one temperature, as strongly as cross-validation advises.
 
 # %% tags=["hide-input"]
 keys = {
@@ -591,7 +591,7 @@ compared = {
     for pool in (pools["CIFAR-10"], pools["CIFAR-100"])
 }
 
-# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, and one temperature needs a hundred. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws; below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, and one temperature needs a hundred. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
@@ -635,7 +635,7 @@ temperature, but from {first["T per class", "nll"]} for a temperature per class 
 """)
 
 # %% [markdown]
-# So count parameters against images before you choose a method. In ECE the larger methods look better than in NLL: a
+# So count parameters against images before you choose a method. In ECE the larger methods look better than in NLL. A
 # label whose probability vanishes costs NLL without limit, and ECE does not see it. The penalty makes vector scaling
 # safe, because it falls back to one temperature where it has to. But on these two networks it gains nothing.
 #
@@ -747,7 +747,7 @@ table(
 )
 
 # %% [markdown]
-# That network is hardly affected: $T$ follows the shares, but the ECE moves by tenths of a point. Of the two trained on
+# That network is hardly affected. $T$ follows the shares, but the ECE moves by tenths of a point. Of the two trained on
 # long-tailed data, the CIFAR-10 network gains a lot from balanced weights. For CIFAR-100 we see no clear difference
 # here, though we do on two larger networks ({doc}`class_loss_scaling`). The weights have a price. The few images of a
 # rare class count most, so the balanced $T$ varies more.
@@ -840,7 +840,7 @@ clean temperature even takes too much away: {blur["clean T"]:.1f}% ECE, against 
 
 # %% [markdown]
 # So "T is too small under shift" is a rule with exceptions, and no clean validation set tells you which case is coming.
-# Only images of the new kind do. Even then a better $T$ is not always a cure: on the most blurred and the most rotated
+# Only images of the new kind do. Even then a better $T$ is not always a cure. On the most blurred and the most rotated
 # digits, the best one still leaves several points of ECE.
 #
 # (sec-ts-signs)=
@@ -850,10 +850,10 @@ clean temperature even takes too much away: {blur["clean T"]:.1f}% ECE, against 
 # under-confident in others, that cannot help. Take three synthetic classifiers with $K = 10$ and normal logits, whose
 # labels are drawn from known probabilities:
 #
-# - *one scale*: truth $\softmax(\z / 1.5)$, the case that TS is made for;
-# - *ranges*: the accuracy at confidence $c$ is $c + 0.08 \sin 4 \pi c$, as in {doc}`metrics`: over-confident at some
-#   confidences, under-confident at others;
-# - *classes*: truth $\softmax(\z)$ where one of the first five classes is predicted, $\softmax(\z / 2)$ elsewhere.
+# - *One scale* has the truth $\softmax(\z / 1.5)$, the case that TS is made for.
+# - *Ranges* has the accuracy $c + 0.08 \sin 4 \pi c$ at confidence $c$, as in {doc}`metrics`. It is over-confident at some
+#   confidences, under-confident at others.
+# - *Classes* has the truth $\softmax(\z)$ where one of the first five classes is predicted, $\softmax(\z / 2)$ elsewhere.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -915,10 +915,10 @@ table(
 # %% [markdown]
 # The row "one scale, TS" shows about what chance alone leaves.
 #
-# *Ranges*: the best temperature is near 1, and the error stays. ECE and the reliability diagram *after* TS show it. A
+# On *ranges* the best temperature is near 1, and the error stays. ECE and the reliability diagram *after* TS show it. A
 # method that bends the curve, here a spline, removes it.
 #
-# *Classes*: after TS most of the ECE is gone, because the gaps of the two groups nearly cancel at each confidence.
+# On *classes* TS removes most of the ECE, because the gaps of the two groups nearly cancel at each confidence.
 # Among the samples of each predicted class the error is nearly as large as before. To see it, draw a reliability
 # diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise ECE. One temperature per class,
 # the subject of {doc}`class_temperature_scaling`, halves this error.
@@ -984,8 +984,8 @@ ECE of {last["from held-out images"]:.1f}% shows that the held-out images are ri
 # 2. **A few hundred images are enough for one temperature.** Fewer will often do, if they contain some mistakes.
 # 3. **Fit by NLL.** Fitting by ECE gained nothing that chance does not explain.
 # 4. **Take more parameters only with a penalty,** and only if they beat one temperature. They cost $d / 2n$ nats.
-# 5. **Fit on data that looks like the data you will predict:** the same mix of classes, the same kind of images. If only
-#    the mix differs, and you know it, weights correct it.
+# 5. **Fit on data that looks like the data you will predict.** It needs the same mix of classes and the same kind of images. If
+#    only the mix differs, and you know it, weights correct it.
 #
 # And look at the reliability diagram *after* calibration. Gaps of both signs outside the grey bars tell you that one
 # temperature is not enough.
@@ -997,7 +997,7 @@ ECE of {last["from held-out images"]:.1f}% shows that the held-out images are ri
 #
 #    ```{dropdown} Solution
 #    With $b = 1/T$, the second derivative with respect to $T$ is $b^4 L''(b) + 2 b^3 L'(b)$. As $b \to 0$ the second
-#    term wins, and $L'(0) < 0$ wherever there is an optimum: $L(1/T)$ is concave for large $T$. The sign changes where
+#    term wins, and $L'(0) < 0$ wherever there is an optimum. So $L(1/T)$ is concave for large $T$. The sign changes where
 #    $b L''(b) = -2 L'(b)$. The label's logit leads by 2, -1, 3 and 2 in the four pairs, and a bisection finds
 #    $T = 1.78$, well above the optimum at 1.08.
 #    ```
@@ -1007,7 +1007,7 @@ ECE of {last["from held-out images"]:.1f}% shows that the held-out images are ri
 #    ```{dropdown} Solution
 #    From $\mathrm dp_k / \mathrm db = p_k (z_k - \bar z)$ with $\bar z = \sum_j p_j z_j$,
 #    $\sum_i \sum_k (p_{ik} - \mathbb{1}[k = y_i]) \, p_{ik} (z_{ik} - \bar z_i) = 0$. Where the softmax saturates, a sample
-#    has no weight. So there can be several minima: take two classes, 20 samples whose logits are 10 apart, 11 of them
+#    has no weight. So there can be several minima. Take two classes, 20 samples whose logits are 10 apart, 11 of them
 #    right, and 20 samples whose logits are 0.1 apart, 18 of them right. There is one minimum at $b = 0.022$, made by the
 #    first kind, and another at $b = 22$, made by the second.
 #    ```

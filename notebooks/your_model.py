@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Your model
 #
-# You have a trained classifier and want its confidence to be honest. One command does it all:
+# You have a trained classifier and want its confidence to be honest. One command does everything:
 #
 # ```bash
 # calibkit report mine.csv --kind logits
@@ -31,8 +31,8 @@
 # :name: fig-your-model-report
 # :alt: The first screen of report.html. It says that nothing in the data looks wrong, recommends temperature scaling with T = 1.59 and gives the reasons, shows two lines of code that load the calibrator, and starts a table of methods compared with one temperature.
 #
-# What you will get: the first screen of `report.html` for the network of this chapter. The reliability diagrams, the
-# metrics and the classes follow further down.
+# The first screen of `report.html` says what to do and why. It is shown for the network of this chapter. The reliability
+# diagrams, the metrics and the classes follow further down.
 # ```
 
 # %% tags=["parameters"]
@@ -92,7 +92,7 @@ plots.use_style()
 # ```
 #
 # The calibrator is fitted on the `val` rows and judged on the `test` rows. **If you have only one set,** leave out `split`. Then
-# we cross-fit: the samples are divided into five parts, and each part is judged by a calibrator fitted on the other
+# we cross-fit. We divide the samples into five parts, and judge each part by a calibrator fitted on the other
 # four. The calibrator that you take home is fitted on all of them.
 #
 # The reader also takes npz, npy, torch and parquet files, DataFrames and arrays ({doc}`../book/using`).
@@ -110,8 +110,8 @@ Markdown(f"Here there are {' and '.join(counts)}, of {len(found.classes):,} clas
 # %% [markdown]
 # ## What is wrong with them
 #
-# Most failed calibrations are failures of the data: probabilities where logits were meant, labels counted from 1, the same
-# samples in both sets, a validation set that is unlike what the network will meet. We look for each of these. Problems with
+# Most failed calibrations are failures of the data. Probabilities stand where logits were meant, labels are counted from 1, the
+# same samples are in both sets, or the validation set is unlike what the network will meet. We look for each of these. Problems with
 # an obvious fix are fixed and listed here.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -222,7 +222,7 @@ table(
 # %% [markdown]
 # ## Take it with you
 #
-# The calibrator is a small file. Where the network runs, it is one more line:
+# The calibrator is a small file. It takes one more line where the network runs:
 #
 # ```python
 # from calibkit import load_calibrator
