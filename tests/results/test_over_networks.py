@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from book.kit.results.difference_intervals import CORRELATION, arm, over_networks
+from book.kit.results.difference_intervals import CORRELATION, over_networks
 from calibkit import _folders
+from calibkit.judging.seeds import arm
 
 
 def rows(values, arms, datasets, metric="ece"):

@@ -9,7 +9,8 @@ from scipy import stats
 
 from book.kit.results import load_effects, record
 from book.kit.results.comparators import comparator
-from book.kit.results.paired_differences import COMPARED, append_effects, difference, pooled_spread
+from book.kit.results.paired_differences import COMPARED, append_effects, difference
+from calibkit.judging.seeds import pooled_spread
 from calibkit.metrics.intervals import Resampled
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"

@@ -16,8 +16,9 @@ from scipy.special import erfcinv
 
 from book.kit import results
 from book.kit.results import csv_rows
-from book.kit.results.paired_differences import COMPARED, difference_rows, mean_of
+from book.kit.results.paired_differences import COMPARED, difference_rows
 from calibkit._checks import Array, expected
+from calibkit.judging.seeds import mean_of
 from calibkit.metrics import Sample, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.registry import IN_NATS

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from calibkit.data import DATASETS
+from calibkit.judging.seeds import chance_with, quantile, widened
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 
 #: How many refits are behind a ``fit_error`` of ``refits.csv``.
@@ -17,7 +17,7 @@ FITS = 10
 
 def seed_arm(row) -> float:
     """Half of the 95% interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
-    return 0.0 if math.isnan(row.seed_error) else float(stdtrit(row.seed_df, 0.975) * row.seed_error)
+    return 0.0 if math.isnan(row.seed_error) else quantile(row.seed_df) * row.seed_error
 
 
 def spread_of(row) -> tuple[float, float]:
@@ -32,34 +32,9 @@ def spread_of(row) -> tuple[float, float]:
     return math.sqrt(total), total**2 / sum(variance**2 / df for variance, df in parts) if parts else math.inf
 
 
-def arm(over_tests: float, over_fits: float, df: float) -> float:
-    r"""Half of a 95% interval: that over test samples alone, and the standard error over seeds and refits with its
-    degrees of freedom.
-
-    With :math:`a` the first over 1.96 and :math:`s` the second it is :math:`t_\nu \sqrt{a^2 + s^2}`, where
-    :math:`\nu = \nu_s (a^2 + s^2)^2 / s^4` (Welch and Satterthwaite).
-
-    Example:
-        >>> round(arm(1.0, 0.0, math.inf), 6), round(arm(0.0, 0.1, 1), 4), round(arm(1.0, 0.1, 1), 4)
-        (1.0, 1.2706, 1.0207)
-    """
-    error, df = _total(over_tests, over_fits, df)
-    return _quantile(df) * error
-
-
-def _total(over_tests: float, over_fits: float, df: float) -> tuple[float, float]:
-    variance = (over_tests / ndtri(0.975)) ** 2 + over_fits**2
-    return math.sqrt(variance), df * variance**2 / over_fits**4 if over_fits else math.inf
-
-
-def _quantile(df: float) -> float:
-    return float(ndtri(0.975) if math.isinf(df) else stdtrit(df, 0.975))
-
-
-def interval_of(row) -> tuple[float, float, float]:
+def interval_of(row) -> Estimate:
     """Value and interval of a difference, over test sets, seeds and validation samples."""
-    of = spread_of(row)
-    return row.value, row.value - arm(row.value - row.low, *of), row.value + arm(row.high - row.value, *of)
+    return widened(Estimate(row.value, row.low, row.high), *spread_of(row))
 
 
 def chance_of(row) -> float:
@@ -70,13 +45,7 @@ def chance_of(row) -> float:
     """
     if math.isnan(row.seed_error) and row.loss != row.base_loss:
         return 1.0
-    over_fits, df = spread_of(row)
-    if row.value == 0 or over_fits == 0:
-        return row.chance
-    error, df = _total(row.value - row.low if row.value > 0 else row.high - row.value, over_fits, df)
-    return max(
-        row.chance, 2 * float(ndtr(-abs(row.value) / error) if math.isinf(df) else stdtr(df, -abs(row.value) / error))
-    )
+    return chance_with(Estimate(row.value, row.low, row.high), row.chance, *spread_of(row))
 
 
 def images_of(datasets: pd.Series) -> pd.Series:
@@ -124,6 +93,4 @@ def over_networks(rows: pd.DataFrame) -> Estimate:
     df = over_fits**4 / sum(error**4 / df for error, df in spreads) if over_fits else math.inf
     differences = [Estimate(row.value, row.low, row.high) for row in rows.itertuples()]
     correlation = rows["metric"].map(CORRELATION).fillna(1.0).max()
-    mean, low, high = pooled(differences, images_of(rows["dataset"]).tolist(), correlation)
-    of = over_fits / len(rows), df
-    return Estimate(mean, mean - arm(mean - low, *of), mean + arm(high - mean, *of))
+    return widened(pooled(differences, images_of(rows["dataset"]).tolist(), correlation), over_fits / len(rows), df)

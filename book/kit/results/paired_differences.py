@@ -33,6 +33,7 @@ import pandas as pd
 from book.kit.results.csv_rows import MEASURED, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
+from calibkit.judging.seeds import error_of_two, mean_of
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import BINNED, IN_NATS
 
@@ -113,15 +114,6 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
         return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
 
 
-def mean_of(runs: Sequence[Resampled]) -> Resampled:
-    """A metric's mean over trainings, on the same resamples of the test set."""
-    if len(runs) == 1:
-        return runs[0]
-    draws = np.mean([run.draws for run in runs], axis=0)
-    null = None if runs[0].null is None else np.mean([run.null for run in runs], axis=0)
-    return runs[0]._replace(value=float(np.mean([run.value for run in runs])), draws=draws, null=null)
-
-
 def difference(
     runs: Sequence[Resampled],
     base: Sequence[Resampled],
@@ -132,7 +124,7 @@ def difference(
     r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
 
     Of two methods on the same networks the seeds are paired: the error is that of the mean difference,
-    ``std / sqrt(n)``. Of two losses it is :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}`.
+    ``std / sqrt(n)``. Of two losses it is that of :func:`calibkit.judging.seeds.error_of_two`.
 
     Args:
         runs: the metric of each training.
@@ -147,25 +139,9 @@ def difference(
     if same_networks and len(runs) > 1:
         changes = [a.value - b.value for a, b in zip(runs, base, strict=True)]
         error, df = float(np.std(changes, ddof=1)) / math.sqrt(len(runs)), len(runs) - 1
-    elif not same_networks and spreads is not None:
-        (sigma, df_runs), (sigma_base, df_base) = spreads
-        error, df = math.sqrt(sigma**2 / len(runs) + sigma_base**2 / len(base)), min(df_runs, df_base)
+    elif not same_networks:
+        error, df = error_of_two(len(runs), len(base), spreads)
     return found | {"seed_error": error, "seed_df": df, "n_seeds": len(runs), "base_seeds": len(base)}
-
-
-def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None:
-    """Standard deviation within groups and its degrees of freedom; None where no group has two values.
-
-    Example:
-        >>> pooled_spread([[1.0, 3.0], [5.0], [2.0, 2.0, 2.0]])
-        (0.816496580927726, 3)
-    """
-    squares, df = 0.0, 0
-    for values in groups:
-        if len(values) > 1:
-            squares += float(np.var(values) * len(values))
-            df += len(values) - 1
-    return (math.sqrt(squares / df), df) if df else None
 
 
 def difference_rows(
