@@ -7,6 +7,7 @@ file of one's own, ``PATH.py:CLASS``. The code of that file is executed.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import inspect
 import re
@@ -149,6 +150,28 @@ def installed(what: str, module: str, cls: str) -> Callable[..., Any] | None:
     """The class of the entry point that names a class of a module, by the last part of the module's name; or None."""
     points = _entry_points(what).values()
     return next((p.load() for p in points if p.attr == cls and p.module.rpartition(".")[2] == module), None)
+
+
+def checksum(name: str) -> str | None:
+    """The SHA-256 of the file of ``PATH.py:CLASS``; None of any other name.
+
+    Raises:
+        FileNotFoundError: no such file.
+    """
+    own = _IN_FILE.fullmatch(name)
+    return hashlib.sha256(Path(own["path"]).read_bytes()).hexdigest() if own else None
+
+
+def in_file_name(key: Key) -> str:
+    """A key as names of files have it; of a class in a file its class and what the file holds, so that a changed file
+    has another name.
+
+    Example:
+        >>> in_file_name(Key("mbls", {"margin": 0}))
+        'mbls,margin=0'
+    """
+    held = checksum(key.name)
+    return str(key if held is None else Key(f"{key.name.rpartition(':')[2]}@{held[:8]}", key.options)).replace(" ", ",")
 
 
 def _entry_points(what: str) -> dict[str, EntryPoint]:

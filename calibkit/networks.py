@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calibkit import _folders
 from calibkit._checks import check_choice, check_int, expected
-from calibkit.keys import Key
+from calibkit.keys import Key, in_file_name
 from calibkit.logits import Logits, read_meta
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class Network:
     Attributes:
         dataset: key of DATASETS.
         model: key of MODELS.
-        loss: key of a loss with its options, "mbls margin=8"; a comma may stand before an option, as in names.
+        loss: key of a loss with its options, "mbls margin=8" or "mine.py:Mine"; a comma may stand before an option, as
+            in names.
         seed: of its first weights and of the order of the training samples.
 
     Raises:
@@ -103,8 +104,10 @@ class Network:
         return cls(match["dataset"], match["model"], match["loss"], int(match["seed"]))
 
     def __str__(self) -> str:
-        """The name: of its file in the zoo, and of the folder of its training."""
-        return f"{self.dataset}/{self.model}-{self.loss.replace(' ', ',')}-s{self.seed}"
+        """The name: of its file in the zoo, and of the folder of its training. That of a loss in a file has a checksum,
+        and :meth:`parse` does not read it.
+        """
+        return f"{self.dataset}/{self.model}-{in_file_name(Key.parse(self.loss))}-s{self.seed}"
 
     # ----------------------------------------------------------------------------------------------- where it lies
     def folder(self, budget: str, paper: str | None = None) -> Path:

@@ -1,15 +1,13 @@
-"""A verdict on a calibrator, the book's own or anybody's: on all stored networks, beside one temperature.
+"""A verdict on a calibrator, the book's own or anybody's, on all stored networks, beside one temperature; and on a
+training loss, beside the stored ones: :func:`judge_loss`.
 
 The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own. No pickle is read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -17,19 +15,19 @@ from pathlib import Path
 
 from calibkit import __version__, _folders
 from calibkit._checks import check_count, check_int, check_real, expected
-from calibkit._files import write_atomic
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
+from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from calibkit.judging.network import Row
+from calibkit.judging.saved import FILES, plain, save, write
 from calibkit.judging.verdict import Claim, Tally
-from calibkit.judging.workers import run
-from calibkit.keys import Key
+from calibkit.judging.workers import Progress, cores, run
+from calibkit.keys import Key, checksum
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import Network, load_logits, published, zoo
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.trial import METRICS
 
-FILES = ("judge.html", "judge.json")
 TIMEOUT = 120.0  # seconds for each network, all fits on it together
 
 
@@ -90,10 +88,11 @@ class Judgement:
             "key": self.key,
             "made": self.made,
             "claims": {
-                text: {"answer": said, "difference": _plain(mean)} for text, (said, mean) in self.answers().items()
+                text: {"answer": said, "difference": plain(mean._asdict())}
+                for text, (said, mean) in self.answers().items()
             },
             "differences": {
-                base: {metric: {name: _plain(mean) for name, mean in of.items()} for metric, of in by.items()}
+                base: {metric: {name: plain(mean._asdict()) for name, mean in of.items()} for metric, of in by.items()}
                 for base, by in means.items()
             },
             "beyond_chance": {
@@ -110,8 +109,7 @@ class Judgement:
 
     def save(self, folder: str | os.PathLike) -> tuple[Path, ...]:
         """Write judge.html and judge.json into a folder; returns their paths."""
-        texts = (self.html(), json.dumps(self.facts(), indent=1, allow_nan=False))
-        return tuple(_write(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
+        return save(folder, self.html(), self.facts())
 
 
 def judge(
@@ -146,27 +144,28 @@ def judge(
     of_claims = tuple(map(Claim.parse, claims))
     check_real("timeout", timeout, 0.0, open_low=True)
     check_int("n_resamples", n_resamples, 1)
-    n_jobs = check_count("jobs", _cores() if jobs is None else jobs, 1, 1024)
+    n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
     if not isinstance(calibrator(key), Calibrator):
         raise expected("key", "of a calibrator that takes logits", repr(key))
     names = _chosen(networks)
     bases = tuple(dict.fromkeys(claim.base for claim in of_claims))
     made: dict[str, object] = {
-        "calibkit": __version__, "commit": _folders.commit(), "file": _checksum(key), "n_resamples": n_resamples,
-        "bases": list(bases),
+        "calibkit": __version__, "commit": _folders.commit(), "file": checksum(Key.parse(key).name),
+        "n_resamples": n_resamples, "bases": list(bases),
     }  # fmt: skip
     path = None if folder is None else Path(folder) / FILES[1]
     rows = {} if path is None else _done(path, key, made)
     todo = [name for name in names if name not in rows]
 
-    tell = _Progress(len(todo), len(names) - len(todo)) if progress else None
+    tell = Progress(len(todo), len(names) - len(todo), "judge") if progress else None
     asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
-    for row in map(_row, run(asked, n_jobs, timeout)):
+    for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
-            _write(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
+            write(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
         if tell is not None:
-            tell(row)
+            less = row.less.get(BASE, {}).get("nll")
+            tell(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
     return Judgement(key, tuple(rows[name] for name in names), of_claims, made)
 
 
@@ -218,39 +217,4 @@ def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
     return {row.network: row for row in rows if not row.error and row.network in known}
 
 
-def _checksum(key: str) -> str | None:
-    """Of the file that a key names, else None."""
-    path, in_file, _ = Key.parse(key).name.partition(".py:")
-    return hashlib.sha256(Path(f"{path}.py").read_bytes()).hexdigest() if in_file else None
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
-
-
-def _plain(x: Estimate) -> dict[str, float | None]:
-    return {name: part if part == part else None for name, part in x._asdict().items()}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _Progress:
-    """A line a network, with the time that is left."""
-
-    def __init__(self, n: int, before: int) -> None:
-        self.n, self.i, self.start = n, 0, time.monotonic()
-        kept = f", {before} there from before" if before else ""
-        print(f"{n} to judge{kept}", file=sys.stderr, flush=True)
-
-    def __call__(self, row: Row) -> None:
-        self.i += 1
-        left = (time.monotonic() - self.start) * (self.n - self.i) / self.i
-        less = row.less.get(BASE, {}).get("nll")
-        said = row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite")
-        line = f"[{self.i}/{self.n}] {row.network}: {said}; {left:.0f} s left"
-        print(line, file=sys.stderr, flush=True)
-
-
-__all__ = ["Claim", "Judgement", "Row", "judge", "usual"]
+__all__ = ["Claim", "Judgement", "LossJudgement", "Row", "judge", "judge_loss", "names_a_loss", "usual"]

@@ -57,16 +57,18 @@ def _of_numbers(found: Judgement) -> Iterator[str]:
     yield _cost(found)
 
 
-def _cells(cells: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+def cells(parts: Iterable[str]) -> str:
+    """A row of HTML."""
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in parts) + "</tr>"
 
 
-def _text(cells: Iterable[str]) -> str:
+def text(parts: Iterable[str]) -> str:
     """A row of text, which may be broken."""
-    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in parts) + "</tr>"
 
 
-def _heads(first: str, *more: str) -> tuple[str, ...]:
+def heads(first: str, *more: str) -> tuple[str, ...]:
+    """Of a table with a column for each metric."""
     return (first, *more, *(f"{SAID[metric]}, {unit}" for metric, (_, unit) in SHOWN.items()))
 
 
@@ -74,7 +76,7 @@ def _claims(found: Judgement) -> str:
     rows = []
     for claim, (answer, mean) in zip(found.claims, found.answers().values(), strict=True):
         scale, unit = SHOWN[claim.metric]
-        rows.append(_text((str(claim), answer, f"{change(mean, scale)} {unit}")))
+        rows.append(text((str(claim), answer, f"{change(mean, scale)} {unit}")))
     caption = "By the mean difference over all networks, with its 95% interval."
     return table(caption, ("claim", "answer", "difference"), rows)
 
@@ -83,13 +85,13 @@ def _means(found: Judgement, base: str) -> str:
     rows = []
     for name, of in by_stratum(found.judged).items():
         means = (change(found.differences(base, metric)[name], scale) for metric, (scale, _) in SHOWN.items())
-        rows.append(_cells((escape(name), str(sum(base in row.less for row in of)), *means)))
+        rows.append(cells((escape(name), str(sum(base in row.less for row in of)), *means)))
     kinds = " " + "; ".join(f"{name}: {meaning}" for name, meaning in STRATA.items()) + "." if base == BASE else ""
     caption = (
         f"Mean difference to {escape(need_of(base).name)} on common resamples, with its 95% interval over test sets. "
         f"Below 0 is better, of the accuracy above. An infinite NLL is left out.{kinds}"
     )
-    return table(caption, _heads("networks", "how many"), rows)
+    return table(caption, heads("networks", "how many"), rows)
 
 
 def _forest(found: Judgement) -> str:
@@ -114,7 +116,7 @@ def _forest(found: Judgement) -> str:
 def _counts(found: Judgement, base: str) -> str:
     counts = {metric: found.tally(base, metric) for metric in SHOWN}
     rows = [
-        _cells((word, *(str(getattr(count, name)) for count in counts.values())))
+        cells((word, *(str(getattr(count, name)) for count in counts.values())))
         for name, word in (("better", "better"), ("worse", "worse"), ("undecided", "not told apart"))
     ]
     ends = {metric: worst(found.judged, base, metric) for metric in SHOWN}
@@ -124,7 +126,7 @@ def _counts(found: Judgement, base: str) -> str:
         "On how many networks it is better or worse beyond chance: at 5% after Holm's correction over all networks and "
         "the three errors; the accuracy by itself. Worst case: the network with the largest difference to the bad side."
     )
-    return table(caption, _heads(""), [*rows, _text(("worst case", *shown.values()))])
+    return table(caption, heads(""), [*rows, text(("worst case", *shown.values()))])
 
 
 def _properties(found: Judgement) -> str:
@@ -134,7 +136,7 @@ def _properties(found: Judgement) -> str:
         failed = [row for row in tried if row.properties[name]]
         said = f"{'fails' if failed else 'holds'} on {len(failed) or len(tried)} of {len(tried)}"
         counter = f"{failed[0].network}: {failed[0].properties[name]}" if failed else ""
-        rows.append(_text((name, meaning, said if tried else "not tried", counter)))
+        rows.append(text((name, meaning, said if tried else "not tried", counter)))
     changed = max(found.judged, key=lambda row: row.changed)
     most = (
         f" It changes {changed.changed:.2%} of the predictions at most, on {changed.network}."
@@ -166,12 +168,12 @@ def _networks(found: Judgement) -> str:
             for metric, (scale, _) in SHOWN.items()
         )
         sizes = f"{row.sizes[0]:,} x {row.sizes[2]:,}"
-        rows.append(_cells((escape(row.network), sizes, *less, f"{row.changed:.2%}", f"{row.seconds[0]:.2g}")))
+        rows.append(cells((escape(row.network), sizes, *less, f"{row.changed:.2%}", f"{row.seconds[0]:.2g}")))
     caption = "Each network: the difference to one temperature with its 95% interval over test samples."
-    heads = (*_heads("network", "fitted on"), "predictions changed", "seconds to fit")
+    head = (*heads("network", "fitted on"), "predictions changed", "seconds to fit")
     left_out = {f"{base}: {why}": row.network for row in found.judged for base, why in row.left_out.items()}
-    notes = "".join(f"<li>{escape(text)}; so on {escape(network)}</li>" for text, network in left_out.items())
-    return table(caption, heads, rows) + (f"<p>Left out of the comparison:</p><ul>{notes}</ul>" if notes else "")
+    notes = "".join(f"<li>{escape(said)}; so on {escape(network)}</li>" for said, network in left_out.items())
+    return table(caption, head, rows) + (f"<p>Left out of the comparison:</p><ul>{notes}</ul>" if notes else "")
 
 
 def _made(found: Judgement) -> str:

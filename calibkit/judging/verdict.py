@@ -135,7 +135,7 @@ def verdict(rows: Sequence[Row]) -> str:
         word = f"{'Better' if lower else 'Worse'} than one temperature in {_and(lower or higher)}"
     else:
         word = "Not told apart from one temperature" + (" in the mean" if any(all_signs) else "")
-    parts = [f"{word}. Mean difference over {_networks(len(rows))}: {_numbers(means)}."]
+    parts = [f"{word}. Mean difference over {_networks(len(rows))}: {numbers(means)}."]
     if gone := infinite(rows):
         parts.append(f"Its NLL is infinite on {_networks(len(gone))}, which the mean leaves out: {gone[0]}.")
     better, worse = all_signs.count(-1), all_signs.count(1)
@@ -145,8 +145,8 @@ def verdict(rows: Sequence[Row]) -> str:
         else "On no network is a difference beyond chance."
     )
     if worse and (found := worst([r for r in rows if signs(rows, BASE).get((r.network, "nll")) == 1], BASE, "nll")):
-        parts.append(f"The worst case in NLL is {found[0]}, {_signed(found[1], '.4f')} nats.")
-    kinds = {name: _in_words(_sides(of, BASE)) for name, of in by_stratum(rows).items() if name != "all"}
+        parts.append(f"The worst case in NLL is {found[0]}, {signed(found[1], '.4f')} nats.")
+    kinds = {name: in_words(_sides(of, BASE)) for name, of in by_stratum(rows).items() if name != "all"}
     of_kinds = [f"{name}, {said}" for name, said in kinds.items() if said]
     parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
     return " ".join([*parts, *_of_rival(rows), *_of_properties(rows)])
@@ -156,7 +156,7 @@ def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
     of, base = [row for row in rows if rival(rows) in row.less], rival(rows)
     kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
     if of:
-        said = _in_words(_sides(of, base)) or "not told apart"
+        said = in_words(_sides(of, base)) or "not told apart"
         yield f"Against the best stored method that {kind}, {need_of(base).name}: {said}."
 
 
@@ -175,7 +175,8 @@ def _sides(rows: Sequence[Row], base: str) -> dict[str, int]:
     return found | ({"nll": 1} if infinite(rows) else {})
 
 
-def _in_words(sides: dict[str, int]) -> str:
+def in_words(sides: dict[str, int]) -> str:
+    """As "lower ECE, higher NLL", of -1 and 1 by metric; "" where all are 0."""
     found = [(word, [m for m, s in sides.items() if s == sign]) for word, sign in (("lower", -1), ("higher", 1))]
     return ", ".join(f"{word} {_and(of)}" for word, of in found if of)
 
@@ -185,14 +186,15 @@ def _and(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _numbers(means: dict[str, Estimate]) -> str:
+def numbers(means: dict[str, Estimate]) -> str:
     """NLL in nats, the others in points."""
-    points = [f"{SAID[m]} {_signed(means[m].percent, '.2f')} points" for m in ("ece", "brier")]
+    points = [f"{SAID[m]} {signed(means[m].percent, '.2f')} points" for m in ("ece", "brier")]
     nll = means["nll"]
-    return "; ".join([f"NLL {_signed(nll, '.4f')} nats"] * math.isfinite(nll.value) + points)
+    return "; ".join([f"NLL {signed(nll, '.4f')} nats"] * math.isfinite(nll.value) + points)
 
 
-def _signed(x: Estimate, spec: str) -> str:
+def signed(x: Estimate, spec: str) -> str:
+    """A difference with its interval and a true minus sign."""
     return format(x, f"+{spec}").replace("-", "\N{MINUS SIGN}")
 
 

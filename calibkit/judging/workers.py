@@ -1,4 +1,4 @@
-"""Processes that judge one network after the other: one that crashes or takes too long costs its network alone.
+"""Processes that judge or train one network after the other: what crashes or takes too long costs its network alone.
 
 A worker reads a job a line, as JSON, from its standard input, and answers with a line. It is a process of its own and
 no fork, so whoever calls needs no guard around the main module.
@@ -18,26 +18,30 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from importlib import import_module
 
 START = 300.0  # seconds for the imports of a worker
 LONGEST = 300  # characters of an error
 
 
-def serve() -> None:
-    """What a worker runs. Whatever the judged code prints goes to the standard error, and it reads nothing."""
+def serve(call: str) -> None:
+    """What a worker runs: the function ``call``, "MODULE:NAME", on each job. Whatever the judged code prints goes to
+    the standard error, and it reads nothing.
+    """
     jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    from calibkit.judging.network import Row, judge_on
+    module, _, name = call.partition(":")
+    function = getattr(import_module(module), name)
 
     print("ready", file=answers, flush=True)
     for line in jobs:
         job = json.loads(line)
         try:
-            row = judge_on(**job)
+            row = asdict(function(**job))
         except BaseException as error:  # whatever the judged code raises
-            row = Row(job["network"], error=_said(error, job["key"]))
-        print(json.dumps(asdict(row)), file=answers, flush=True)
+            row = {"network": job["network"], "error": _said(error, job["key"])}
+        print(json.dumps(row), file=answers, flush=True)
 
 
 def _said(error: BaseException, key: str) -> str:
@@ -51,8 +55,8 @@ def _said(error: BaseException, key: str) -> str:
 class _Worker:
     """A process, and the job that it is at; none before it is ready."""
 
-    def __init__(self) -> None:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from calibkit.judging.workers import serve; serve()"
+    def __init__(self, call: str) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from calibkit.judging.workers import serve; serve({call!r})"
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -80,19 +84,20 @@ class _Worker:
         return status
 
 
-def run(jobs: Iterable[dict], n_workers: int, timeout: float) -> Iterator[dict]:
-    """What :func:`calibkit.judging.network.judge_on` gives for each job, as a dict, in the order of their ends.
+def run(jobs: Iterable[dict], n_workers: int, timeout: float, call: str) -> Iterator[dict]:
+    """What a function gives for each job, as a dict, in the order of their ends.
 
     Args:
-        jobs: its keyword arguments.
+        jobs: its keyword arguments, ``network`` and ``key`` among them.
         n_workers: how many at a time.
         timeout: seconds for each; then its ``error`` says so, as it does of a process that ended.
+        call: the function, "MODULE:NAME", which gives a dataclass.
 
     Raises:
         RuntimeError: no worker starts.
     """
     waiting = deque(jobs)
-    workers = [_Worker() for _ in range(min(n_workers, len(waiting)))]
+    workers = [_Worker(call) for _ in range(min(n_workers, len(waiting)))]
     try:
         while workers:
             first = min(worker.deadline for worker in workers)
@@ -110,7 +115,7 @@ def run(jobs: Iterable[dict], n_workers: int, timeout: float) -> Iterator[dict]:
                     worker.end()
                     workers.remove(worker)
                     if waiting and not line:
-                        workers.append(_Worker())
+                        workers.append(_Worker(call))
                 else:
                     worker.take(waiting.popleft(), timeout)
     finally:
@@ -127,3 +132,23 @@ def _failed(worker: _Worker, ended: bool, timeout: float) -> dict:
 
 def _late(timeout: float) -> str:
     return f"no result after {timeout:g} seconds"
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Progress:
+    """A line a job on the standard error, with the time that is left."""
+
+    def __init__(self, n: int, before: int, what: str) -> None:
+        self.n, self.i, self.start = n, 0, time.monotonic()
+        kept = f", {before} there from before" if before else ""
+        print(f"{n} to {what}{kept}", file=sys.stderr, flush=True)
+
+    def __call__(self, name: str, said: str) -> None:
+        """One is done."""
+        self.i += 1
+        left = (time.monotonic() - self.start) * (self.n - self.i) / self.i
+        print(f"[{self.i}/{self.n}] {name}: {said}; {left:.0f} s left", file=sys.stderr, flush=True)

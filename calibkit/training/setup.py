@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from calibkit import data as datasets
 from calibkit._checks import check_choice, check_int, expected
 from calibkit.data import Dataset, Split
-from calibkit.keys import Key, make
-from calibkit.losses import LOSSES, Loss
+from calibkit.keys import Key, find, make
+from calibkit.losses import LOSSES, CrossEntropy
 from calibkit.models import build, options_for, suited
 from calibkit.training.batches import Feed
 from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
@@ -38,9 +38,9 @@ def assemble(
     Args:
         dataset: key of DATASETS.
         model: key of MODELS, in the form that suits the data set's inputs.
-        loss: key of a loss with its options, as "mbls margin=8". An option that is
-            not given is the paper's for this data set, or the default. "cutmix" and "mc_dropout" are cross-entropy with
-            a change of the recipe, whose fields are their options: "cutmix cutmix=1.0".
+        loss: key of a loss with its options, as "mbls margin=8", or of an entry point or a file, "mine.py:Mine". An
+            option that is not given is the paper's for this data set, or the default. "cutmix" and "mc_dropout" are
+            cross-entropy with a change of the recipe, whose fields are their options: "cutmix cutmix=1.0".
         budget: "smoke", "reduced" or "paper".
         paper: whose recipe, at the budget "paper". Default: that of the loss, see
             :func:`calibkit.training.recipes.recipe_of`.
@@ -61,13 +61,12 @@ def assemble(
     key = Key.parse(loss)
     if key.objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(loss))
-    name, options = check_choice("loss", key.name, (*LOSSES, *VARIANTS)), dict(key.options)
+    cls = find(key.name, {**LOSSES, **dict.fromkeys(VARIANTS, CrossEntropy)}, "loss")
+    if not issubclass(cls, nn.Module):
+        raise expected("loss", "a subclass of torch.nn.Module", repr(key.name))
     recipe = recipe_of(dataset, budget, loss, paper, model=model)
-    if name in VARIANTS:
-        name, options = "cross_entropy", {}
     check_choice("model", model, suited(spec.kind, spec.shape))
-    cls = LOSSES[name]
-    options = LOSS_OPTIONS.get((name, dataset), {}) | options
+    options = {} if key.name in VARIANTS else LOSS_OPTIONS.get((key.name, dataset), {}) | dict(key.options)
     facts = {"model": model, "loss": str(key), "loss_options": options, "budget": budget, "pretrained": pretrained}
     if budget == "paper":
         facts["paper"] = owner_of(dataset, budget, key.name, paper)
@@ -83,10 +82,12 @@ def assemble(
     return network.to(dtype_of(recipe)), criterion, recipe, facts
 
 
-def _loss(cls: type[Loss], options: dict, dataset: str) -> Loss:
+def _loss(cls: type[nn.Module], options: dict, dataset: str) -> nn.Module:
     """The loss; the training set is read only for one that keeps a history of every sample."""
-    if "n_samples" in inspect.signature(cls).parameters and make(cls, "loss", options | {"n_samples": 1}).uses_index:
-        options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
+    if "n_samples" in inspect.signature(cls).parameters:
+        tried = make(cls, "loss", options | {"n_samples": 1})
+        if getattr(tried, "uses_index", False):
+            options = options | {"n_samples": len(datasets.load_split(dataset, "train").labels)}
     return make(cls, "loss", options)
 
 

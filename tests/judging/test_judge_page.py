@@ -5,14 +5,18 @@ import shlex
 from pathlib import Path
 
 from calibkit.__main__ import main
+from calibkit.judging import names_a_loss
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "judge.md"
 
 
-def test_the_example(tmp_path, monkeypatch, capsys):
+def test_the_examples(tmp_path, monkeypatch, capsys):
     text = PAGE.read_text()
-    code, command, printed = (re.search(f"```{kind}\n(.*?)```", text, re.S)[1] for kind in ("python", "bash", "text"))
+    codes, commands, printed = (re.findall(f"```{kind}\n(.*?)```", text, re.S) for kind in ("python", "bash", "text"))
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(code)
-    assert main(shlex.split(command)[1:]) == 0
-    assert capsys.readouterr().out == printed
+    for code in codes:
+        Path(re.match("# (.*)", code)[1]).write_text(code)
+    for command, said in zip(commands, printed, strict=True):
+        assert main(shlex.split(command)[1:]) == 0
+        assert capsys.readouterr().out == said
+    assert names_a_loss("losses.py:Smoothed") and not names_a_loss("mine.py:BrierTemperature")
