@@ -720,8 +720,8 @@ difference.
 #
 #    ```{dropdown} Solution
 #    No. At the optimum of the Brier score on the validation images ({eq}`eq-cts-model` with gradients in $\log T_i$, from the
-#    single temperature) the validation score falls and the test score rises: fifty images per class are too few for a
-#    temperature, whatever chooses it. A smooth score makes the search easier; it does not make the data larger.
+#    single temperature) the validation score falls and the test score rises. Fifty images per class are too few for a
+#    temperature, whatever chooses it. A smooth score makes the search easier, but it does not make the data larger.
 #    ```
 #
 # 5. The bins of class $j$ in {eq}`eq-cts-class-ece` contain all samples. Compute its error on the samples that are

@@ -1187,13 +1187,13 @@ table(
 # ECE of zero. The reflected interval is better there, but not right.
 #
 # The interval in use is near 95% in every row. Where the truth is zero it may be above, since only one of its ends can
-# be wrong there. The debiased ECE is not compared with a calibrated classifier; its interval begins at zero where the
+# be wrong there. The debiased ECE is not compared with a calibrated classifier. Its interval begins at zero where the
 # reflected one reaches it.
 #
 # ### Coverage at 10,000 images
 #
-# The same question for test sets as large as this book's. The confidences are those of a real network, a ResNet-20 on
-# CIFAR-10 after temperature scaling; a test set draws 10,000 of them with replacement. We choose the truth: the
+# We ask the same question for test sets as large as this book's. The confidences are those of a real network, a ResNet-20 on
+# CIFAR-10 after temperature scaling. A test set draws 10,000 of them with replacement. We choose the truth. The
 # accuracy at confidence $c$ is $c - a \, c (1 - c)$, over-confident everywhere, or $c - a \, c (1 - c) \sin 4 \pi c$,
 # which is wavy. Bisection finds the $a$ that makes the ECE of the whole population, in 15 bins, exactly 0, 0.5, 1 or
 # 3%.
@@ -1290,7 +1290,7 @@ of the test sets. The reflected interval falls short too, most of all at zero, w
 #
 # For a calibration error neither interval will do alone. The reflected one would often see a difference between two
 # methods that are equally good, because it takes off too little of their biases. The percentile interval has the opposite
-# fault: it is too timid where there is a difference. A claim should survive both. So the interval of a difference of
+# fault, since it is too timid where there is a difference. A claim should survive both. So the interval of a difference of
 # calibration errors is their *hull*, the smallest interval that contains both.
 #
 # One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated method
@@ -1371,7 +1371,7 @@ table(
 )
 
 # %% [markdown]
-# A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent; the difference is the
+# A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The difference is the
 # second minus the first. The first three rows have none. There the reflected interval sees one far too often, and the
 # interval in use in no more than the 5% that are allowed. (The two waves have equal ECEs but not quite equal NLLs,
 # hence the NLL's entry in the third row.)

@@ -310,7 +310,7 @@ table(
 # This is the *sandwich* formula. If the scaled probabilities were the true ones, the label would be drawn from $\p_i$, and
 # $s_i$ would have the variance $\operatorname{Var}_{k \sim \p_i} [z_{ik}]$. Its mean is $I$ by {eq}`eq-ts-derivatives`, so
 # $J = I$, and the formula becomes the textbook's $1 / \sqrt{n I}$, with the Fisher information $I$. The bootstrap needs
-# neither $I$ nor $J$: it draws the validation set again, with replacement, and fits again.
+# neither $I$ nor $J$, because it draws the validation set again, with replacement, and fits again.
 
 # %%
 _, slope, curvature = derivatives(z, y, b)
