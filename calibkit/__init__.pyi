@@ -46,6 +46,7 @@ from calibkit.metrics import aurc as aurc
 from calibkit.metrics import bootstrap as bootstrap
 from calibkit.metrics import bootstrap_difference as bootstrap_difference
 from calibkit.metrics import brier as brier
+from calibkit.metrics import calibration_by_group as calibration_by_group
 from calibkit.metrics import calibration_test as calibration_test
 from calibkit.metrics import classwise_ece as classwise_ece
 from calibkit.metrics import debiased_ece as debiased_ece

@@ -11,6 +11,7 @@ deployed network does.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins
+from calibkit.metrics.by_group import calibration_by_group
 from calibkit.metrics.calibrated import CalibrationTest, calibration_test
 from calibkit.metrics.calibration import adaptive_ece, ece, mce
 from calibkit.metrics.classwise import ace, classwise_ece, tace
@@ -45,6 +46,7 @@ __all__ = [
     "bootstrap_difference",
     "bootstrap_values",
     "brier",
+    "calibration_by_group",
     "calibration_test",
     "classwise_ece",
     "debiased_ece",

@@ -9,7 +9,13 @@ from calibkit.plots.classes import class_gaps, class_reliability
 from calibkit.plots.forest import forest_plot
 from calibkit.plots.method_style import color_of, look_of
 from calibkit.plots.periods import ece_by_period
-from calibkit.plots.reliability import before_after, confidence_histogram, consistency_interval, reliability_diagram
+from calibkit.plots.reliability import (
+    before_after,
+    confidence_histogram,
+    consistency_interval,
+    reliability_by_group,
+    reliability_diagram,
+)
 from calibkit.plots.selective import risk_coverage
 from calibkit.plots.smooth import smooth_reliability
 from calibkit.plots.style import (
@@ -52,6 +58,7 @@ __all__ = [
     "ece_by_period",
     "forest_plot",
     "look_of",
+    "reliability_by_group",
     "reliability_diagram",
     "risk_coverage",
     "smooth_reliability",

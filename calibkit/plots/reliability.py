@@ -9,8 +9,9 @@ import numpy as np
 
 from calibkit._checks import Array, check_int, expected, scan_probs
 from calibkit._extras import needs
-from calibkit.metrics import ReliabilityBins, adaptive_ece, ece, reliability_bins
+from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
+from calibkit.metrics.by_group import split_by_group
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
 
 with needs("plots"):
@@ -160,27 +161,71 @@ def before_after(
     """
     if not methods:
         raise expected("methods", "at least one name with its probabilities", "none")
-    for probs in methods.values():  # all are checked before a figure is made
-        reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
-    columns = min(len(methods), COLUMNS)
-    rows, size = -(-len(methods) // columns), SIZE[columns]
+    samples = {title: Sample.of(probs, labels) for title, probs in methods.items()}
+    return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+
+
+def reliability_by_group(
+    probs: Array,
+    labels: Array,
+    groups: object,
+    *,
+    fig: Figure | None = None,
+    n_bins: BinCount = 15,
+    scheme: Scheme = "width",
+    counts: bool = True,
+    interval: bool = True,
+) -> Figure:
+    """A reliability diagram a group, such as ages or sites; which are beyond chance says ``calibration_by_group``.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        groups: (N,) integers or strings.
+        fig: as in :func:`before_after`, as are the rest.
+        n_bins: see there.
+        scheme: see there.
+        counts: see there.
+        interval: see there.
+
+    Raises:
+        ValueError: bad ``groups``; what :func:`reliability_diagram` refuses.
+
+    Example:
+        >>> import numpy as np
+        >>> sure, labels = np.tile([0.95, 0.05], (4, 1)), np.array([0, 0, 1, 0])
+        >>> [ax.get_title() for ax in reliability_by_group(sure, labels, ["young", "old", "young", "old"]).axes]
+        ['old', 'young']
+    """
+    samples = split_by_group(Sample.of(probs, labels), groups)
+    return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+
+
+def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, **options: Any) -> Figure:
+    """A diagram a sample, with shared axes and one legend."""
+    for sample in samples.values():  # all are checked before a figure is made
+        reliability_bins(sample, None, n_bins=options["n_bins"], scheme=options["scheme"])
+    columns = min(len(samples), COLUMNS)
+    rows, size = -(-len(samples) // columns), SIZE[columns]
     figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
     fig = fig or pyplot.figure(figsize=figsize, layout="constrained")
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for ax, (title, probs) in zip(panels.flat, methods.items(), strict=False):
-        reliability_diagram(probs, labels, ax=ax, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+    for ax, (title, sample) in zip(panels.flat, samples.items(), strict=False):
+        reliability_diagram(sample.probs, sample.labels, ax=ax, counts=counts, **options)
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set_title(title.replace("_", " "))
+        ax.set_title(str(title).replace("_", " "))
         if columns > 2:
             ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.label_outer()
-    for ax in panels.flat[len(methods) :]:
+    for ax in panels.flat[len(samples) :]:
         ax.remove()
-    for ax in panels.flat[max(len(methods) - columns, 0) : len(methods)]:  # the lowest of each column
+    for ax in panels.flat[max(len(samples) - columns, 0) : len(samples)]:  # the lowest of each column
         ax.set_xlabel("confidence")
         ax.tick_params(labelbottom=True)
     fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), borderpad=0.8, frameon=False)
+    if isinstance(fig, Figure):  # a part of a figure is laid out with the whole
+        fig.draw_without_rendering()  # strips move the axes once: the first picture that is saved would be cut
     return fig
 
 

@@ -49,6 +49,19 @@ def test_before_and_after_share_axes_and_legend(sample):
         np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[bins.counts > 0])
         assert ax.get_legend() is None
     assert len(figure.legends) == 1 and figure.axes[0].get_shared_y_axes().joined(*figure.axes)
+    figure.draw_without_rendering()  # as the first that is saved, whose lowest label was cut
+    assert figure.axes[0].xaxis.label.get_window_extent().y0 >= 0
+
+
+def test_a_panel_a_group_has_the_bins_of_its_rows(sample):
+    probs, labels = sample
+    site = np.array(["b", "a", "a"])[np.arange(len(labels)) % 3]
+    figure = plots.reliability_by_group(probs, labels, site, n_bins="auto", scheme="mass")
+    assert [ax.get_title() for ax in figure.axes] == ["a", "b"]
+    for ax in figure.axes:
+        rows = site == ax.get_title()
+        bins = reliability_bins(probs[rows], labels[rows], n_bins="auto", scheme="mass")
+        np.testing.assert_allclose([bar.get_height() for bar in ax.patches], bins.accuracy[bins.counts > 0])
 
 
 def test_seven_methods_stand_in_three_rows(sample):

@@ -1,0 +1,84 @@
+"""The calibration of parts of a sample, such as ages or sites, with a correction for looking at many."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibkit._checks import Array, check_int, expected
+from calibkit.metrics.calibrated import CalibrationTest, calibration_test
+from calibkit.metrics.intervals import check_level, holm
+from calibkit.metrics.sample import Sample
+
+
+def calibration_by_group(
+    probs: Array,
+    labels: Array,
+    groups: object,
+    *,
+    classwise: bool = False,
+    level: float = 0.05,
+    power: float | None = 0.8,
+    n_draws: int = 999,
+    seed: int = 0,
+) -> dict[int | str, CalibrationTest]:
+    """In which of several groups of samples is the network not calibrated? A :func:`calibration_test` of each.
+
+    The p-values are adjusted by Holm's method: for a calibrated network, the chance that any of the G groups is called
+    "not calibrated" is at most ``level``. ``detectable`` is what is seen in a group at ``level / G``, the strictest of
+    the levels. A network can be calibrated on the whole and on no group.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        groups: (N,) integers or strings, as a list, an array or a column.
+        classwise: as in :func:`calibration_test`, as are ``power`` and ``seed``.
+        level: for all groups together, in (0, 1).
+        power: see there.
+        n_draws: at least so many; raised to ``10 * G / level``, so that p-values of many groups are small enough.
+        seed: see there.
+
+    Returns:
+        ``{group: CalibrationTest}``, sorted by group.
+
+    Raises:
+        ValueError: bad ``groups``; what :func:`calibration_test` refuses.
+
+    Example:
+        >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)
+        >>> labels[::10] = 1  # of the young, of whom every other one is labelled
+        >>> for group, found in calibration_by_group(probs, labels, ["young", "old"] * 1000).items():
+        ...     print(group, found.verdict, round(found.error, 2))
+        old no miscalibration seen 0.0
+        young not calibrated 0.2
+    """
+    check_level(level)
+    parts = split_by_group(Sample.of(probs, labels), groups)
+    n_draws = max(check_int("n_draws", n_draws, 1), math.ceil(10 * len(parts) / level))
+    found = {
+        name: calibration_test(
+            part, None, classwise=classwise, level=level / len(parts), power=power, n_draws=n_draws, seed=seed
+        )
+        for name, part in parts.items()
+    }
+    adjusted = holm({name: of.p for name, of in found.items()})
+    return {name: of._replace(p=adjusted[name]).at(level) for name, of in found.items()}
+
+
+def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
+    """The rows of each group, sorted by group."""
+    names = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups, dtype=object).reshape(-1).tolist()
+    if len(names) != len(sample):
+        raise expected("groups", f"one for each of the {len(sample)} rows", len(names))
+    kinds = {type(name) for name in names}
+    if kinds not in ({int}, {str}):
+        raise expected("groups", "integers or strings", " and ".join(sorted(kind.__name__ for kind in kinds)))
+    distinct = sorted(set(names))
+    numbers = {name: k for k, name in enumerate(distinct)}
+    number = torch.tensor([numbers[name] for name in names], device=sample.labels.device)
+    rows = [(number == k).nonzero()[:, 0] for k in range(len(distinct))]
+    fields = sample.probs, sample.labels, sample.confidence, sample.correct
+    return {name: Sample(*(x[of] for x in fields)) for name, of in zip(distinct, rows, strict=True)}
