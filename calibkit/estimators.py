@@ -14,20 +14,17 @@ import numpy as np
 
 from calibkit._checks import expected
 from calibkit._extras import needs
+from calibkit._floor import log_probs
 from calibkit.calibrators import calibrator
 from calibkit.fitting.base import Calibrator
 
 with needs("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.frozen import FrozenEstimator
-    from sklearn.model_selection import check_cv, cross_val_predict
-    from sklearn.utils import assert_all_finite, indexable
+    from sklearn.model_selection import check_cv, cross_validate
+    from sklearn.utils import _safe_indexing, assert_all_finite, indexable
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
-
-
-#: A probability of 0 has no logarithm: scikit-learn's own calibrator takes the same floor.
-PROBS_FLOOR = 1e-12
 
 
 class _Classifier(ClassifierMixin, BaseEstimator):
@@ -104,7 +101,8 @@ class LogitCalibrator(_Classifier):
 class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     r"""A classifier with calibrated probabilities, by any method of ``CALIBRATORS``.
 
-    The logits are ``decision_function(X)``, else :math:`\ln \max(p, 10^{-12})` of ``predict_proba(X)``.
+    The logits are ``decision_function(X)``, else the logarithm of ``predict_proba(X)``. There a probability of 0, of
+    which forests have many, counts as half the smallest above 0, as in ``calibkit.report``.
 
     A binary score s becomes :math:`(-s/2, s/2)`, whose softmax is :math:`\sigma(s)`: at T = 1 a classifier whose score
     is a log-odds, as that of logistic regression or boosting, says what it said. A temperature makes the sigmoid
@@ -112,22 +110,25 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     does.
 
     The calibrator is fitted on scores of samples that the classifier which gave them had not seen: of each fold by a
-    copy fitted on the others. Then the classifier is fitted on everything. This is ``ensemble=False`` of
-    ``CalibratedClassifierCV``.
+    copy fitted on the others. Of new samples the calibrated probabilities of these copies are averaged.
 
     Args:
         estimator: a classifier with ``decision_function`` or ``predict_proba``.
-        method: of ``LogitCalibrator``.
+        method: of ``LogitCalibrator``. Structured matrix scaling (default) may change the predicted class.
         cv: number of folds, a splitter of scikit-learn or pairs of indices; None (default): 5 stratified folds.
             ``"prefit"``: ``estimator`` is fitted already and stays as it is, and ``fit`` gets held-out samples. A
             ``FrozenEstimator`` says the same of itself, and does so after ``clone`` too: inside ``GridSearchCV`` it is
             the one to take.
+        ensemble: whether the copies of the folds predict, and their mean is given. False: one classifier does that is
+            fitted on everything, which takes less memory and time, and is mostly worse. Of no account where nothing is
+            split.
 
     Attributes:
-        estimator_: the classifier, fitted on everything.
+        estimators_: the classifiers: a copy a fold, or the only one.
         calibrator_: the fitted ``LogitCalibrator``.
         classes_: (K,) class labels.
-        n_features_in_: number of features of ``estimator_``, where it tells.
+        floor_: what a probability of 0 counts as; None of scores.
+        n_features_in_: number of features of the classifier, where it tells.
         feature_names_in_: (D,) their names, where ``X`` has some.
 
     Raises:
@@ -135,10 +136,11 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
             of an SVC that compares pairs; ``sample_weight``; ``groups`` where nothing is split.
         NotFittedError: use before ``fit``; ``"prefit"`` with an estimator that is not fitted.
 
-    Differs from ``CalibratedClassifierCV(method="temperature")``: T is the exact optimum, and theirs is as near to it
-    as a scalar search comes (relative to T they agree to about 1e-7). They write a binary score as (-s, s), so that for
-    the same probabilities T is ``1 / (2 beta_)`` here. Unless told otherwise they average one calibrated classifier a
-    fold, ``ensemble=True``. Their calibrator takes sample weights, and none of ours does: weights are refused.
+    Differs from ``CalibratedClassifierCV``: its ensemble has a calibrator for each fold, where this fits one on the
+    out-of-fold scores of all. Of its ``"temperature"`` T here is the exact optimum, and theirs is as near to it as a
+    scalar search comes (relative to T they agree to about 1e-7). They write a binary score as (-s, s), so that for the
+    same probabilities T is ``1 / (2 beta_)`` here, and a probability below 1e-12 counts as that much. Their calibrator
+    takes sample weights, and none of ours does: weights are refused.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -150,12 +152,17 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     """
 
     def __init__(
-        self, estimator: Any, method: str | Calibrator = "temperature_scaling", *, cv: int | str | object | None = None
+        self,
+        estimator: Any,
+        method: str | Calibrator = "structured_matrix_scaling",
+        *,
+        cv: int | str | object | None = None,
+        ensemble: bool = True,
     ) -> None:
-        self.estimator, self.method, self.cv = estimator, method, cv
+        self.estimator, self.method, self.cv, self.ensemble = estimator, method, cv, ensemble
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
-        """Fit the classifier and its calibrator; returns self.
+        """Fit the classifiers and their calibrator; returns self.
 
         Args:
             X: (N, ...) whatever the classifier takes.
@@ -169,12 +176,12 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        if isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit"):
+        prefit = isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
+        if prefit:
             check_is_fitted(self.estimator)
             if groups is not None:
                 raise expected("groups", "None where nothing is split", "groups beside a fitted classifier")
-            self.estimator_ = self.estimator
-            scores = self._scores(X)
+            fitted, held_out = [self.estimator], [np.arange(len(y))]
         else:
             classes, counts = np.unique(y, return_counts=True)
             if len(classes) < 2:
@@ -189,25 +196,32 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
                 if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
                     want = "folds that leave samples of every class to fit on"
                     raise expected("cv", want, f"one that leaves none of {absent[0]!r}")
-            out_of_fold = cross_val_predict(
-                clone(self.estimator), X, y, cv=folds, method=_response(self.estimator), params=fit_params
-            )
-            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-            scores = _logits(out_of_fold, self.estimator_)
+            _response(self.estimator)  # refuses what has none before anything is fitted
+            options = {"cv": folds, "params": fit_params, "error_score": "raise", "return_estimator": True}
+            fitted = cross_validate(self.estimator, X, y, scoring=lambda *_: 0.0, **options)["estimator"]
+            held_out = [held for _, held in folds]
+        rows = np.concatenate(held_out)
+        order = np.argsort(rows, kind="stable")
+        parts = [_scores(model, _safe_indexing(X, held)) for model, held in zip(fitted, held_out, strict=True)]
+        scores, floor = np.concatenate(parts)[order], None
+        if not (prefit or self.ensemble):
+            fitted = [clone(self.estimator).fit(X, y, **fit_params)]
+        if _response(fitted[0]) == "predict_proba":
+            scores, floor = log_probs(scores)
+        classes = np.asarray(fitted[0].classes_)
+        self.calibrator_ = LogitCalibrator(self.method, classes=classes).fit(scores, y[rows[order]])
+        self.estimators_, self.floor_, self.classes_ = fitted, floor, classes
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        self.classes_ = np.asarray(self.estimator_.classes_)
-        self.calibrator_ = LogitCalibrator(self.method, classes=self.classes_).fit(scores, y)
+            if hasattr(fitted[0], name):
+                setattr(self, name, getattr(fitted[0], name))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
         check_is_fitted(self)
-        return self.calibrator_.predict_proba(self._scores(X))
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return _logits(getattr(self.estimator_, _response(self.estimator_))(X), self.estimator_)
+        scores = (_scores(fitted, X) for fitted in self.estimators_)
+        logits = scores if self.floor_ is None else (log_probs(probs, self.floor_)[0] for probs in scores)
+        return np.mean([self.calibrator_.predict_proba(z) for z in logits], axis=0)
 
     def __sklearn_tags__(self) -> Any:
         """Input of the kinds that the classifier takes."""
@@ -224,12 +238,11 @@ def _response(estimator: Any) -> str:
     raise expected("estimator", "a classifier with decision_function or predict_proba", repr(estimator))
 
 
-def _logits(scores: np.ndarray, estimator: Any) -> np.ndarray:
-    """(N, K) logits from what the ``_response`` of a fitted classifier gave."""
-    scores, n_classes = np.asarray(scores, dtype=np.float64), len(estimator.classes_)
-    if _response(estimator) == "predict_proba":
-        scores = np.log(np.maximum(scores, PROBS_FLOOR))
-    elif scores.ndim == 1:
+def _scores(estimator: Any, X: Any) -> np.ndarray:
+    """(N, K) logits or probabilities: what the ``_response`` of a fitted classifier gives, float64."""
+    scores = np.asarray(getattr(estimator, _response(estimator))(X), dtype=np.float64)
+    n_classes = len(estimator.classes_)
+    if scores.ndim == 1:
         scores = np.stack([-scores, scores], axis=1) / 2
     if scores.shape[1] != n_classes or (n_classes > 2 and _compares_pairs(estimator)):
         got = f"{scores.shape[1]} of them" + " of pairs of classes" * (scores.shape[1] == n_classes)

@@ -20,13 +20,13 @@ def data():
 def test_groups_are_kept_together(data, cv):
     """The temperature is that of out-of-fold scores by hand."""
     X, y, groups = data
-    found = CalibratedClassifier(LogisticRegression(C=1e4), cv=cv).fit(X, y, groups=groups)
-    scores = cross_val_predict(LogisticRegression(C=1e4), X, y, groups=groups, cv=cv, method="decision_function")
+    model = LogisticRegression(C=1e4)
+    found = CalibratedClassifier(model, "temperature_scaling", cv=cv).fit(X, y, groups=groups)
+    scores = cross_val_predict(model, X, y, groups=groups, cv=cv, method="decision_function")
     assert found.calibrator_.calibrator_.temperature == TemperatureScaling().fit(scores, y).temperature
     split = list(cv.split(X, y, groups))
-    assert (
-        found.predict_proba(X).tolist()
-        == CalibratedClassifier(LogisticRegression(C=1e4), cv=split).fit(X, y).predict_proba(X).tolist()
+    np.testing.assert_array_equal(
+        found.predict_proba(X), CalibratedClassifier(model, "temperature_scaling", cv=split).fit(X, y).predict_proba(X)
     )
     assert all(not set(groups[rest]) & set(groups[out]) for rest, out in split)
 

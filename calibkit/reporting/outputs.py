@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from calibkit._checks import SUM_TOLERANCE, are_probs, check_logits, could_be_probs, expected, scan_probs, to_tensor
+from calibkit._floor import log_probs
 from calibkit._one_column import two_columns
 from calibkit.reading import Kind, Part
 
@@ -87,10 +88,8 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         z = z / total
         given = z.where((total - 1).abs() > SUM_TOLERANCE, given)
     p, as_given = scan_probs(z)[0].numpy(), scan_probs(given)[0].numpy()
-    zeros, tiny = p == 0, float(np.finfo(p.dtype).tiny)
-    why = "half the smallest above 0" if floor is None else "as where the calibrator was fitted"
-    if floor is None:
-        floor = max(float(p[~zeros].min()) / 2, tiny)
+    zeros, why = p == 0, "half the smallest above 0" if floor is None else "as where the calibrator was fitted"
+    logs, floor = log_probs(p, floor)
     if zeros.any():
         text = (
             f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; a fit takes them for "
@@ -98,6 +97,4 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
             "the probabilities as they are. Logits would be better."
         )
         found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
-        below = np.where(zeros, np.inf, p).min(1, keepdims=True) / 2  # a zero stays the smallest of its row
-        p = np.where(zeros, np.clip(below, tiny, floor), p)
-    return Outputs(np.log(p), as_given, floor, tuple(found))
+    return Outputs(logs, as_given, floor, tuple(found))

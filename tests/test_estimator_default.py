@@ -1,0 +1,71 @@
+"""The default of ``CalibratedClassifier`` beside all that scikit-learn's ``CalibratedClassifierCV`` offers."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+from calibkit.estimators import CalibratedClassifier
+from calibkit.reading import read
+from calibkit.reporting import diagnose
+
+
+def seven_classes(seed):
+    return make_classification(4000, 20, n_informative=8, n_classes=7, flip_y=0.1, class_sep=0.8, random_state=seed)
+
+
+def seven_digits(seed):
+    """The digits 0 to 6 under noise: without any a forest is too good for its calibration to matter."""
+    X, y = (part[load_digits().target < 7] for part in load_digits(return_X_y=True))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    return X[order] + rng.normal(scale=6, size=X.shape), y[order]
+
+
+def two_classes(seed):
+    return make_classification(4000, 20, n_informative=6, flip_y=0.1, class_sep=0.6, random_state=seed)
+
+
+FOREST = RandomForestClassifier(30, random_state=0)
+BOOSTING = HistGradientBoostingClassifier(max_iter=30, random_state=0)
+
+
+def row_losses(model, data, n):
+    X, y = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        probs = model.fit(X[:n], y[:n]).predict_proba(X[n:])
+    return -np.log(np.maximum(probs[np.arange(len(X) - n), y[n:]], np.finfo(float).eps))  # as log_loss does
+
+
+@pytest.mark.parametrize(
+    ("model", "sets"),
+    [
+        (FOREST, [(seven_classes, 10, 1500), (seven_classes, 11, 1500), (seven_digits, 10, 600)]),
+        (BOOSTING, [(two_classes, 10, 1500), (two_classes, 11, 1500)]),
+    ],
+    ids=["forest", "boosting"],
+)
+def test_no_method_of_scikit_learn_has_a_lower_nll_beyond_chance(model, sets):
+    """Over the data sets together, on common test rows: with two standard errors of the mean difference."""
+    sets = [(draw(seed), n) for draw, seed, n in sets]
+    ours = np.concatenate([row_losses(CalibratedClassifier(model), *data) for data in sets])
+    for method in ("sigmoid", "isotonic", "temperature"):
+        for ensemble in (True, False):
+            theirs = CalibratedClassifierCV(model, method=method, ensemble=ensemble)
+            change = ours - np.concatenate([row_losses(theirs, *data) for data in sets])
+            assert change.mean() <= 2 * change.std() / len(change) ** 0.5, (method, ensemble, change.mean())
+
+
+def test_a_zero_counts_as_in_the_report():
+    (X, y), n = seven_classes(0), 600
+    forest = FOREST.fit(X[:n], y[:n])
+    probs = forest.predict_proba(X[n : 2 * n])
+    found = CalibratedClassifier(forest, cv="prefit").fit(X[n : 2 * n], y[n : 2 * n])
+    reported = diagnose(read({"probs": probs, "labels": y[n : 2 * n]}))
+    assert found.floor_ == probs[probs > 0].min() / 2 == pytest.approx(reported.floor, rel=1e-12)
+    by_hand = found.calibrator_.calibrator_(np.log(np.where(probs > 0, probs, found.floor_)))
+    np.testing.assert_allclose(found.predict_proba(X[n : 2 * n]), by_hand, rtol=1e-12)
