@@ -152,8 +152,8 @@ plt.show()
 # of a hard class, and so has a larger loss there. The [last section](#does-the-spread-of-the-class-losses-explain-the-calibration-error)
 # looks closer.)
 #
-# **The weights** make the fit listen more to the classes that it serves badly, and less to those that
-# it serves well, so that the class losses move together.
+# It gives each class a weight. **The weights make the fit listen more to the classes that it serves badly**, and less to
+# those that it serves well, so that the class losses move together.
 #
 # Three formulas make the weights. (Numbers such as [P3] are the paper's.) Let sample $i$ have the label $y_i$ and the loss
 # $\ell_i = -\log p_{y_i}$, and let $D_k$ be the $N_k$ samples of class $k$. The *class loss* [P3] is
