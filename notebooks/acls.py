@@ -113,7 +113,7 @@ networks = notebook.by_loss(comparison, LOSSES, seed=seed, **how_trained)
 # ## A label that is never satisfied
 #
 # Cross-entropy (CE) trains towards a label that asks for 100%. No finite logit gives 100%, so an image that is already
-# right is pushed further out for as long as training lasts. {numref}`fig-acls-problem` shows both ends of this: one
+# right is pushed further out for as long as training lasts. {numref}`fig-acls-problem` shows both ends of this, one
 # sample whose logits are free to move, and a trained network whose confidence has run ahead of its accuracy.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy never stops pushing, and the network ends up over-confident. Left: distance from the true logit to the nine others of one sample, along gradient descent on its logits. With ACLS it comes to rest near the margin (dotted). Right: a ResNet-20 trained on CIFAR-10 with cross-entropy. Its bars of accuracy end below the dashed line, where they would meet the confidence. Grey: where chance would put a calibrated network.", "name": "fig-acls-problem"}, "image": {"alt": "Left: two curves against the step on a logarithmic axis; cross-entropy keeps rising past a distance of eight, ACLS levels off a little above six. Right: reliability diagram in which nearly all bars end below the diagonal."}}
@@ -407,7 +407,7 @@ table(
     pd.DataFrame(fields, index=pd.MultiIndex.from_tuples(heads)).T,
     "Only the literal loss has a symmetric Jacobian, and only its pushes add up to zero. "
     "Four forms of ACLS at one sample with five logits, m = 6, weights 0.1 and "
-    "0.01 / (K − 1); a positive push moves a logit down",
+    "0.01 / (K − 1). A positive push moves a logit down",
     "tbl-acls-fields",
     digits=4,
 )
@@ -567,7 +567,7 @@ main = {
 main = pd.DataFrame(main).reindex(of_ece.index)
 table(
     main,
-    "ACLS is among the best losses, and not clearly the best. Percent; differences in "
+    "ACLS is among the best losses, and not clearly the best. Percent, differences in "
     "points with 95% intervals over test images and seeds, below zero ACLS is better. "
     "AECE has bins of equal mass",
     "tbl-acls-losses",
@@ -972,8 +972,8 @@ for name, loss in in_paper.items():
 table(
     paper_tables.logit_summary(digits, n_bins=n_bins),
     "By the printed gradient a small network does not train unless gradients are "
-    f"clipped. Scanned digits, {toy_epochs} epochs: accuracy, mean confidence and ECE in "
-    "percent; median distance of the largest and the smallest logit; mean of all logits",
+    f"clipped. Scanned digits, {toy_epochs} epochs. Accuracy, mean confidence and ECE in "
+    "percent, median distance of the largest and the smallest logit, mean of all logits",
     "tbl-acls-digits",
 )
 
@@ -1000,8 +1000,8 @@ for loss, network in networks.items():
 table(
     pd.DataFrame.from_dict(conditions, orient="index"),
     "The code's form of ACLS spares far more images than the paper's. Test images spared "
-    f"by the first term, in percent, m = {margin:g}; paper: by the largest minus the "
-    "smallest logit; code: by the largest",
+    f"by the first term, in percent, m = {margin:g}. The paper looks at the largest minus "
+    "the smallest logit, the code at the largest",
     "tbl-acls-spared",
     digits=1,
     names=shown,
@@ -1079,7 +1079,7 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
     threes.append(
         f"{by[0]:.1f}% by the true class, {by[1]:.1f}% by the predicted one ({name})"
     )
-Markdown(f"The share of test images with γ = 3 is {'; '.join(threes)}.")
+Markdown(f"The share of test images with γ = 3 is {' and '.join(threes)}.")
 
 # %% [markdown]
 # So 95% may refer to the predicted class. By the true class, which the loss uses, the share is a few points above the
@@ -1107,7 +1107,7 @@ for name, loss in steps.items():
         turned[name][f"η = {eta:g}"] = 100 * float(now_wrong.double().mean())
 table(
     pd.DataFrame.from_dict(turned, orient="index"),
-    "ACLS can turn a right prediction wrong; cross-entropy cannot. Right predictions that "
+    "ACLS can turn a right prediction wrong, cross-entropy cannot. Right predictions that "
     "one step on the logits turns wrong, in percent of the test images",
     "tbl-acls-turned",
 )
@@ -1150,7 +1150,7 @@ columns = ["ACLS", "best other", "of", "difference"]
 table(
     pd.DataFrame.from_dict(leads, orient="index", columns=columns),
     "On CIFAR-10 the lead of ACLS in the paper's Table 3 is a few hundredths of a point in "
-    "ECE. Percent; differences in points",
+    "ECE. Percent, differences in points",
     "tbl-acls-leads",
 )
 
@@ -1311,10 +1311,10 @@ Markdown(
 # %% tags=["hide-input"]
 table(
     paper_tables.logit_summary(parts, n_bins=n_bins),
-    "Without the first weight the logits rise together and the accuracy falls; CRL by "
+    "Without the first weight the logits rise together and the accuracy falls. CRL by "
     f"margin hardly trains. Scanned digits, {toy_epochs} epochs, in the place of the "
-    "paper's Tables A, 5 and 6; accuracy, mean confidence and ECE in percent; median "
-    "distance of the largest and the smallest logit; mean of all logits",
+    "paper's Tables A, 5 and 6. Accuracy, mean confidence and ECE in percent, median "
+    "distance of the largest and the smallest logit, mean of all logits",
     "tbl-acls-weights",
 )
 
@@ -1394,7 +1394,7 @@ paper_tables.paper_table(
 against_both(
     "tiny_imagenet_20/resnet20",
     "On twenty classes the parts of ACLS cannot be distinguished from the whole. One "
-    "training each; ECE in percent, differences in points, 95% intervals over test images",
+    "training each. ECE in percent, differences in points, 95% intervals over test images",
     "tbl-acls-parts",
     *("label_smoothing", "focal", "mbls"),
     *("acls part=adaptive", "acls part=conditional"),

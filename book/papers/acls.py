@@ -24,7 +24,7 @@ PAPER = Paper(
 The printed gradient is not the gradient of any loss.
 The authors' code has another loss, which trains: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`,
 and we see no clear difference in ECE from MbLS.
-(Our ResNet-20, 30 epochs, {ours}`accuracy cifar10 resnet20 acls | identity` accuracy; the paper's ResNet-50 has
+(Our ResNet-20, 30 epochs, {ours}`accuracy cifar10 resnet20 acls | identity` accuracy, where the paper's ResNet-50 has
 95.40%.)
 """,
     proposes=("acls", "identity"),

@@ -26,7 +26,7 @@ PAPER = Paper(
 It trades one score for the other.
 On most of the paper's networks the ECE falls and the likelihood gets worse, and up to three tenths of a point of
 accuracy are lost.
-On long-tailed CIFAR-10, where some classes have few images, both improve on average over five networks; on
+On long-tailed CIFAR-10, where some classes have few images, both improve on average over five networks. On
 long-tailed CIFAR-100 both get worse.
 """,
     proposes=(None, CTS),
