@@ -23,6 +23,7 @@
 # | How far from the truth are the confidences? | {numref}`fig-gallery-reliability`, {numref}`fig-gallery-mass`, {numref}`fig-gallery-smooth` |
 # | How sure is it, and how often right? | {numref}`fig-gallery-histogram` |
 # | What did calibration change? | {numref}`fig-gallery-before-after`, {numref}`fig-gallery-three` |
+# | Is it calibrated for every group? | {numref}`fig-gallery-groups` |
 # | Which classes are off? | {numref}`fig-gallery-classes`, {numref}`fig-gallery-gaps` |
 # | Which classes need another temperature? | {numref}`fig-gallery-temperatures`, {numref}`fig-gallery-order` |
 # | Which method is better, and is it more than chance? | {numref}`fig-gallery-forest` |
@@ -139,6 +140,19 @@ three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
 
 # %% mystnb={"figure": {"caption": "A temperature after training shrinks the gaps, and so does a loss during training. The network uncalibrated, with one temperature, and another that was trained with a loss meant to calibrate.", "name": "fig-gallery-three"}, "image": {"alt": "Three reliability diagrams in a row: cross-entropy, cross-entropy with temperature scaling, and margin-based label smoothing."}}
 plots.before_after(three, labels)
+plt.show()
+
+# %% [markdown]
+# ## Is it calibrated for every group?
+#
+# Groups are ages or sites, whatever is known before the label is. Here they are the kinds of class that are predicted.
+# `calibration_by_group` tests each.
+
+# %%
+predicted = np.where(np.isin(probs.argmax(1), [0, 1, 8, 9]), "vehicles", "animals")
+
+# %% mystnb={"figure": {"caption": "The network is more over-confident where it sees an animal. Reliability diagrams of the images with a predicted animal and a predicted vehicle, in equal-mass bins whose number the data give.", "name": "fig-gallery-groups"}, "image": {"alt": "Two reliability diagrams side by side, animals and vehicles; the bars lie below the diagonal in both, further for animals."}}
+plots.reliability_by_group(probs, labels, predicted, n_bins="auto", scheme="mass")
 plt.show()
 
 # %% [markdown]

@@ -31,6 +31,8 @@ def calibration_by_group(
     "not calibrated" is at most ``level``. ``detectable`` is what is seen in a group at ``level / G``, the strictest of
     the levels. A network can be calibrated on the whole and on no group.
 
+    The groups must be known before the labels are: among the samples of one label, no network is calibrated.
+
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
