@@ -1,0 +1,143 @@
+"""Logs of multiple-choice questions, as lm-evaluation-harness has written them over the years."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibkit.reading.questions import are_questions, of_questions
+
+OPTIONS = (" red", " green", " blue", " grey")
+LOGITS = [[-4.25, -2.5, -9.0, -3.75], [-1.5, -8.0, -7.25, -2.0], [-3.0, -2.0, -1.0, -0.5]]
+RIGHT = [1, 3, 3]
+
+
+def today(logits, right, doc_id=0, options=OPTIONS):
+    """A line as 0.4.3 and later write it: all text, arguments by name."""
+    arguments = {f"gen_args_{i}": {"arg_0": "A colour:", "arg_1": option} for i, option in enumerate(options)}
+    pairs = [[str(z), "False"] for z in logits]
+    return {
+        **{"doc_id": doc_id, "doc": {}, "target": str(right), "arguments": arguments},
+        **{"resps": [[pair] for pair in pairs], "filtered_resps": pairs, "filter": "none"},
+        "acc": float(np.argmax(logits) == right),
+    }
+
+
+def before(logits, right, doc_id=0, options=OPTIONS):
+    """A line as 0.4.0 wrote it: numbers, arguments in a list."""
+    row = today(logits, right, doc_id, options)
+    pairs = [[z, False] for z in logits]
+    arguments = [["A colour:", option] for option in options]
+    return {**row, "target": right, "arguments": arguments, "resps": [[p] for p in pairs], "filtered_resps": pairs}
+
+
+def rows_of(layout):
+    return [layout(z, y, i) for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))]
+
+
+def values(table):
+    return table.filter(like="logit_").to_numpy()
+
+
+@pytest.mark.parametrize("layout", [today, before])
+def test_both_layouts(layout):
+    rows = rows_of(layout)
+    assert are_questions(rows)
+    table = of_questions(rows)
+    assert list(table) == ["doc_id", "logit_A", "logit_B", "logit_C", "logit_D", "label"]
+    np.testing.assert_array_equal(values(table), LOGITS)
+    assert list(table["label"]) == ["B", "D", "D"]
+    for row in rows:
+        del row["filtered_resps"]
+    assert of_questions(rows).equals(table)
+
+
+@pytest.mark.parametrize("targets", [OPTIONS, ["red", "green", "blue", "grey"], list("ABCD"), [[0], [1], [2], [3]]])
+def test_a_target_is_text_letter_or_index(targets):
+    rows = [{**row, "target": targets[k]} for row, k in zip(rows_of(today), RIGHT, strict=True)]
+    assert list(of_questions(rows)["label"]) == ["B", "D", "D"]
+
+
+def test_options_that_are_numbers():
+    """ "1" is the first option or the one called 1: `acc` knows, and without it nobody does."""
+    options = (" 3", " 2", " 1", " 0")
+    by_text = [
+        today(z, y, i, options) | {"target": options[y].strip()}
+        for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))
+    ]
+    by_index = [today(z, y, i, options) for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))]
+    for rows in (by_text, by_index):
+        assert list(of_questions(rows)["label"]) == ["B", "D", "D"]
+        for row in rows:
+            del row["acc"]
+        with pytest.raises(ValueError, match="whose target is the index"):
+            of_questions(rows)
+
+
+def test_per_character_is_acc_norm():
+    """The lengths of red, green, blue, grey without the space: 3, 5, 4, 4."""
+    expected = [[z[0] / 3, z[1] / 5, z[2] / 4, z[3] / 4] for z in LOGITS]
+    for layout in (today, before):
+        np.testing.assert_allclose(values(of_questions(rows_of(layout), per_character=True)), expected, rtol=1e-15)
+
+
+def test_mutual_information_doubles_the_answers():
+    rows = rows_of(today)
+    for row in rows:
+        row |= {"filtered_resps": row["filtered_resps"] + [["-1.0", "False"]] * 4, "acc_mutual_info": 1.0}
+    np.testing.assert_array_equal(values(of_questions(rows)), LOGITS)
+
+
+def test_the_commonest_number_of_options_is_taken():
+    rows = rows_of(today)
+    rows.insert(1, today([-1.0, -2.0, -3.0], 2, 7, OPTIONS[:3]))
+    table = of_questions(rows)
+    assert list(table["doc_id"]) == [0, 1, 2]
+    assert table.attrs["told"] == ["3 questions of 4 options; left out, 1 of others"]
+
+
+def test_answers_that_stand_in_one_place():
+    table = of_questions([today(z, 0, i) for i, z in enumerate(LOGITS)])
+    assert set(table["label"]) == {"A"} and "always A" in table.attrs["told"][0]
+
+
+def test_without_targets_there_are_no_labels():
+    rows = [{key: row[key] for key in ("doc_id", "filtered_resps")} for row in rows_of(today)]
+    assert list(of_questions(rows)) == ["doc_id", "logit_A", "logit_B", "logit_C", "logit_D"]
+
+
+BAD = {
+    "no answers": {"filtered_resps": None, "resps": None},
+    "text": {"filtered_resps": ["the answer is B"]},
+    "one option": {"filtered_resps": [["-1.0", "True"]]},
+    "not a number": {"filtered_resps": [["nan", "True"], ["-1.0", "False"]]},
+    "minus infinity": {"filtered_resps": [["-inf", "True"], ["-1.0", "False"]]},
+    "empty pair": {"filtered_resps": [[], ["-1.0", "False"]]},
+    "beyond the options": {"target": "4"},
+    "negative": {"target": "-1"},
+    "no such letter": {"target": "E"},
+    "two of them": {"target": "[0, 2]"},
+    "nothing": {"target": None},
+    "not what acc says": {"target": "3"},
+}
+
+
+@pytest.mark.parametrize("change", BAD.values(), ids=BAD)
+def test_odd_lines_are_refused_by_number(change):
+    rows = rows_of(today)
+    rows[0] |= change
+    with pytest.raises(ValueError, match=r"Expected `source` to be questions .* but got .* in question 1, the first"):
+        of_questions(rows)
+
+
+def test_a_length_that_is_not_there():
+    rows = rows_of(today)
+    del rows[2]["arguments"]
+    assert len(of_questions(rows)) == 3
+    with pytest.raises(ValueError, match="in question 3"):
+        of_questions(rows, per_character=True)
+
+
+def test_other_lines_are_no_questions():
+    assert not are_questions([])
+    assert not are_questions(json.loads('[{"logits": [1, 2], "label": 0}, {"resps": 3}]'))
