@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from book.kit.results import load_effects
+from book.kit.results.claims import ledger, load_claims
 from book.kit.results.difference_intervals import images_of, over_networks
 from calibkit import judging
 from calibkit.__main__ import main
@@ -117,6 +118,30 @@ def test_the_differences_are_those_of_the_book(network, method):
     assert set(rows.index) == set(METRICS)
     for metric, row in rows.iterrows():
         assert less[metric] == pytest.approx((row["value"], row["low"], row["high"], row["chance"]), rel=6e-6, abs=1e-9)
+
+
+def test_the_ledger_has_the_same_answer():
+    """Of its claim on one network that was trained once."""
+    claims = load_claims()
+    (row,) = ledger(claims[claims["id"] == "CLS5d"]).itertuples()
+    judged = judge_on("cifar10_lt/resnet20-cross_entropy-s0", "temperature_scaling:class_loss_scaling")
+    answer, mean = Claim.parse("lower ece than temperature_scaling").answer([judged])
+    assert answer == row.verdict == "holds" and row.effect.startswith(f"{mean.percent.value:+.2f} ")
+
+
+def test_the_temperature_of_neural_clamping_has_the_same_answer():
+    """The book's is of five fits by stochastic gradient descent with gamma 0, whose NLL is that of the optimum. The
+    ECE is another by 0.4 points, well inside the interval.
+    """
+    rows = load_effects().query("method == 'neural_clamping part=output' and base_method == 'identity'")
+    rows = rows.query("dataset == 'cifar100' and model == 'resnet20' and loss == 'cross_entropy'").set_index("metric")
+    judged = judge_on("cifar100/resnet20-cross_entropy-s0", "temperature_scaling:focal gamma=0", ["identity"])
+    less = {metric: Estimate(*of[:3]) for metric, of in judged.less["identity"].items()}
+    assert less["nll"].value == pytest.approx(rows["value"]["nll"], abs=1e-5)
+    for metric, row in rows.loc[list(METRICS)].iterrows():
+        assert row["low"] <= less[metric].value <= row["high"]
+        assert less[metric].below() == Estimate(row["value"], row["low"], row["high"]).below()
+    assert verdict([judged]).startswith("Not told apart from one temperature.")
 
 
 @pytest.mark.parametrize("metric", METRICS)
