@@ -1,4 +1,4 @@
-"""``python -m book.kit record | refit | append | verdicts``: the numbers of the book."""
+"""``python -m book.kit record | refit | append | verdicts | enter``: the numbers of the book."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def parser() -> argparse.ArgumentParser:
     verdicts = commands.add_parser("verdicts", help="how many printed numbers have which answer")
     verdicts.add_argument("--by", choices=("paper", "table"), default="paper", help="a row a paper, or a table")
     verdicts.set_defaults(run=_verdicts)
+
+    enter = commands.add_parser("enter", help="put judgements on the leaderboard, and write its csv")
+    enter.add_argument(
+        "files", nargs="*", type=Path, metavar="JUDGE.JSON", help="of `calibkit judge`; none: only the csv"
+    )
+    enter.add_argument(
+        "--tier", default="self-reported", help="ours, re-run by us, or self-reported, which is the default"
+    )
+    enter.add_argument("--by", default="", help="who measured it; with --tier ours left out")
+    enter.set_defaults(run=_enter)
     return result
 
 
@@ -77,6 +87,14 @@ def _verdicts(args: argparse.Namespace) -> None:
     counts = summary(compared, by=("paper",) if args.by == "paper" else ("paper", "table"))
     print(counts.loc[:, counts.any()].T.to_string())
     print(answered_in_words(compared))
+
+
+def _enter(args: argparse.Namespace) -> None:
+    from book.kit.results.leaderboard import enter, write_csv
+
+    for path in args.files:
+        print(f"saved {enter(path, args.tier, args.by)}")
+    print(f"saved {write_csv()}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""Sphinx extension of the leaderboard: ``{leaderboard} calibrators``, ``kinds`` or ``losses DATA``, by the entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from book.kit.notebook.display_names import shown
+from book.kit.notebook.table import minus
+from book.kit.results.leaderboard import METRICS, entries
+from book.kit.sphinx.booktables import Computed
+from calibkit.metrics.comparison import Estimate
+
+HEADS = {"nll": "NLL, nats", "ece": "ECE, points", "brier": "Brier score, points", "accuracy": "accuracy, points"}
+
+
+def cell(numbers: list[float | None], metric: str) -> str:
+    """A mean difference with its interval, in the unit of the metric."""
+    if None in numbers:
+        return "infinite"
+    scale, spec = (1, "+.4f") if metric == "nll" else (100, "+.2f")
+    return minus(format(Estimate(*(scale * x for x in numbers if x is not None)), spec))
+
+
+def ranked(of: Iterable[dict], first: str) -> list[dict]:
+    """By the mean difference in NLL, the lowest first; then what is infinite somewhere, then what was withdrawn."""
+
+    def place(found: dict) -> tuple:
+        value = found["means"][first]["nll"][0]
+        return bool(found["withdrawn"]), found.get("infinite_nll", 0), value or 0.0
+
+    return sorted(of, key=place)
+
+
+def _name(found: dict) -> str:
+    name = shown(found["key"])
+    return f"{name} (withdrawn: {found['withdrawn']})" if found["withdrawn"] else name
+
+
+def _table(heads: list[str], rows: Iterable[list[str]], left: int) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * left + "--:|" * (len(heads) - left)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def calibrators() -> list[str]:
+    """Of all stored networks: mean differences to one temperature, and on how many networks beyond chance."""
+    rows = []
+    for found in ranked((of for of in entries() if of["kind"] == "calibrators"), "all"):
+        means, counts = found["means"]["all"], found["beyond_chance"]["nll"]
+        gone = f", infinite on {found['infinite_nll']}" if found["infinite_nll"] else ""
+        rows.append(
+            [_name(found), found["by"] or found["tier"], str(found["networks"]), cell(means["nll"], "nll") + gone]
+            + [cell(means[metric], metric) for metric in METRICS[1:]]
+            + ["{} / {}".format(*counts)]
+        )
+    heads = ["calibrator", "whose", "networks", *HEADS.values(), "NLL lower / higher, networks"]
+    return _table(heads, rows, 2)
+
+
+def kinds() -> list[str]:
+    """The mean differences in NLL and ECE by kind of network."""
+    every = [of for of in entries() if of["kind"] == "calibrators" and not of["withdrawn"]]
+    names = [name for name in every[0]["means"] if name != "all"] if every else []
+    lines: list[str] = []
+    for metric in ("nll", "ece"):
+        rows = [
+            [_name(of), *(cell(of["means"][name][metric], metric) if name in of["means"] else "" for name in names)]
+            for of in ranked(every, "all")
+        ]
+        lines += ["", *_table([HEADS[metric], *names], rows, 1)]
+    return lines
+
+
+def losses(data: str) -> list[str]:
+    """Mean differences to cross-entropy, as trained and after one temperature for both."""
+    every = [of for of in entries() if of["kind"] == "losses" and of["data"] == data]
+    ways = [*every[0]["means"]][:2] if every else []
+    rows = [
+        [_name(of), of["by"] or of["tier"], str(of["networks"])]
+        + [cell(of["means"][way][metric], metric) for way in ways for metric in ("nll", "ece")]
+        for of in ranked(every, "both after one temperature")
+    ]
+    return _table(
+        ["loss", "whose", "trainings", *(f"{HEADS[m]}, {way}" for way in ways for m in ("nll", "ece"))], rows, 2
+    )
+
+
+class Leaderboard(Computed):
+    """``{leaderboard} NAME``."""
+
+    required_arguments = 1
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The tables."""
+        name, *rest = self.arguments
+        made = {"calibrators": calibrators, "kinds": kinds, "losses": losses}[name]
+        return self.parse(made(*rest), ("sortable",))
+
+
+def setup(app: Sphinx) -> dict:
+    """Register the directive."""
+    app.add_directive("leaderboard", Leaderboard)
+    return {"parallel_read_safe": True}

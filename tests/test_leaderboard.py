@@ -1,0 +1,104 @@
+"""The leaderboard: its entries can be rebuilt, its csv and page show them all, and wrong ones stay in sight."""
+
+import importlib
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from book.kit.__main__ import main
+from book.kit.results import leaderboard
+from calibkit.judging import judge, judge_loss
+from calibkit.judging.network import judge_on
+from calibkit.reporting.catalogue import BASE
+
+ENTRIES = leaderboard.entries()
+CALIBRATORS = {of["key"]: of for of in ENTRIES if of["kind"] == "calibrators"}
+
+
+@pytest.mark.parametrize(
+    ("key", "network"),
+    [
+        ("ets", "tiny_imagenet_20/resnet20-mbls-s0"),
+        ("temperature_scaling:class_loss_scaling", "digits/small_cnn-cross_entropy-s0"),
+        ("isotonic", "tiny_imagenet_20/resnet20-focal-s0"),
+    ],
+)
+def test_a_row_of_a_calibrator_is_rebuilt(key, network):
+    less = judge_on(network, key, n_resamples=20).less[BASE]
+    found = [(less[metric] or [None])[0] for metric in leaderboard.METRICS]
+    np.testing.assert_allclose(
+        np.array(CALIBRATORS[key]["rows"][network], float), np.array(found, float), rtol=1e-5, atol=1e-9
+    )
+
+
+def test_an_entry_of_a_loss_is_rebuilt(tmp_path, monkeypatch):
+    judge_loss("focal", folder=tmp_path).save(tmp_path)
+    stored = (leaderboard.folder() / "losses" / "focal-digits.json").read_text()
+    monkeypatch.setattr(leaderboard, "folder", lambda: tmp_path)
+    assert main(["enter", str(tmp_path / "judge.json"), "--tier", "ours"]) == 0
+    found, known = json.loads((tmp_path / "losses" / "focal-digits.json").read_text()), json.loads(stored)
+    for name in ("date", "commit", "calibkit"):
+        del found[name], known[name]
+    for of in ("means", "rows"):
+        numbers, stored_numbers = (pd.json_normalize(x.pop(of)).iloc[0].explode() for x in (found, known))
+        np.testing.assert_allclose(numbers.astype(float), stored_numbers.astype(float), rtol=1e-4, atol=1e-7)
+    assert found == known and list(pd.read_csv(tmp_path / "leaderboard.csv")["key"].unique()) == ["focal"]
+
+
+def test_means_are_those_of_the_rows():
+    for found in CALIBRATORS.values():
+        assert len(found["rows"]) == found["networks"] and len(found["rows"]) + len(found["failed"]) == 37
+        for i, metric in enumerate(leaderboard.METRICS):
+            rows = [row[i] for row in found["rows"].values() if row[i] is not None]
+            mean = found["means"]["all"][metric][0]
+            assert mean is None and not rows or mean == pytest.approx(np.mean(rows), abs=2e-6)
+
+
+def test_the_files_and_the_csv_say_the_same():
+    assert leaderboard.table().to_csv(index=False, lineterminator="\n") == (
+        leaderboard.folder() / leaderboard.CSV
+    ).read_text("utf-8")
+    for path in leaderboard.folder().rglob("*.json"):
+        found = json.loads(path.read_text("utf-8"))
+        assert leaderboard.text(found) == path.read_text("utf-8") and path.read_text("utf-8").count("\n") < 80
+        assert found["tier"] in leaderboard.TIERS and (found["tier"] == "ours") == (not found["by"])
+
+
+def test_what_was_withdrawn_stays_in_sight(monkeypatch):
+    page = pytest.importorskip("sphinx") and importlib.import_module("book.kit.sphinx.leaderboard")
+    rows = page.calibrators()[2:]
+    assert len(rows) == len(CALIBRATORS) and rows[0].startswith(
+        "| order-preserving | ours | 37 | \N{MINUS SIGN}0.0098 ["
+    )
+    wrong = [
+        {**of, "withdrawn": "its file read the labels" if of["key"] == "order_preserving" else ""} for of in ENTRIES
+    ]
+    monkeypatch.setattr(page, "entries", lambda: wrong)
+    last = page.calibrators()[-1]
+    assert last.startswith(
+        "| order-preserving (withdrawn: its file read the labels) | ours | 37 | \N{MINUS SIGN}0.0098 ["
+    )
+    assert {line.split(" | ")[0] for data in ("digits", "cifar10") for line in page.losses(data)} >= {
+        "| MbLS",
+        "| ACLS",
+    }
+
+
+def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(leaderboard, "folder", lambda: tmp_path)
+    judge("identity", ["digits/small_cnn-cross_entropy-s0"], n_resamples=20, jobs=1).save(tmp_path)
+    file = str(tmp_path / "judge.json")
+    for wrong, want in [
+        (
+            [file, "--by", "me"],
+            "Expected `path` to be a judgement on all stored networks, without --networks, but got ",
+        ),
+        ([file], "Expected `by` to be who measured it, where that is not this project, but got ''"),
+        ([file, "--tier", "best"], "Expected `tier` to be "),
+        ([str(tmp_path / "none.json"), "--by", "me"], ""),
+    ]:
+        assert main(["enter", *wrong]) == 1
+        assert capsys.readouterr().err.startswith(want)
+    assert {path.name for path in tmp_path.iterdir()} == {"judge.html", "judge.json"}
