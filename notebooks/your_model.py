@@ -152,7 +152,7 @@ for key, tried in full.trial.measured.items():
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "Every method minus one temperature (TS), with 95% intervals. In nats and points, "
-    "negative is better; * has too few samples here",
+    "negative is better. * has too few samples here",
     "tbl-your-calibrators",
     names={"none": "uncalibrated"},
 )
@@ -194,7 +194,7 @@ for name, of in full.metrics.items():
     }
 table(
     pd.DataFrame(rows),
-    "What the calibrator changes, with 95% intervals. Percent; NLL and entropy in nats",
+    "What the calibrator changes, with 95% intervals. Percent, NLL and entropy in nats",
     "tbl-your-metrics",
     names=shown,
 )

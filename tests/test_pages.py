@@ -19,6 +19,7 @@ from checkout_copies import seem_to_have_data
 
 from book.kit import __main__ as kit
 from book.kit import results
+from book.kit.results.csv_rows import CELL
 from book.kit.results.verdicts import informative
 from calibkit import _folders, load_calibrator
 from calibkit.__main__ import main
@@ -150,10 +151,12 @@ def dry(command: list[str], **options) -> str:
     return done.stdout + done.stderr
 
 
-def test_readme_and_front_page_count_what_the_papers_print():
+def test_readme_front_page_and_ledger_count_what_the_papers_print():
     """And are true where they say that for most numbers nothing was measured."""
-    readme, front = ((ROOT / page).read_text() for page in ("README.md", "book/index.md"))
+    readme, front, ledger = ((ROOT / page).read_text() for page in ("README.md", "book/index.md", "book/ledger.md"))
     counts = results.summary().sum()
+    repeats = results.everything().duplicated(["paper", *CELL]).sum()
+    assert f"{counts['printed']:,} numbers of the papers' tables, of which {repeats} repeat one" in ledger
     assert f"{counts['printed']:,} numbers of the" in readme and "For most it has not" in readme
     assert counts["not run"] > counts["printed"] / 2
     n = int(informative(results.everything()).sum())
