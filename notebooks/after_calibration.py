@@ -193,7 +193,7 @@ heads = list(product(("before", "after"), measured))
 table(
     means.swaplevel(axis=1)[heads].rename_axis(index=[None, None]),
     f"Coverage is what was asked for, {100 * (1 - alpha):g}%, before and after temperature "
-    f"scaling. Percent of labels in their sets, and mean size; means of {n_splits} halves",
+    f"scaling. Percent of labels in their sets, and mean size, as means of {n_splits} halves",
     "tbl-after-sets",
     digits={"coverage": 1, "size": 2, "threshold": 3},
     names=named,
@@ -209,7 +209,7 @@ aps_text = " and ".join(
 Markdown(f"""
 **The coverage is right before and after,** because the promise never looked at the probabilities.
 What a temperature can change is the size of the sets. Those of LAC change by less than
-{np.ceil(of_lac.abs().max()):.0f}%; those of APS grow by {aps_text}.
+{np.ceil(of_lac.abs().max()):.0f}%. Those of APS grow by {aps_text}.
 """)
 
 # %% [markdown]
