@@ -28,7 +28,7 @@
 # which class comes first. If something goes wrong at the *input*, say a glare on the lens, one temperature can only
 # make the network admit that it is lost.
 #
-# Neural Clamping (NC) adds a second knob at the other end of the network: one small image, learned from held-out data
+# Neural Clamping (NC) adds a second knob at the other end of the network. It is one small image, learned from held-out data
 # and added to every input. This chapter shows where such a knob helps, derives the method, and then asks whether it
 # helps on clean images, as the paper claims.
 
@@ -482,8 +482,8 @@ format(methods.difference("NC", "TS", "ece").percent, "+.2f")
 
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(f"""
-That is the difference in ECE, NC minus TS, in percentage points with its 95% interval; negative is good. The interval
-is wide: these are {len(test_y):,} easy images of `{network}`, and they cannot judge the paper's claim.
+That is the difference in ECE, NC minus TS, in percentage points with its 95% interval. Negative is good. The interval
+is wide, because these are {len(test_y):,} easy images of `{network}`, and they cannot judge the paper's claim.
 """)
 
 # %% [markdown]
@@ -616,7 +616,7 @@ errors = {
 table(
     pd.DataFrame.from_dict(errors, orient="index"),
     "With or without the shift, the ECE is nearly the same. Test ECE in percent on CIFAR-100, "
-    "random start; at the chosen γ = 0 the refitted T is TS, up to the rounding of stored logits",
+    "random start. At the chosen γ = 0 the refitted T is TS, up to the rounding of stored logits",
     "tbl-nc-temperatures",
 )
 
@@ -757,8 +757,8 @@ above = {
     for key in cell[1:2]
 }
 Markdown(f"""
-Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves. The printed ECE and what accuracy and
-entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in above.items())}.
+Of the {n_matrix} rows for matrix scaling, {n_broken} contradict themselves. The printed ECE is above what accuracy and
+entropy allow, in percent {", ".join(f"{text} ({name})" for name, text in above.items())}.
 """)
 
 # %% [markdown]
@@ -791,7 +791,7 @@ entropy allow at most, in percent: {"; ".join(f"{name} {text}" for name, text in
 # For a linear network the difference of the logits is $u(\x) = z_1 - z_0 = \mathbf{w}^\top \x + w_0$ with
 # $\mathbf{w} \neq 0$. With $\boldsymbol\delta$ it is $u(\x) + c$, where $c = \mathbf{w}^\top \boldsymbol\delta$ can be
 # any number. So the probability of class 1 is $\sigma((u + c) / T) = \sigma(A u + B)$ with $A = 1/T$ and $B = c / T$, both
-# free; $A$ is positive, as $T$ is.
+# free. $A$ is positive, as $T$ is.
 # ```
 #
 # ```{dropdown} Solution 2
@@ -846,7 +846,7 @@ paper_tables.paper_table(
     "neural_clamping",
     "1",
     "metric",
-    "NC, Table 1: CIFAR-100, in percent; entropy in nats",
+    "NC, Table 1. CIFAR-100, in percent, the entropy in nats",
     "tbl-nc-1",
     names={"neural_clamping:nll": "NC (CE)", "neural_clamping": "NC (FL)"},
 )
@@ -861,8 +861,8 @@ paper_tables.paper_table(
     "neural_clamping",
     "3",
     "metric",
-    "NC, Table 3: what is each part worth? ResNet-110 on CIFAR-100, in percent; "
-    "entropy in nats",
+    "NC, Table 3. In print both parts together have the lowest ECE. ResNet-110 on "
+    "CIFAR-100, in percent, the entropy in nats",
     "tbl-nc-3",
     names=PARTS,
 )
@@ -889,7 +889,7 @@ leads = pd.DataFrame(leads)
 table(
     leads.map("{:+.2f}".format),
     "In print Neural Clamping leads by little, and with the focal loss only. Tables 1 and 2, "
-    "points, negative is good; the best: of the methods on the logits",
+    "points, negative is good. The best is that of the methods on the logits",
     "tbl-nc-leads",
     names=display_names.shown,
 )
@@ -906,13 +906,13 @@ grid = 100 * wide["ece"].loc["1", "resnet110", TS_ECE]
 Markdown(f"""
 Under the NLL the ECE of NC is above that of TS on {(same_loss > 0).sum()} of
 {len(leads)} networks. With the focal loss NC has the lowest ECE on
-{(lead < 0).sum()} of them, by {-lead.max():.2f} to {-lead.min():.2f} points; in
+{(lead < 0).sum()} of them, by {-lead.max():.2f} to {-lead.min():.2f} points. In
 AECE it is behind on {(lead_by_aece > 0).sum()}.
 
 On the ResNet-110 the joint *T* without *δ* has {alone:.2f}% in Table 3, and the grid search
 {grid:.2f}% in Table 1. So of the {grid - together:.2f} points that NC leads by,
 {grid - alone:.2f} are there with this temperature alone, and {alone - together:.2f} come with *δ*\\*.
-The temperature of "TS (grid)" was not chosen on the test images; otherwise the search, up to 5 in steps of 0.001,
+The temperature of "TS (grid)" was not chosen on the test images. Otherwise the search, up to 5 in steps of 0.001,
 would have found one as good as *T*\\*.
 """)
 
@@ -953,12 +953,12 @@ for (whose, start_name), of in change.items():
         "accuracy": f"{of['uncalibrated', 'accuracy']:+.2f}",
     }
     of_gamma = float(refitted[whose].removeprefix(SAME_LOSS))
-    tried[f"{whose} (γ = {of_gamma:g}); {start_name} start"] = row
+    tried[f"{whose} (γ = {of_gamma:g}), {start_name} start"] = row
 table(
     pd.DataFrame.from_dict(tried, orient="index"),
-    "The answer is the same on four networks. Test ECE on CIFAR-100 in percent; differences "
-    "of NC in points, the NLL in nats [95% interval], negative is good but for the accuracy; refitted T: to "
-    "the same loss, without δ; joint T: fitted with δ, applied without it",
+    "The answer is the same on four networks. Test ECE on CIFAR-100 in percent, differences "
+    "of NC in points, the NLL in nats [95% interval]. Negative is good but for the accuracy. The refitted T "
+    "is fitted to the same loss without δ, the joint T is fitted with δ and applied without it",
     "tbl-nc-networks",
 )
 
@@ -1129,16 +1129,16 @@ text = restarts.mean_and_spread(
 )
 table(
     text.reindex(list(by_label)),
-    "On digits all methods are close. Mean ± standard deviation over the fits, in percent; "
-    "entropy in nats",
+    "On digits all methods are close. Mean ± standard deviation over the fits, in percent, "
+    "the entropy in nats",
     "tbl-nc-digits",
     names=display_names.shown,
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-told = "; ".join(
-    f"{start_name} start, minus the {control}: "
+told = "\n".join(
+    f"- {start_name} start, minus the {control}: "
     f"{restarts.difference(probs[key], without, answers, 'ece', **resampling).percent:+.2f}"
     for start_name, key in STARTS.items()
     for control, without in (("joint *T*", only_t[key]), ("refitted *T*", focal_ts))
@@ -1147,7 +1147,9 @@ Markdown(
     minus(f"""
 {(" and ".join(unbounded) + " have no optimum within reach: their weights run to infinity, so their rows stay empty.") if unbounded else ""}
 
-The difference in ECE on this network, in points with its 95% interval, is as follows. {told}.
+The difference in ECE on this network, in points with its 95% interval, is as follows.
+
+{told}
 """)
 )
 
@@ -1203,8 +1205,8 @@ starts = {
 }
 table(
     pd.DataFrame.from_dict(starts, orient="index"),
-    "The start of Theorem 1 has less spread on CIFAR-100. Mean ± standard deviation over five fits, in percent; "
-    "entropy in nats",
+    "The start of Theorem 1 has less spread on CIFAR-100. Mean ± standard deviation over five fits, in percent, "
+    "the entropy in nats",
     "tbl-nc-starts",
     names=display_names.shown,
 )
@@ -1252,7 +1254,7 @@ Markdown(f"""
 Over the {len(wide)} rows that the paper prints, the median of ACE / ECE is
 {ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}.
 Our network, uncalibrated, has an ECE of {top:.2f}%. Its ACE by [P6] is
-{all_classes:.2f}%; the ECE of the predicted class in bins of equal mass is {by_mass:.2f}%.
+{all_classes:.2f}%. The ECE of the predicted class in bins of equal mass is {by_mass:.2f}%.
 """)
 
 # %% [markdown]

@@ -131,7 +131,7 @@ change = estimates(both, ["one temperature"], columns, base="uncalibrated")
 table(
     pd.concat([estimates(both, both, columns), change.set_axis(["change"])]).T,
     "One temperature lowers ECE and NLL and leaves the accuracy alone. Test images, "
-    "with 95% intervals; percent, the NLL in nats",
+    "with 95% intervals. Percent, the NLL in nats",
     "tbl-ts-before-after",
 )
 
@@ -249,7 +249,7 @@ for t in (1.5, 1.2, 1.0):
     assert np.isclose((rival * z).sum(1).mean(), label_logit)
     rivals.append(entropy(rival, y))
 Markdown(f"""
-On our validation images entropy and NLL are both {nll(p, y):.3f} nats; on the test images the
+On our validation images entropy and NLL are both {nll(p, y):.3f} nats. On the test images the
 entropy is {entropy(test_p, test_y):.3f} and the NLL {nll(test_p, test_y):.3f}. Mixtures of a sharper
 softmax with uniform probabilities can obey the same constraint. The three that we tried have
 less entropy, {max(rivals):.3f} nats at most.
@@ -532,7 +532,7 @@ for name, (x, labels) in pools.items():
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "A few hundred images are enough for one temperature. Gain and cost in nats; last "
+    "A few hundred images are enough for one temperature. Gain and cost in nats. Last "
     "columns: images from which on 97.5% of the draws beat no calibration",
     "tbl-ts-sizes",
 )
@@ -682,7 +682,7 @@ result = Comparison.on(tail.test, fits, ["accuracy", "ece", "nll"], **bootstrap)
 table(
     estimates(result, fits, columns, base="one T"),
     "Balanced weights lower ECE and NLL on CIFAR-10-LT. Change from one T fitted by NLL, "
-    "with 95% intervals; points, the NLL in nats",
+    "with 95% intervals. Points, the NLL in nats",
     "tbl-ts-weights",
 )
 
@@ -741,7 +741,7 @@ for name, network in tails.items():
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "Label shift matters most to the network trained on long-tailed CIFAR-10. Test ECE in "
-    "percent; first three rows: means of 20 draws ± standard deviation",
+    "percent. First three rows: means of 20 draws ± standard deviation",
     "tbl-ts-balance",
     names=shown,
 )
@@ -908,7 +908,7 @@ for name, truth in TRUTHS.items():
 table(
     pd.DataFrame(rows).T,
     "One temperature cannot correct gaps of both signs. Errors in percent, 20,000 samples "
-    "to fit and as many to test; by prediction: mean ECE among the samples of a predicted class",
+    "to fit and as many to test. By prediction: mean ECE among the samples of a predicted class",
     "tbl-ts-signs",
 )
 
