@@ -13,6 +13,9 @@ from calibkit.metrics.calibrated import CalibrationTest, calibration_test
 from calibkit.metrics.intervals import check_level, holm
 from calibkit.metrics.sample import Sample
 
+#: Draws that many groups or a small level raise their number to.
+MOST_DRAWS = 100_000
+
 
 def calibration_by_group(
     probs: Array,
@@ -40,7 +43,8 @@ def calibration_by_group(
         classwise: as in :func:`calibration_test`, as are ``power`` and ``seed``.
         level: for all groups together, in (0, 1).
         power: see there.
-        n_draws: at least so many; raised to ``10 * G / level``, so that p-values of many groups are small enough.
+        n_draws: at least so many; raised to ``10 * G / level``, at most to 100,000, so that p-values of many groups can
+            be small enough.
         seed: see there.
 
     Returns:
@@ -59,7 +63,7 @@ def calibration_by_group(
     """
     check_level(level)
     parts = split_by_group(Sample.of(probs, labels), groups)
-    n_draws = max(check_int("n_draws", n_draws, 1), math.ceil(10 * len(parts) / level))
+    n_draws = max(check_int("n_draws", n_draws, 1), math.ceil(min(10 * len(parts) / level, MOST_DRAWS)))
     found = {
         name: calibration_test(
             part, None, classwise=classwise, level=level / len(parts), power=power, n_draws=n_draws, seed=seed
