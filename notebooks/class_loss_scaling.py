@@ -347,7 +347,7 @@ table(
     changes.map("{:+.2f}".format),
     "Class balancing makes the large differences, and the weights add to it on "
     "CIFAR-10-LT. Differences in test ECE of one temperature, in points with 95% "
-    "intervals; below zero is better",
+    "intervals, below zero is better",
     "tbl-cls-paired",
 )
 
@@ -438,7 +438,7 @@ for network, where in networks.items():
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "On CIFAR-10-LT a corrected prior lowers the NLL by more than any weighting, and "
-    "raises the accuracy; one temperature, fitted in three ways, and the prior",
+    "raises the accuracy. One temperature, fitted in three ways, and the prior",
     "tbl-cls-prior",
 )
 
@@ -501,7 +501,7 @@ varied = PTS().fit(val_z, val_y).temperatures(test_z)
 one = "all" if theirs.max() - theirs.min() < 1e-3 else "not all"
 Markdown(f"""
 Of 200 seeds, {100 * dead:.0f}% give a network that is dead before training. From seed 1, which the authors ran, {one}
-test images get one temperature, {theirs.mean():.3f}; the optimum of TS is {single.temperature:.3f}. The PTS of this
+test images get one temperature, {theirs.mean():.3f}. The optimum of TS is {single.temperature:.3f}. The PTS of this
 package, with tanh units, gives them temperatures from {varied.min():.2f} to {varied.max():.2f}.
 """)
 
@@ -593,9 +593,9 @@ def shown_table(number, takeaway, metric="ece", *, imagenet=False):
         rows = rows[rows["method"].str.match("identity|class_temperature_scaling")]
     if number == "3":  # what Table 1 does not have
         rows = rows[rows["method"].str.contains("normalization")]
-    what = "test ECE in percent" if metric == "ece" else "accuracy in percent"
+    what = "Test ECE in percent" if metric == "ece" else "Accuracy in percent"
     caption = (
-        f"CLS, Table {number}{', ImageNet' if imagenet else ''}: {takeaway}; {what}"
+        f"CLS, Table {number}{', ImageNet' if imagenet else ''}: {takeaway}. {what}"
     )
     name = f"tbl-cls-{number}{kind}"
     return paper_tables.beside(rows, "model", caption, name, names=NORMALISED)
@@ -633,7 +633,7 @@ for name, largest, n_classes, printed in (
 ):
     profile = (int(largest * 0.1 ** (k / (n_classes - 1))) for k in range(n_classes))
     sizes[name] = {"printed": printed, "[P16], ρ = 0.1": sum(profile)}
-caption = "A ratio of 0.1 gives the printed long-tailed sets; number of images"
+caption = "A ratio of 0.1 gives the printed long-tailed sets. Number of images"
 table(pd.DataFrame.from_dict(sizes, orient="index"), caption, "tbl-cls-sizes")
 
 # %% [markdown]
@@ -678,7 +678,7 @@ shown_table(
 # %% tags=["hide-input"]
 caption = (
     "CLS, Table 4: before calibration our networks for CIFAR-100-LT are more accurate "
-    "than the paper's; percent"
+    "than the paper's. Percent"
 )
 paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4")
 
@@ -917,7 +917,7 @@ for name, (*_, stop) in traces.items():
         rows[name][where, "ECE"] = "" if reached else f"{error:.1f}"
 caption = (
     "The authors' steps end far from the optimum of LS and of FL. Temperature scaling on "
-    "this network, test ECE in percent; optimum: T within 0.02 of it"
+    "this network, test ECE in percent. “Optimum” is a T within 0.02 of it"
 )
 table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cls-steps")
 
@@ -1038,7 +1038,7 @@ stopped.columns = pd.MultiIndex.from_tuples(
 )
 caption = (
     "The public code of temperature scaling stops before its optimum on three sets of "
-    "logits; test ECE in percent"
+    "logits. Test ECE in percent"
 )
 table(stopped, caption, "tbl-cls-guo", names={"stop": "where it stops"})
 
@@ -1065,7 +1065,7 @@ for network, cal in product(tails, NAMED):
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "With every calibrator, class balancing brings most of the gain on CIFAR-10-LT, and with "
-    "class temperatures it also brings the accuracy; test images",
+    "class temperatures it also brings the accuracy. Test images",
     "tbl-cls-control",
 )
 
