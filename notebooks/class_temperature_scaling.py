@@ -435,7 +435,7 @@ for name, method in fits.items():
 outcome = pd.DataFrame(rows).T
 caption = (
     "CTS has a third of the validation ECE of TS-ECE, and the same test ECE. ECE with the 95% "
-    "interval of the test ECE and accuracy in percent, NLL in nats; class gap: mean over the predicted "
+    "interval of the test ECE and accuracy in percent, NLL in nats. Class gap: mean over the predicted "
     "classes of |confidence − accuracy|, in points"
 )
 table(outcome, caption, "tbl-cts-outcome")

@@ -444,7 +444,7 @@ rows = {
 }
 table(
     pd.DataFrame(rows).T,
-    "Every calibration error overlooks something. Percent; NLL and entropy in nats",
+    "Every calibration error overlooks something. Percent, NLL and entropy in nats",
     "tbl-metrics-blind",
     names=shown,
 )
@@ -1030,7 +1030,7 @@ for n, test, rows in ((n_test, every, slice(None)), (n_few, few, drawn)):
     parts[f"{n:,} images"] = part
 table(
     pd.concat(parts),
-    "10,000 images decide, 500 hardly do. Percent [95% interval], the NLL in nats; last "
+    "10,000 images decide, 500 hardly do. Percent [95% interval], the NLL in nats. Last "
     "rows: mean and 97.5% quantile",
     "tbl-metrics-real",
     names=shown,
