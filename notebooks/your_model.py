@@ -17,14 +17,14 @@
 # You have a trained classifier and want its confidence to be honest. One command does everything:
 #
 # ```bash
-# calibkit report mine.csv --kind logits
+# calibkit report mine.csv
 # ```
 #
 # It writes a page to read and pass on, and a calibrator in a file. This chapter takes the same steps one by one. Here
 # they are run on a ResNet-20 for CIFAR-10 from this book. To run them on your own outputs:
 #
 # ```bash
-# papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv -p kind logits
+# papermill notebooks/your_model.ipynb out.ipynb -p source mine.csv
 # ```
 #
 # ```{figure} ../book/_static/your_model_report.png

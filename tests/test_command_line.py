@@ -163,7 +163,7 @@ def test_bad_input_says_so_in_one_line_and_exits_1(toy, tmp_path, capsys, monkey
     for command, message in (
         ("calibrate absent.npz", "Expected `path` to be one that can be used, but got 'absent.npz': No such file"),
         ("evaluate absent", "Expected `logits` to be a path that ends in .npz, or a name"),
-        ("evaluate FOLDER.npz", "Expected `path` to be a Logits file or a folder of .npy files, with val_logits"),
+        ("evaluate FOLDER.npz", "Expected `source` to be an .npz, .npy, .pt, .csv,"),
         ("evaluate EMPTY", "Expected `path` to be"),
         (f"evaluate {LONG}", f"Expected `path` to be one that can be used, but got '{LONG}"),
         (f"calibrate TOY --out {LONG}.npz", "Expected `path` to be one that can be used, but got"),

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from calibkit import calibrators
@@ -69,15 +68,6 @@ def test_equal_infinities_are_no_change_and_no_warning(toy):
     line = next(line for line in done.stdout.splitlines() if line.startswith("nll "))
     assert line.split() == ["nll", "inf", "inf", "[+0.00000,", "+0.00000]"]
     assert done.stderr == ""
-
-
-def test_a_format_that_report_reads_is_said_to_be_one(toy, capsys):
-    pd.DataFrame({"a": [1.0], "b": [0.0], "label": ["a"]}).to_csv("mine.csv", index=False)
-    for command, name in (("evaluate", "mine.csv"), ("calibrate", "mine.npy"), ("calibrate", "mine.pt")):
-        assert main([command, name]) == 1
-        error = capsys.readouterr().err
-        assert error.startswith("Expected `logits` to be a Logits file (.npz)") and error.count("\n") == 1
-        assert f"but got {name!r}; `calibkit report` and `calibkit compare` read such files" in error
 
 
 @pytest.mark.parametrize(

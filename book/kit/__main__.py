@@ -8,7 +8,8 @@ from pathlib import Path
 
 from calibkit import __main__ as command_line
 from calibkit._checks import expected
-from calibkit.cli import LOGITS
+
+LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -7,52 +7,55 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibkit._checks import expected
 
 if TYPE_CHECKING:
-    from calibkit.logits import Logits
+    from calibkit.fitting.base import Fitted
     from calibkit.reading import Given
 
-LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 KEY = 'a key: ets, or "ets:focal gamma=2", or PATH.py:CLASS of your own, which is executed'
-_SOURCE = "the network's outputs: .npz, .npy, .pt, .csv, .parquet, a folder of .npy, or a name of `calibkit networks`"
+_SOURCE = "outputs: a table (.csv, .tsv, .jsonl, .parquet), arrays (.npz, .npy, .pt, a folder), or a name of `networks`"
 
 
 def add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
     """The source of a command, and how it is to be read."""
     parser.add_argument("source", type=some_source, help=_SOURCE)
     if labels:
-        parser.add_argument("labels", nargs="?", help="an .npy file, where the source is one of outputs alone")
-    parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if no name says it")
-    for column in ("label", "split", "group"):
-        parser.add_argument(f"--{column}", default=column, metavar="COLUMN", help=f"of a table; default: {column}")
+        more = "the test set, where the source is the validation set; or an .npy file of labels, of outputs alone"
+        parser.add_argument("labels", nargs="?", help=more)
+    parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if it is not clear")
+    for column, usual in (("label", "label, or target, y_true, y"), ("split", "split"), ("group", "group")):
+        parser.add_argument(f"--{column}", metavar="COLUMN", help=f"of a table; default: {usual}")
+    parser.add_argument("--id", metavar="COLUMN", help="of a table, names of its rows")
     which = "columns of a table that are"
     parser.add_argument("--classes", nargs="+", metavar="COLUMN", help=f"{which} classes; default: all others")
-    parser.add_argument("--ignore", nargs="*", metavar="COLUMN", help=f"{which} none; none named: all are classes")
+    parser.add_argument("--ignore", nargs="*", metavar="COLUMN", help=f"{which} none; without a name: all are classes")
 
 
 def read_source(
-    args: argparse.Namespace, labels: str | None, *, labelled: bool = True, known: tuple[str, ...] = ()
+    args: argparse.Namespace, labels: str | None = None, *, labelled: bool = True, fitted: Fitted | None = None
 ) -> Given:
-    """What the source of a command holds; of a table without labels the columns ``known``, where it has them all."""
-    from calibkit.reading import read
-    from calibkit.reading.files import TABLES, opened
+    """What the source of a command holds; what was guessed goes to the standard error.
 
-    source, chosen = args.source, {"classes": args.classes, "ignore": args.ignore}
-    columns = {"label": args.label, "split": args.split, "group": args.group}
-    if is_name(source):
+    Where numbers and names do not say what it is, it is what ``fitted`` was fitted to.
+    """
+    from calibkit.reading import read
+
+    options = {name: getattr(args, name) for name in ("kind", "label", "split", "group", "id", "classes", "ignore")}
+    if fitted is not None:
+        options["known"] = fitted.classes, "logits" if fitted.floor is None else "probabilities"
+    source: Any = args.source
+    if is_name(source) or not (Path(source).suffix or Path(source).exists()):
         from calibkit.networks import load_logits
 
-        return replace(read(load_logits(source), labels, kind=args.kind, **chosen), source=source)
-    if known and chosen == {"classes": None, "ignore": None} and Path(source).suffix in TABLES:
-        source = opened(Path(source), (), args.label)
-        others = [str(name) for name in source if str(name) not in known]
-        if others and set(known) <= set(map(str, source)):
-            print(f"left out: {', '.join(others)}", file=sys.stderr)
-            chosen["classes"] = known
-    return read(source, labels, kind=args.kind, **columns, **chosen, labelled=labelled)
+        given = replace(read(load_logits(source), labels, **options), source=source)
+    else:
+        given = read(source, labels, **options, labelled=labelled)
+    for text in given.told:
+        print(f"read as: {text}", file=sys.stderr)
+    return given
 
 
 def is_name(source: str) -> bool:
@@ -62,22 +65,6 @@ def is_name(source: str) -> bool:
     from calibkit.networks import published, zoo
 
     return source in zoo() or source in published()
-
-
-def load(name: str) -> Logits:
-    """The Logits of that name or path.
-
-    Raises:
-        ValueError: no such name, no Logits file, or one of another format.
-        FileNotFoundError: no such file.
-    """
-    from calibkit.networks import load_logits
-    from calibkit.reading.files import TABLES, TORCH
-
-    if Path(name).suffix in (".npy", *TABLES, *TORCH):
-        got = f"{name!r}; `calibkit report` and `calibkit compare` read such files"
-        raise expected("logits", LOGITS, got)
-    return load_logits(name)
 
 
 def check_writable(out: Path) -> None:

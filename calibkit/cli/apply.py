@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit._one_column import is_one_column
 from calibkit.cli import add_source, check_writable, read_source, some_path
+from calibkit.reading.files import suffix_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -23,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     apply.add_argument("calibrator", type=some_path, help="a file that `report` or `calibrate --out` wrote")
     add_source(apply, labels=False)
     apply.add_argument("--own", metavar="PATH.py:CLASS", help="where a class of your own wrote it; it is executed")
-    apply.add_argument("--out", type=some_path, help=".npy, .csv, .parquet or .json; default: JSON to the terminal")
+    apply.add_argument("--out", type=some_path, help=f"{', '.join(WRITERS)}; default: JSON to the terminal")
     apply.set_defaults(run=_apply)
 
 
@@ -33,11 +38,11 @@ def _apply(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         check_writable(args.out)
-        check_choice("out", args.out.suffix, WRITERS)
+        check_choice("out", suffix_of(args.out), WRITERS)
     calibrate = load_calibrator(args.calibrator, args.own)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
-    given = read_source(args, None, labelled=False, known=calibrate.classes)
+    given = read_source(args, labelled=False, fitted=calibrate)
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
     outputs = outputs_of(given.test or given.val, given.kind, "", calibrate.floor)
@@ -51,12 +56,13 @@ def _apply(args: argparse.Namespace) -> None:
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
     classes = given.classes or calibrate.classes or tuple(map(str, range(probs.shape[1])))
+    said = {"predicted": np.array(classes, dtype=object)[probs.argmax(1)], "confidence": probs.max(1)}
     if is_one_column(scores := (given.test or given.val).outputs):
         probs, classes = probs[:, 1].reshape(scores.shape), classes[1:]
     if args.out is None:
         print(_json(probs, classes))
     else:
-        WRITERS[args.out.suffix](args.out, probs, classes)
+        WRITERS[suffix_of(args.out)](args.out, probs, classes, given.others, said)
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
@@ -69,13 +75,13 @@ def _columns(fitted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
     return [given.index(name) for name in fitted]
 
 
-def _as_npy(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+def _as_npy(path: Path, probs: np.ndarray, *_: Any) -> None:
     data = io.BytesIO()  # into a file itself numpy writes with an error of its own where the disk is full
     np.save(data, probs)
     write_atomic(path, lambda stream: stream.write(data.getbuffer()))
 
 
-def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...], *_: Any) -> None:
     write_atomic(path, lambda stream: stream.write(_json(probs, classes).encode()))
 
 
@@ -83,12 +89,26 @@ def _json(probs: np.ndarray, classes: tuple[str, ...]) -> str:
     return json.dumps({"classes": classes, "probs": probs.tolist()})
 
 
-def _as_table(path: Path, probs: np.ndarray, classes: tuple[str, ...]) -> None:
+def _as_table(
+    path: Path, probs: np.ndarray, classes: tuple[str, ...], others: DataFrame | None, said: dict[str, np.ndarray]
+) -> None:
+    """Other columns as they are, those of the classes, and what is predicted; a new one replaces one of its name."""
     with needs("report"):
         import pandas as pd
-    table = pd.DataFrame(probs, columns=list(classes))
-    to_file = table.to_parquet if path.suffix == ".parquet" else table.to_csv
-    write_atomic(path, lambda stream: to_file(stream, index=False))
+    parts = [pd.DataFrame(probs, columns=list(classes))]
+    parts += [pd.DataFrame({name: x for name, x in said.items() if name not in classes})]
+    if others is not None:
+        new = {name for part in parts for name in part}
+        parts.insert(0, others[[name for name in others if name not in new]].reset_index(drop=True))
+    table, suffix = pd.concat(parts, axis=1), suffix_of(path)
+    if suffix == ".parquet":
+        write_atomic(path, lambda stream: table.to_parquet(stream, index=False))
+    elif suffix == ".jsonl":
+        write_atomic(path, lambda stream: table.to_json(stream, orient="records", lines=True, double_precision=15))
+    else:
+        sep, packed = ("\t" if ".tsv" in suffix else ","), ("gzip" if suffix.endswith(".gz") else None)
+        write_atomic(path, lambda stream: table.to_csv(stream, sep=sep, compression=packed, index=False))
 
 
-WRITERS = {".npy": _as_npy, ".json": _as_json, ".csv": _as_table, ".parquet": _as_table}
+_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".jsonl")
+WRITERS = {".npy": _as_npy, ".json": _as_json, **dict.fromkeys(_TABLES, _as_table)}

@@ -1,4 +1,4 @@
-"""``calibkit calibrate | evaluate``: a calibrator of a Logits file, and the metrics of one."""
+"""``calibkit calibrate | evaluate``: one calibrator, before and after; and the metrics of outputs as they are."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from calibkit.cli import KEY, LOGITS, check_writable, load, some_path, tell
+from calibkit._checks import expected
+from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
 
 if TYPE_CHECKING:
     from calibkit.calibrators import Calibrator
     from calibkit.logits import HeldOut
+    from calibkit.metrics.comparison import Comparison
+    from calibkit.reporting import Diagnosed
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     """Add the two commands."""
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
-    calibrate.add_argument("logits", help=LOGITS)
+    add_source(calibrate, labels=True)
     calibrate.add_argument("--calibrator", help=f"{KEY}; default: temperature_scaling")
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=some_path, help="where to save the fitted calibrator (.npz)")
     calibrate.set_defaults(run=_calibrate)
 
-    evaluate = commands.add_parser("evaluate", help="metrics of the uncalibrated test logits, with intervals")
-    evaluate.add_argument("logits", help=LOGITS)
+    evaluate = commands.add_parser("evaluate", help="metrics of outputs as they are, those of test, with intervals")
+    add_source(evaluate, labels=True)
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -34,11 +37,14 @@ def _calibrate(args: argparse.Namespace) -> None:
     key = _key(args.calibrator or "temperature_scaling", args.objective)
     if args.out:
         check_writable(args.out)
-    method, data = calibrator(key), load(args.logits)
-    tell(f"fitting {key} on {len(data.val_labels)} samples of {data.n_classes} classes ...")
+    method, (names, data) = calibrator(key), _data(args)
+    if data.test is None:
+        raise expected("source", "of two splits, val and test; `calibkit report` cross-fits the one", "one")
+    tell(f"fitting {key} on {len(data.val.labels)} samples of {len(data.classes)} classes ...")
     fitted = _fit(method, data.val)
-    tell(f"comparing on {len(data.test_labels)} samples, each metric on 1,000 resamples ...")
-    _compare(fitted, data.val, data.test)
+    fitted.classes, fitted.floor = names, data.floor
+    tell(f"comparing on {len(data.test.labels)} samples, each metric on 1,000 resamples ...")
+    _compare(fitted, data.test)
     if args.out:
         print(f"saved {fitted.save(args.out)}")
 
@@ -63,13 +69,12 @@ def _fit(method: Calibrator, val: HeldOut) -> Calibrator:
     return method
 
 
-def _compare(fitted: Calibrator, val: HeldOut, test: HeldOut) -> None:
+def _compare(fitted: Calibrator, test: HeldOut) -> None:
     """Print each metric before and after, and what became worse."""
-    from calibkit.calibrators import Identity
     from calibkit.metrics import REPORTED
-    from calibkit.metrics.comparison import Comparison
 
-    methods = Comparison.on(test, {"before": Identity().fit(*val), "after": fitted}, REPORTED)
+    methods = _measured(test, "before")
+    methods.add("after", fitted(test.logits))
     _warn_if_few(test)
     print(fitted)
     print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95% interval   on {len(test.labels)} test samples")
@@ -83,6 +88,29 @@ def _compare(fitted: Calibrator, val: HeldOut, test: HeldOut) -> None:
         print(f"worse than before, beyond chance: {', '.join(worse)}")
 
 
+def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
+    """The names of the classes, if they have any, and the data of a command; what was cured in them is said."""
+    from calibkit.reporting import diagnose
+
+    given = read_source(args, args.labels)
+    found = diagnose(given, suspect=False)
+    for finding in found.findings:
+        if finding.weight == "cured":
+            print(finding.text, file=sys.stderr)
+    return given.classes, found
+
+
+def _measured(held: HeldOut, name: str) -> Comparison:
+    """The metrics of a network as it is: of probabilities that were given, as they were."""
+    from calibkit._checks import to_tensor
+    from calibkit.metrics import REPORTED
+    from calibkit.metrics.comparison import Comparison
+
+    methods = Comparison(held.labels, REPORTED, groups=held.groups)
+    methods.add(name, to_tensor("logits", held.logits).double().softmax(1) if held.given is None else held.given)
+    return methods
+
+
 def _warn_if_few(test: HeldOut) -> None:
     from calibkit.reporting.diagnosis import FEWEST
 
@@ -92,14 +120,12 @@ def _warn_if_few(test: HeldOut) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from calibkit._checks import to_tensor
     from calibkit.metrics import REPORTED
-    from calibkit.metrics.comparison import Comparison
 
-    test = load(args.logits).test
+    _, data = _data(args)
+    test = data.test or data.val
     tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
-    methods = Comparison(test.labels, REPORTED, groups=test.groups)
-    methods.add("test", to_tensor("logits", test.logits).double().softmax(1))
+    methods = _measured(test, "test")
     _warn_if_few(test)
     print(f"{'metric':16} {'value':>10}   95% interval   on {len(test.labels)} test samples")
     noise = False

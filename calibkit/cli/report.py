@@ -41,7 +41,7 @@ def _report(args: argparse.Namespace) -> None:
     with needs("plots"):
         import matplotlib  # noqa: F401, before minutes of fitting
 
-    folder = args.out or _folder_for(args.source)
+    folder = args.out or _folder_for(args.source, args.labels)
     if folder.exists() and not folder.is_dir():
         raise expected("out", "a folder", f"the file {str(folder)!r}")
     check_writable_folder(folder)
@@ -55,13 +55,14 @@ def _report(args: argparse.Namespace) -> None:
     _say_doubts(found)
 
 
-def _folder_for(source: str) -> Path:
+def _folder_for(source: str, labels: str | None) -> Path:
     """Where a report goes by default: to a folder here with the name of its source, never onto another's report."""
     path = Path(source)
     own = path.resolve().name if path.is_dir() else path.stem
     folder = Path(f"{source.replace('/', '-') if is_name(source) else own}-report")
     other = _source_of(folder / "report.json")
-    if other is not None and Path(other).resolve() != path.resolve():
+    called = source if labels is None or labels.endswith(".npy") else f"{source} and {labels}"
+    if other is not None and Path(other).resolve() != Path(called).resolve():
         raise expected("out", f"given, as {str(folder)!r} holds the report on {other!r}", "none")
     return folder
 

@@ -1,9 +1,10 @@
 """A classifier's outputs on held-out samples, from whatever they are kept in.
 
-``read`` takes arrays, Logits files, folders of .npy, npz and torch files, csv, parquet and DataFrames. It finds out
-what is where and checks nothing else: :mod:`calibkit.reporting` says what is wrong with the numbers.
+``read`` takes arrays, Logits files, folders of .npy, npz and torch files, tables in files and of pandas, polars and
+Arrow; one source of one or both splits, or one for each. It finds out what is where and checks nothing else:
+:mod:`calibkit.reporting` says what is wrong with the numbers.
 
-Whether outputs are logits or probabilities is said by the name of their array, or by ``kind``; it is never guessed.
+Whether outputs are logits or probabilities is said by a name, by numbers that can only be either, or by ``kind``.
 """
 
 from __future__ import annotations
@@ -12,41 +13,25 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args
+from typing import TYPE_CHECKING, Any, Union, get_args
 
 import numpy as np
 import torch
 
 from calibkit._checks import Array, check_choice, expected, to_tensor
 from calibkit.logits import Logits
-from calibkit.reading.columns import class_columns, listed
+from calibkit.reading.columns import label_among
 from calibkit.reading.files import opened
+from calibkit.reading.tables import OUTPUTS, Columns, Kind, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
-Kind = Literal["logits", "probabilities"]
 #: What is read: a path, a Logits object, a DataFrame, of pandas or another, arrays by name, outputs, a pair.
 Source = Union[str, os.PathLike, Logits, "DataFrame", Mapping[str, Array], Array, tuple[Array, Array]]
-#: What an array of outputs may be called, and what it then holds; "val_" or "test_" may stand before each name.
-OUTPUTS: dict[str, Kind] = {"logits": "logits", "probs": "probabilities", "probabilities": "probabilities"}
 PREFIXES = ("", "val_", "test_")
-NAMES = tuple(prefix + name for prefix in PREFIXES for name in (*OUTPUTS, "labels", "groups"))
-
-
-@dataclass(frozen=True)
-class Part:
-    """Outputs of one split as they were given.
-
-    Attributes:
-        outputs: (N, K) logits or probabilities; (N,) or (N, 1) of the second of two classes.
-        labels: (N,) integers, or names of classes; None where they were not asked for.
-        groups: (N,) integers: samples of one number belong together, as the pixels of an image; None: none do.
-    """
-
-    outputs: np.ndarray
-    labels: np.ndarray | None
-    groups: np.ndarray | None = None
+LABELS = ("labels", "label", "y_true", "targets", "target", "y")  # of arrays
+NAMES = tuple(prefix + name for prefix in PREFIXES for name in (*OUTPUTS, *LABELS, "groups"))
 
 
 @dataclass(frozen=True)
@@ -59,6 +44,8 @@ class Given:
         kind: what the outputs are said to be.
         classes: K names, of a table's columns; empty where nothing has names, or one column stands for two classes.
         source: what to call it in a report.
+        told: what was guessed, in words.
+        others: the columns of a table that are no classes, in the order of its rows; None of two tables and of arrays.
     """
 
     val: Part
@@ -66,41 +53,64 @@ class Given:
     kind: Kind
     classes: tuple[str, ...] = ()
     source: str = field(default="the data")
+    told: tuple[str, ...] = ()
+    others: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One source: a part, or val and test; ``kind`` is None where neither names nor numbers say it."""
+
+    parts: tuple[Part, ...]
+    kind: Kind | None
+    classes: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    others: DataFrame | None = None
 
 
 def read(
     source: Source,
-    labels: str | os.PathLike | Array | None = None,
+    labels: Source | None = None,
     *,
     kind: Kind | None = None,
-    label: str = "label",
-    split: str = "split",
-    group: str = "group",
+    label: str | int | None = None,
+    split: str | int | None = None,
+    group: str | int | None = None,
+    id: str | int | None = None,
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
     labelled: bool = True,
+    known: tuple[Collection[str], Kind | None] = ((), None),
 ) -> Given:
     """Outputs and labels from a file, a folder, a table or arrays.
 
     Args:
         source: a Logits object; arrays by name; (N, K) outputs, with ``labels`` beside them or as a pair; a DataFrame;
             or the path of a file. In npz and torch files (read with ``weights_only``), folders and mappings the arrays
-            are called ``logits``, ``probs`` or ``probabilities``, ``labels`` and perhaps ``groups``, each with ``val_``
-            and ``test_`` before it where there are two splits. A table has a column a class, or one score
-            of the second of two classes, and one of labels; one of polars or pyarrow becomes one of pandas.
-        labels: (N,), or the path of an .npy file; for a ``source`` of outputs alone.
-        kind: what the outputs are, where no name says it.
-        label: the column of labels; a label is the name of a column, or a number.
-        split: a column that says "val" or "test", if the table has one of this name.
-        group: a column of integers, of samples that belong together, if there is one of this name.
+            are called ``logits``, ``probs`` or ``probabilities`` (``y_prob``, ``y_proba``, ``y_score``, ``scores``,
+            ``outputs``), ``labels`` (``label``, ``y_true``, ``target``, ``targets``, ``y``) and perhaps ``groups``,
+            each with ``val_`` and ``test_`` before it where there are two splits. A table has a column a class, which
+            may be called ``logit_`` or ``prob_`` and its name, or one score of the second of two classes; and one of
+            labels. One of polars or Arrow becomes one of pandas. A csv may have ``;`` or tabs between its cells.
+        labels: (N,), or the path of an .npy file, for a ``source`` of outputs alone; or the test set, where it holds
+            labels of its own: ``source`` is then the validation set.
+        kind: what the outputs are, where no name says it, nor numbers below 0 or rows that sum to 1.
+        label: the column of labels; None: "label", or "target", "y_true" or "y". A label is the name of a column, or a
+            number.
+        split: the column that says "val" ("validation", "valid", "dev") or "test"; rows of "train" are left out. None:
+            "split", if it is there.
+        group: a column of integers, of samples that belong together; None: "group", if it is there.
+        id: a column that names the rows.
         classes: of a table, the names of the columns that are classes; all that are left if None.
         ignore: of a table, the names of columns that are none. A column of numbers that no label names, or one that is
-            called as an index is, is refused unless either is given.
+            called as an index is, is left out where the others are shown to be all classes, and else refused unless
+            either is given. Text is left out.
         labelled: whether labels must be there. Without, all rows of a table are one part, in their order.
+        known: the classes that columns must be among others, and the kind of what nothing says it: a calibrator's.
 
     Raises:
-        ValueError: no such format, arrays or columns missing or named twice, a column that may be no class, ``kind``
-            unknown or against the names.
+        ValueError: no such format, arrays or columns missing or named twice, a column that may be no class, a value
+            that is missing, ``kind`` open or against the names.
         FileNotFoundError: no such file.
 
     Example:
@@ -110,35 +120,87 @@ def read(
     """
     if kind is not None:
         check_choice("kind", kind, get_args(Kind))
-    name = str(source) if isinstance(source, str | os.PathLike) else "the data"
-    held: Any = opened(Path(source), NAMES, label) if isinstance(source, str | os.PathLike) else source
-    if isinstance(labels, str | os.PathLike):
-        labels = opened(Path(labels), NAMES)
-    if hasattr(held, "to_pandas"):
-        held = held.to_pandas()
-    if isinstance(held, tuple) and len(held) == 2 and labels is None:
-        held, labels = held
-    if labels is not None and (isinstance(held, Logits | Mapping) or hasattr(held, "columns")):
-        raise expected("labels", "None beside arrays by name or a table, which hold their own", type(labels).__name__)
-    is_table = hasattr(held, "columns") and hasattr(held, "to_numpy")
-    for what, names in (("classes", classes), ("ignore", ignore)):
-        if names is not None and not is_table:
-            raise expected(what, "None beside what is no table and has no columns", repr(names))
+    columns = Columns(label, split, group, id, classes, ignore)
+    held, beside = (_held(each, columns) for each in (source, labels))
+    names = [str(each) for each in (source, labels) if isinstance(each, str | os.PathLike)]
+    if isinstance(held, tuple) and len(held) == 2 and beside is None:
+        held, beside = held
+    if not (_is_table(held) or _is_table(beside)):
+        for what in ("id", "classes", "ignore"):
+            if getattr(columns, what) is not None:
+                got = repr(getattr(columns, what))
+                raise expected(what, "None beside what is no table and has no columns", got)
+    if not _is_whole(held):
+        found = _of_outputs(held, beside, labelled)
+    elif beside is not None and not _is_whole(beside):
+        want = "a test set with labels of its own, or None, beside arrays by name or a table, which hold theirs"
+        raise expected("labels", want, type(beside).__name__)
+    else:
+        found = _one(held, columns, kind, known[0], labelled)
+        if beside is not None:
+            found = _two(found, _one(beside, columns, kind or found.kind, found.classes, labelled))
+    said = kind or found.kind or known[1]
+    if said is None:
+        want = "logits or probabilities (--kind), as neither names nor numbers say which"
+        raise expected("kind", want, "nothing")
+    test = found.parts[1] if len(found.parts) == 2 else None
+    called = " and ".join(names if _is_whole(beside) else names[:1]) or "the data"
+    return Given(found.parts[0], test, said, found.classes, called, found.told, found.others)
+
+
+def _held(source: Any, columns: Columns) -> Any:
+    """What a path or another library's table holds; all else as it is."""
+    if not isinstance(source, str | os.PathLike):
+        return as_pandas(source)
+    asked = {what: None if name is None else str(name) for what, name in columns._asdict().items()}
+
+    def as_text(header: list[str]) -> list[str]:
+        return [name for name in header if name in (label_among(header, asked["label"]), asked["id"])]
+
+    return opened(Path(source), NAMES, as_text)
+
+
+def _is_table(held: Any) -> bool:
+    return hasattr(held, "columns") and hasattr(held, "iloc")
+
+
+def _is_whole(held: Any) -> bool:
+    """Whether it holds labels beside its outputs."""
+    return isinstance(held, Logits | Mapping) or _is_table(held)
+
+
+def _one(held: Any, columns: Columns, kind: Kind | None, known: Collection[str], labelled: bool) -> _Read:
+    """What has outputs and labels by their names."""
     if isinstance(held, Logits):
         arrays = {"val_logits": held.val_logits, "val_labels": held.val_labels, **_test_of(held)}
-        return _of_arrays(arrays, kind, name, labelled)
+        return _of_arrays(arrays, kind, labelled)
     if isinstance(held, Mapping):
-        return _of_arrays(held, kind, name, labelled)
-    if is_table:
-        columns = {"label": label, "split": split, "group": group}
-        for what, column in columns.items():
-            if not isinstance(column, str | int):
-                raise expected(what, "the name of a column", repr(column))
-        return _of_table(held, kind, name, columns, (classes, ignore), labelled)
-    if labels is None and labelled:
-        raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
-    part = Part(_array("source", held), None if labels is None else _array("labels", labels))
-    return Given(part, None, _said(kind, "an array"), (), name)
+        return _of_arrays(held, kind, labelled)
+    table = of_table(held, columns, kind, known, labelled=labelled)
+    return _Read(table.parts, table.kind, table.classes, table.told, table.others)
+
+
+def _two(val: _Read, test: _Read) -> _Read:
+    """A validation set and a test set, their columns in one order."""
+    if len(val.parts) + len(test.parts) > 2:
+        raise expected("labels", "a test set beside a validation set, one of them in each", "more than two sets")
+    if sorted(val.classes) != sorted(test.classes):
+        want = f"a test set of the classes {', '.join(val.classes[:5])} ..., as the validation set is"
+        raise expected("labels", want, ", ".join(test.classes[:6]) or "arrays without names")
+    part = test.parts[0]
+    if val.classes != test.classes:
+        order = [test.classes.index(name) for name in val.classes]
+        part = Part(part.outputs[:, order], part.labels, part.groups)
+    told = tuple(dict.fromkeys(val.told + test.told))
+    return _Read((*val.parts, part), _agreed(val.kind, test.kind), val.classes, told)
+
+
+def _agreed(*kinds: Kind | None) -> Kind | None:
+    """The one kind of all splits that say any."""
+    said = sorted({kind for kind in kinds if kind is not None})
+    if len(said) > 1:
+        raise expected("kind", "that of both splits", " and ".join(said))
+    return next(iter(said), None)
 
 
 def _test_of(logits: Logits) -> dict[str, np.ndarray]:
@@ -146,7 +208,7 @@ def _test_of(logits: Logits) -> dict[str, np.ndarray]:
     return arrays if logits.test_groups is None else {**arrays, "test_groups": logits.test_groups}
 
 
-def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, source: str, labelled: bool) -> Given:
+def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> _Read:
     """Arrays by name: one split, or val and test."""
     outputs = [(prefix, name) for prefix in PREFIXES for name in OUTPUTS if prefix + name in arrays]
     prefixes = [prefix for prefix, _ in outputs]
@@ -155,67 +217,28 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, source: str, labe
         raise expected(
             "source", want, ", ".join(p + n for p, n in outputs) or f"{', '.join(map(str, arrays)) or 'none'}"
         )
-    kinds = {OUTPUTS[name] for _, name in outputs}
-    if len(kinds) > 1 or (kind is not None and kinds != {kind}):
-        raise expected("kind", f"that of the names, {' and '.join(sorted(kinds))}", repr(kind))
-    parts = []
+    named = {OUTPUTS[name] for _, name in outputs} - {None}
+    if len(named) > 1 or (kind is not None and named and named != {kind}):
+        raise expected("kind", f"that of the names, {' and '.join(sorted(map(str, named)))}", repr(kind))
+    parts, told = [], []
     for prefix, name in outputs:
-        if f"{prefix}labels" not in arrays and labelled:
+        labels = next((of for of in LABELS if prefix + of in arrays), "labels")
+        if prefix + labels not in arrays and labelled:
             raise expected("source", f"with `{prefix}labels` beside `{prefix}{name}`", ", ".join(arrays))
-        held = {of: arrays.get(prefix + of) for of in (name, "labels", "groups")}
+        told += [f"labels: {prefix + labels!r}"] if labelled and labels != "labels" else []
+        held = {of: arrays.get(prefix + of) for of in (name, labels, "groups")}
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
-        parts.append(Part(found[name], found.get("labels"), found.get("groups")))
-    return Given(parts[0], parts[1] if len(parts) == 2 else None, kinds.pop(), (), source)
+        parts.append(Part(found[name], found.get(labels), found.get("groups")))
+    shown = (OUTPUTS[name] or kind_of(part.outputs) for (_, name), part in zip(outputs, parts, strict=True))
+    return _Read(tuple(parts), kind or _agreed(*shown), (), tuple(told))
 
 
-def _of_table(
-    table: DataFrame,
-    kind: Kind | None,
-    source: str,
-    columns: Mapping[str, str],
-    chosen: tuple[Collection[str] | None, Collection[str] | None],
-    labelled: bool,
-) -> Given:
-    """A table with a column a class, one of labels, and perhaps one each of splits and groups."""
-    label, split, group = (columns[name] for name in ("label", "split", "group"))
-    if label not in table and labelled:
-        raise expected("label", "a column of the table", f"{label!r}, where it has {listed(table.columns)}")
-    if not len(table):
-        raise expected("source", "a table with rows", "none")
-    classes = class_columns(table, label, columns.values(), kind, *chosen)
-    kind, names = _said(kind, "a table"), tuple(map(str, classes)) if len(classes) > 1 else ()
-    if label in table and table[label].dtype.kind not in "iufb" and not set(table[label].astype(str)) <= set(names):
-        table = table.assign(**{label: _numbers(table[label])})
-
-    def part(rows: DataFrame) -> Part:
-        groups = rows[group].to_numpy() if group in rows else None
-        labels = rows[label].to_numpy() if label in rows else None
-        return Part(rows[classes].to_numpy(dtype=float), labels, groups)
-
-    if split not in table or not labelled:
-        return Given(part(table), None, kind, names, source)
-    found = set(table[split].unique())
-    if found != {"val", "test"}:
-        raise expected(split, 'a column of "val" and "test", both of them', listed(found))
-    val, test = (part(table[table[split] == which]) for which in ("val", "test"))
-    return Given(val, test, kind, names, source)
-
-
-def _numbers(labels: Series) -> Series:
-    """Labels that are no names as the numbers that they are the text of, as a csv writes them; others as they are."""
-    if set(labels.astype(str).str.lower()) <= {"true", "false"}:
-        return labels.astype(str).str.lower() == "true"
-    try:
-        return labels.astype(float)
-    except (TypeError, ValueError):
-        return labels
-
-
-def _said(kind: Kind | None, where: str) -> Kind:
-    """``kind``, where no name says it."""
-    if kind is None:
-        raise expected("kind", f"logits or probabilities, as the names in {where} do not say which", "nothing")
-    return kind
+def _of_outputs(held: Any, labels: Any, labelled: bool) -> _Read:
+    """An array of outputs, with labels beside it."""
+    if labels is None and labelled:
+        raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
+    part = Part(_array("source", held), None if labels is None else _array("labels", labels))
+    return _Read((part,), kind_of(part.outputs))
 
 
 def _array(name: str, x: object) -> np.ndarray:
@@ -239,3 +262,6 @@ def _numpy_of(x: torch.Tensor) -> np.ndarray:
         return x.to(torch.complex128).numpy()
     known = not x.is_floating_point() or x.dtype in (torch.float16, torch.float32, torch.float64)
     return (x if known else x.float()).numpy()
+
+
+__all__ = ["Columns", "Given", "Kind", "Part", "Source", "read"]

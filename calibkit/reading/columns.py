@@ -1,12 +1,14 @@
-"""Which columns of a table are classes: all but those of labels, splits and groups, and none that looks like one.
+"""What the columns of a table are: labels, splits, classes, or others. What is guessed is told; what may be two is not.
 
-One alone is the score of the second of two classes.
+A column is left out of the classes where it can be none: it holds text, has no name, or stands beside columns that a
+name, the labels or sums of 1 show to be all classes. Any other column of numbers is a class, or is asked about. One
+alone is the score of the second of two classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,35 +17,49 @@ from calibkit._checks import ROUNDED, expected
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-#: What people call columns of numbers that are no classes; a class may be called so where a label names it.
-NO_CLASSES = frozenset(
-    "confidence conf count date day epoch fold group id idx image index key loss margin max_prob number patient pred "
-    "predicted prediction row row_id sample sample_id score seed step target time timestamp truth uid user user_id "
-    "weight y y_pred y_true".split()
+#: What a column of labels is called, the likeliest first.
+LABELS = ("label", "labels", "target", "y_true", "y")
+#: What stands before the name of a class, and what the column then holds; None: either.
+PREFIXES = {
+    **dict.fromkeys(("logit_", "logits_"), "logits"),
+    **dict.fromkeys(("prob_", "probs_", "proba_", "probability_"), "probabilities"),
+    "p_": None,
+}
+#: Columns of numbers that stand beside classes; a class may be called so where a label names it.
+BESIDE = frozenset(
+    "id idx index row row_id sample_id uid conf confidence max_prob pred predicted prediction y_pred".split()
+)
+#: The same, but classes may well be called so: asked about.
+NO_CLASSES = BESIDE | frozenset(
+    "count date day epoch fold group image key loss margin number patient sample score seed step target time timestamp "
+    "truth user user_id weight y y_true".split()
 )
 
 
-def class_columns(
-    table: DataFrame,
-    label: str,
-    others: Collection[str],
-    kind: str | None,
-    classes: Collection[str] | None = None,
-    ignore: Collection[str] | None = None,
-) -> list:
-    """The columns of a table that are classes, in its order.
+class Classes(NamedTuple):
+    """The columns that are classes.
 
-    Args:
-        table: of numbers, a column a class, and others.
-        label: the column of labels, if it is there.
-        others: columns that are none, if they are there, ``label`` among them.
-        kind: "logits", "probabilities" or None.
-        classes: the names of those that are classes; None: all that are left.
-        ignore: the names of those that are none; given, though empty, it says that all others are classes.
-
-    Raises:
-        ValueError: names that are missing or the same as text; a column that is no class, or looks like none.
+    Attributes:
+        columns: in the order of the table.
+        names: of the classes; without a prefix that all columns have; none where one column stands for two.
+        kind: what they hold, where the prefix says it.
+        told: what was guessed, in words.
     """
+
+    columns: list[str]
+    names: tuple[str, ...]
+    kind: str | None
+    told: tuple[str, ...]
+
+
+def label_among(names: Collection[str], asked: str | None) -> str | None:
+    """The column of labels: the one that was asked for, or the first of ``LABELS``."""
+    lower = {name.lower(): name for name in names}
+    return asked if asked is not None else next((lower[name] for name in LABELS if name in lower), None)
+
+
+def check_names(table: DataFrame) -> None:
+    """Refuse columns without a name, or with one that another has."""
     if table.columns.nlevels > 1:
         raise expected("source", "a table with one name for each column", f"{table.columns.nlevels} rows of names")
     if table.columns.hasnans:
@@ -52,45 +68,163 @@ def class_columns(
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise expected("source", "a table whose columns have different names", f"more than one called {listed(twice)}")
+
+
+def class_columns(
+    table: DataFrame,
+    label: str | None,
+    others: Collection[str],
+    kind: str | None,
+    classes: Collection[str] | None = None,
+    ignore: Collection[str] | None = None,
+    known: Collection[str] = (),
+) -> Classes:
+    """The columns of a table that are classes.
+
+    Args:
+        table: with names that are text, and different.
+        label: the column of labels, if there is one.
+        others: columns that are none, ``label`` among them.
+        kind: "logits", "probabilities" or None.
+        classes: the names of those that are classes; None: all that are left.
+        ignore: the names of those that are none; given, though empty, it says that all other numbers are classes.
+        known: the names of the classes, as a calibrator knows them; they count where all are there.
+
+    Raises:
+        ValueError: names that are missing; a column that is no class, or looks like none.
+    """
     for what, given in (("classes", classes), ("ignore", ignore)):
-        if isinstance(given, str) or not set(map(str, given or ())) <= set(names):
-            raise expected(what, f"names among {listed(names)}", repr(given))
-    left_out = {*map(str, others), *map(str, ignore or ())}
-    found = [column for column in table.columns if str(column) not in left_out]
+        if isinstance(given, str) or not set(map(str, given or ())) <= set(table):
+            raise expected(what, f"names among {listed(table.columns)}", repr(given))
+    left_out = {*others, *map(str, ignore or ())}
+    rest = [name for name in table if name not in left_out]
+    said = as_text(table[label]) if label in table else set()
+    by_name, by_kind = _by_name(rest, known), _by_prefix(rest, said, kind)
     if classes is not None:
-        found = [column for column in found if str(column) in set(map(str, classes))]
-    _check(table, label, found, kind, asked=classes is not None or ignore is not None)
-    return found
-
-
-def _check(table: DataFrame, label: str, found: list, kind: str | None, *, asked: bool) -> None:
-    """Refuse columns that are no classes."""
-    if indexed := [name for name in found if str(name).startswith("Unnamed: ")]:
-        want = "a table without an index; write it with index=False"
-        raise expected("source", want, f"the columns {listed(indexed)}; or leave it out{_option(indexed)}")
-    want = f"with a column of numbers for each class beside {label!r}"
-    if odd := [name for name in found if table[name].dtype.kind not in "fiu"]:
-        raise expected("source", want, f"the columns {listed(odd)}; leave out what is no class{_option(odd)}")
+        chosen = set(map(str, classes))
+        found, odd = [name for name in rest if name in chosen], []
+    elif by_name or by_kind:
+        found = by_name or by_kind
+        odd = [name for name in rest if name not in found]
+    else:
+        odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
+        found = [name for name in rest if name not in odd]
+        if ignore is None:
+            beside = _beside(table, label, said, found, kind)
+            found, odd = [name for name in found if name not in beside], odd + beside
+    want = f"with a column of numbers for each class beside {label or 'label'!r}"
+    if text := [name for name in found if table[name].dtype.kind not in "fiu"]:
+        raise expected("source", want, f"{_odd_cell(table, text[0])}; leave out what is no class{_option(text)}")
     if not found:
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
-    if not asked and (odd := _doubtful(table, label, found, kind)):
-        got = f"the columns {listed(odd)}, which no label names"
-        cure = f"leave out what is no class{_option(odd)}, or say that all are (--ignore without a name)"
-        raise expected("source", "with a column for each class and no other numbers", f"{got}; {cure}")
+    names, of_kind = _without_prefix(found, said)
+    names = names if len(found) > 1 else ()
+    told = (f"no classes: {listed(odd)}",) if odd else ()
+    return Classes(found, names, of_kind, told)
 
 
-def _doubtful(table: DataFrame, label: str, found: list, kind: str | None) -> list:
+def _by_name(rest: list[str], known: Collection[str]) -> list[str]:
+    """The columns of classes that are known, with a prefix or without, in the order of the table; none if not all."""
+    for prefix in ("", *PREFIXES):
+        wanted = {prefix + name for name in known}
+        if wanted and wanted <= set(rest):
+            return [name for name in rest if name in wanted]
+    return []
+
+
+def _by_prefix(rest: list[str], said: set[str], kind: str | None) -> list[str]:
+    """The columns that a prefix shows to be outputs, where labels do not speak against it; none if there are none.
+
+    Those of ``kind`` come first. Others are refused later by their names, but where labels name columns beside them.
+    """
+    found = {}
+    for prefix, of in PREFIXES.items():
+        names = {name: name[len(prefix) :] for name in rest if name.startswith(prefix) and name != prefix}
+        fits = said <= set(names.values()) or all(name.isdecimal() and int(name) <= len(names) for name in said)
+        if len(names) > 1 and of is not None and fits:
+            found[prefix] = list(names)
+    found = {prefix: names for prefix, names in found.items() if kind in (PREFIXES[prefix], None)} or found
+    if kind is not None and said and said <= set(rest) and kind not in map(PREFIXES.get, found):
+        return []
+    if len(found) > 1:
+        got = f"columns of both, {' and '.join(f'{prefix}...' for prefix in found)}"
+        raise expected("kind", "logits or probabilities, where a table holds both (--kind)", got)
+    return next(iter(found.values()), [])
+
+
+def _without_prefix(found: list[str], said: set[str]) -> tuple[tuple[str, ...], str | None]:
+    """The names of classes, and what their prefix says that they hold."""
+    for prefix, kind in PREFIXES.items():
+        if all(name.startswith(prefix) and len(name) > len(prefix) for name in found):
+            return tuple(found if said and said <= set(found) else [name[len(prefix) :] for name in found]), kind
+    return tuple(found), None
+
+
+def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str], kind: str | None) -> list[str]:
+    """Columns of numbers that are no classes. ValueError where they may be, or may not."""
+    odd = _doubtful(said, found)
+    rest = [name for name in found if name not in odd]
+    if kind != "logits":
+        shares = [name for name in found if table[name].dtype.kind in "fiu" and table[name].between(0, 1).all()]
+        for classes in (found, rest, shares):  # without any of them they would not sum to 1
+            if _sum_to_1(table, classes):
+                return [name for name in found if name not in classes]
+    if not odd:
+        return []
+    scores = [name.lower() for name in found if name.lower() not in BESIDE]
+    if len(scores) == 1 and scores[0] not in NO_CLASSES - {"score"}:  # of the second of two classes
+        return [name for name in odd if name.lower() in BESIDE]
+    if len(rest) > 1 and {name.lower() for name in odd} <= BESIDE:
+        if said <= set(rest) or not all(name.isdecimal() for name in said):
+            return odd
+        if max(map(int, said)) < len(rest):  # positions, of which none is that of a column beside
+            return odd
+    got = f"the columns {listed(odd)}, which no label names"
+    cure = f"leave out what is no class{_option(odd)}, or say that all are (--ignore without a name)"
+    raise expected("source", "with a column for each class and no other numbers", f"{got}; {cure}")
+
+
+def _doubtful(said: set[str], found: Sequence[str]) -> list[str]:
     """Columns of numbers that may be no classes: no label names them, or they are called as what is none."""
-    if kind == "probabilities" and bool((np.abs(table[found].sum(axis=1) - 1) <= ROUNDED).all()):
-        return []  # without any of them they would not sum to 1
-    if [str(column).lower() for column in found] == ["score"]:
-        return []  # of the second of two classes
-    names, said = set(map(str, found)), as_text(table[label]) if label in table else set()
-    unnamed = [column for column in found if str(column) not in said]
-    if not said or not said <= names:  # labels that are positions, or wrong
-        return [column for column in unnamed if str(column).lower() in NO_CLASSES]
-    numbered = all(name.isdigit() for name in said)  # of numbered classes one may have no sample
-    return [column for column in unnamed if not (numbered and str(column).isdigit())]
+    unnamed = [name for name in found if name not in said]
+    if not said or not said <= set(found):  # labels that are positions, or wrong
+        return [name for name in unnamed if name.lower() in NO_CLASSES]
+    numbered = all(name.isdecimal() for name in said)  # of numbered classes one may have no sample
+    return [name for name in unnamed if not (numbered and name.isdecimal())]
+
+
+def _sum_to_1(table: DataFrame, names: list[str]) -> bool:
+    """Whether the numbers of these columns are above 0, and those of each row sum to 1 but for rounding."""
+    if len(names) < 2 or any(table[name].dtype.kind not in "fiu" for name in names):
+        return False
+    x = table[names]
+    return bool((np.abs(x.sum(axis=1) - 1) <= ROUNDED).all() and (x.min(axis=None) >= 0))
+
+
+def _is_text(column: Series) -> bool:
+    """Whether no cell of a column is a number, as of names, dates and yes and no."""
+    if column.dtype.kind in "fiu":
+        return False
+    if column.dtype.kind in "bmM":
+        return True
+    return all(_number(cell) is None for cell in column.dropna().unique().tolist())
+
+
+def _odd_cell(table: DataFrame, name: str) -> str:
+    """Where a column of text stands that has numbers too."""
+    cells = table[name].tolist()
+    row = next((i for i, cell in enumerate(cells) if _number(cell) is None), None)
+    if row is None:
+        return f"the column {name!r} of text"
+    return f"{cells[row]!r} in the column {name!r}, row {row + 1}"
+
+
+def _number(cell: object) -> float | None:
+    """What a cell is the text of."""
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
 
 
 def as_text(labels: Series) -> set[str]:

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import gzip
+import io
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import torch
 
 from calibkit._checks import expected
 from calibkit._extras import needs
-from calibkit._files import check_unpacked, check_zip, read_folder, read_npy, read_npz, regular
+from calibkit._files import LARGEST, check_unpacked, check_zip, read_folder, read_npy, read_npz, regular
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TABLES = (".csv", ".parquet", ".pq")
+PARQUET, LINES = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".jsonl")
+TABLES = (*PARQUET, *LINES, *(f"{suffix}.gz" for suffix in LINES))
 TORCH = (".pt", ".pth")
-FILES = "an .npz, .npy, .pt, .csv or .parquet file, or a folder of .npy files"
+FILES = "an .npz, .npy, .pt, .csv, .tsv, .jsonl or .parquet file, or a folder of .npy files"
+Text = Callable[[list[str]], Collection[str]]
+_FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 
 
-def opened(path: Path, names: Collection[str], label: str = "label") -> Any:
+def suffix_of(path: Path) -> str:
+    """The end of a name that tells the format: ".csv.gz" too."""
+    return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+
+
+def _separators(suffix: str) -> str:
+    """What may stand between two cells, the likeliest first."""
+    return "\t" if suffix.startswith(".tsv") else ",;\t"
+
+
+def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any:
     """The arrays by name, the one array, or the table of a path.
 
     Args:
         path: of a file or a folder.
         names: what arrays may be called; others are not read.
-        label: the column of labels of a table, which is text as it stands.
+        text: of the header of a table, the columns that are text as it stands.
 
     Raises:
         ValueError: no such format, a damaged file, one that is no regular file or unpacks to far more than its size.
@@ -40,8 +57,8 @@ def opened(path: Path, names: Collection[str], label: str = "label") -> Any:
         return read_npy(path)
     elif path.suffix in TORCH:
         return _torch(regular(path), names)
-    elif path.suffix in TABLES:
-        return _table(path, label)
+    elif suffix_of(path) in TABLES:
+        return _table(path, suffix_of(path), text)
     else:
         path.stat()  # FileNotFoundError, with its name
         raise expected("source", FILES, repr(str(path)))
@@ -67,19 +84,30 @@ def _torch(path: Path, names: Collection[str]) -> Any:
         raise expected("source", "a torch file of tensors alone, by name", got) from error
 
 
-def _table(path: Path, label: str) -> DataFrame:
+def _table(path: Path, suffix: str, text: Text) -> DataFrame:
     with needs("report"):
         import pandas
         from pyarrow.parquet import read_metadata
     regular(path)
     try:
-        if path.suffix == ".csv":
-            return _csv(pandas, path, label)
-        _check_parquet(read_metadata(path), path)
-        return pandas.read_parquet(path)
+        if suffix in PARQUET:
+            _check_parquet(read_metadata(path), path)
+            return pandas.read_parquet(path)
+        with _stream(path) as stream:
+            return _json_lines(pandas, stream) if suffix.startswith(".jsonl") else _csv(pandas, stream, suffix, text)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
         _raise_of_the_path(error)
         raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
+
+
+def _stream(path: Path) -> IO[bytes]:
+    """The bytes of a file, unpacked."""
+    if path.suffix != ".gz":
+        return open(path, "rb")
+    with gzip.open(path) as packed:
+        data = packed.read(LARGEST + path.stat().st_size + 1)
+    check_unpacked(len(data) - path.stat().st_size)
+    return io.BytesIO(data)
 
 
 def _raise_of_the_path(error: Exception) -> None:
@@ -99,12 +127,38 @@ def _check_parquet(facts: Any, path: Path) -> None:
     check_unpacked(8 * max(values, facts.num_rows) - path.stat().st_size)
 
 
-def _csv(pd: Any, path: Path, label: str) -> DataFrame:
-    """A csv, exact to the last digit. Its labels are text as it stands: a class may be called "None", "NA" or "01"."""
-    header = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False).iloc[0]
-    others = [name for name in header if name != label]
+def _json_lines(pd: Any, stream: IO[bytes]) -> DataFrame:
+    rows = [json.loads(line) for line in stream if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a line that is no JSON object")
+    return pd.DataFrame(rows)
+
+
+def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
+    """A csv, exact to the last digit; its delimiter is what makes the most columns of the first row.
+
+    Of the header ``text`` tells the columns that are text as it stands: a class may be called "None", "NA" or "01".
+    """
+    head = stream.read(1 << 20)
+    stream.seek(0)
+    first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+    found = [list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in _separators(suffix)]
+    header = max(found, key=len)
+    sep = _separators(suffix)[found.index(header)]
+    if all(_FLOAT.fullmatch(name) for name in header) and not all(name.isdigit() for name in header):
+        raise ValueError("numbers in place of the columns' names in the first row")
+    as_text = set(text(header))
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
-    text = {"dtype": {label: str}, "keep_default_na": False, "na_values": dict.fromkeys(others, missing)}
+    options = {
+        "sep": sep,
+        "decimal": "," if sep == ";" and re.search(rb"(^|;)\"?-?\d+,\d+\"?(;|\r?$)", head, re.M) else ".",
+        "dtype": dict.fromkeys(as_text, str),
+        "keep_default_na": False,
+        "na_values": dict.fromkeys((name for name in header if name not in as_text), missing),
+        "low_memory": False,  # a column is of one type
+    }
     old = int(pd.__version__.partition(".")[0]) < 3  # later ones are exact of themselves
-    table = pd.read_csv(path, **text, **({"float_precision": "round_trip"} if old else {}))
-    return table if header.is_unique else table.set_axis(list(header), axis=1)  # pandas numbers the second of a name
+    table = pd.read_csv(stream, **options, **({"float_precision": "round_trip"} if old else {}))
+    if not isinstance(table.index, pd.RangeIndex):
+        raise ValueError("rows with more cells than there are names")
+    return table if len(set(header)) == len(header) else table.set_axis(header, axis=1)  # pandas numbers the second

@@ -45,8 +45,8 @@ class Diagnosed:
         return " ".join(heavy) if heavy else "Nothing in these data looks wrong."
 
 
-def diagnose(given: Given) -> Diagnosed:
-    """Check what was read, cure what has one cure, and say what looks wrong.
+def diagnose(given: Given, *, suspect: bool = True) -> Diagnosed:
+    """Check what was read, cure what has one cure, and say what looks wrong; without ``suspect`` only what was cured.
 
     Probabilities become logits by the logarithm, which their softmax undoes but for zeros: for a fit, one of either
     part is taken for half the smallest number above it in the validation part. Labels become integers from 0.
@@ -74,12 +74,14 @@ def diagnose(given: Given) -> Diagnosed:
         held.append(HeldOut(z.numpy(), y.numpy(), groups, out.given))
     k = held[0].logits.shape[1]
     classes = given.classes or tuple(map(str, range(k)))
-    coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
-    for name, split in zip(names, held, strict=True):
-        found += in_split(split, name, classes, coarse)
-    if len(held) == 2:
-        found += between_splits(held[0], held[1], classes, coarse)
-    found += _too_few(held[0], held[-1], names[-1])
+    if suspect:
+        coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
+        for name, split in zip(names, held, strict=True):
+            found += in_split(split, name, classes, coarse)
+        if len(held) == 2:
+            found += between_splits(held[0], held[1], classes, coarse)
+        found += _too_few(held[0], held[-1], names[-1])
+        found += [Finding("note", "read as", f"Read as: {text}.") for text in given.told]
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: get_args(Weight).index(finding.weight))))
     test = held[1] if len(held) == 2 else None
     return Diagnosed(held[0], test, classes, unique, given.source, outputs[0].floor)
@@ -130,8 +132,7 @@ def _labels(
             _check_range(y, k, name)
         odd = [str(label) for label in y if str(label) not in known] if y.dtype.kind in "OUST" and classes else []
         if odd:
-            got = next((f"{label!r}, as of an empty cell" for label in odd if label in ("", "nan", "None", "<NA>")), "")
-            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got or repr(odd[0]))
+            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
         if y.dtype.kind in "OUST" and classes:  # all known: the odd one is in the other part
             continue
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():

@@ -12,3 +12,9 @@ def sample():
         return t * z, (z + rng.gumbel(size=z.shape)).argmax(1)
 
     return draw
+
+
+@pytest.fixture
+def arrays(sample):
+    z, y = sample(60)
+    return {"val_logits": z[:40], "val_labels": y[:40], "test_logits": z[40:], "test_labels": y[40:]}

@@ -46,9 +46,11 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     printed = json.loads(capsys.readouterr().out)
     tables = [opened(Path("p.csv"), ()), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
-    for probs in (np.load("p.npy"), *(table.to_numpy() for table in tables), stored["probs"], printed["probs"]):
+    in_tables = (table[CLASSES].to_numpy() for table in tables)
+    for probs in (np.load("p.npy"), *in_tables, stored["probs"], printed["probs"]):
         np.testing.assert_allclose(probs, want, rtol=1e-14)
-    assert list(tables[0]) == list(tables[1]) == stored["classes"] == CLASSES
+    assert list(tables[0]) == list(tables[1]) == ["label", "split", *CLASSES, "predicted", "confidence"]
+    assert stored["classes"] == CLASSES
 
     assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -63,7 +65,7 @@ def test_a_network_by_its_name(csv, capsys):
 
 def test_what_is_wrong_is_one_line(csv, capsys):
     for command, text in (
-        (["report", "mine.csv"], "Expected `kind` to be logits or probabilities"),
+        (["report", "open.csv"], "Expected `kind` to be logits or probabilities (--kind)"),
         (["report", "absent.csv", "--kind", "logits"], "absent.csv"),
         (["compare", "mine.csv", "--kind", "logits", "--calibrators", "nope"], "nope"),
         (["compare", "mine.csv", "--kind", "logits", "--label", "truth"], "Expected `label` to be a column"),
@@ -76,6 +78,7 @@ def test_what_is_wrong_is_one_line(csv, capsys):
         (["apply", "c.npz", "mine.csv", "--kind", "logits", "--out", "p.xlsx"], "Expected `out` to be one of .npy"),
     ):
         Path("rowless.csv").write_text("cat,dog,fox,label\n")
+        Path("open.csv").write_text("cat,dog,fox,label\n1,2,3,cat\n3,1,2,fox\n2,3,4,dog\n")
         assert main(command) == 1
         captured = capsys.readouterr()
         assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
@@ -191,7 +194,7 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     pd.DataFrame(z, columns=CLASSES)[CLASSES[::-1]].to_csv("turned.csv", index=False)
     assert main(["apply", "vector.npz", "turned.csv", "--kind", "logits", "--out", "p.csv"]) == 0
     probs = pd.read_csv("p.csv")
-    assert list(probs) == CLASSES[::-1]
+    assert list(probs) == [*CLASSES[::-1], "predicted", "confidence"]
     np.testing.assert_allclose(probs[CLASSES], vector(z), rtol=1e-12)
     pd.DataFrame(z, columns=["a", "b", "c"]).to_csv("others.csv", index=False)
     assert main(["apply", "vector.npz", "others.csv", "--kind", "logits"]) == 1
@@ -221,7 +224,7 @@ def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, capsys):
         for kind in ("probabilities", "logits"):  # which they are no more than those that it was fitted to
             out = ["--kind", kind, "--out", "out.csv"]
             assert main(["apply", "p-report/calibrator.npz", "new.csv", *out]) == 0
-            found.append(pd.read_csv("out.csv").iloc[0])
+            found.append(pd.read_csv("out.csv")[CLASSES].iloc[0])
     for probs in found:
         np.testing.assert_array_equal(probs, found[0])
     want = fitted(np.log([[fitted.floor, fitted.floor, 1.0]]))[0]
@@ -248,7 +251,10 @@ def test_names_with_dollars_are_no_formulas(csv, tmp_path):
 def test_a_table_that_cannot_be_used(tmp_path, monkeypatch, capsys):
     for lines, message in (
         ("a,a,label\n1,2,a\n", "Expected `source` to be a table whose columns have different names"),
-        ("a,b,label\n1,2,a\n1,2,\n", "Expected `labels` to be names of the columns a, b ..., but got '', as of an"),
+        (
+            "a,b,label\n1,2,a\n1,2,\n",
+            "Expected `source` to be a table with a value in each row, but got none in 'label'",
+        ),
     ):
         monkeypatch.chdir(tmp_path)
         Path("t.csv").write_text(lines)

@@ -134,7 +134,8 @@ def test_labels_become_integers(sample):
 
 def test_what_has_no_cure_is_refused(sample):
     for spoil, text in (
-        (lambda z, y: (np.where(np.arange(3) == 1, np.nan, z), y), "`logits` to be finite"),
+        (lambda z, y: (np.where(np.arange(3) == 1, np.nan, z), y), "`outputs` to be without missing values"),
+        (lambda z, y: (np.where(np.arange(3) == 1, np.inf, z), y), "`logits` to be finite"),
         (lambda z, y: (z, np.where(np.arange(len(y)) == 5, 7, y)), r"`labels` to be in \[0, 3\), but got 7"),
         (lambda z, y: (z, y + 0.5), "`labels` to be integers"),
         (lambda z, y: (z, np.where(np.arange(len(y)) == 5, np.nan, y)), "`labels` to be integers"),

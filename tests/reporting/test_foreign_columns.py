@@ -25,8 +25,13 @@ def table(drawn, columns, labels, **more):
     return pd.DataFrame(z, columns=columns).assign(label=np.array(labels)[y], **more)
 
 
-def test_a_column_that_no_label_names_is_refused_beside_named_classes(drawn):
-    for name in ("id", "confidence", "logged_at"):
+def test_a_column_that_no_label_names_is_left_out_if_it_is_called_so_and_else_refused(drawn):
+    frame = table(drawn, CLASSES, CLASSES, id=np.arange(400), confidence=0.5, file="x.png", seen=True)
+    given = read(frame)
+    assert given.classes == tuple(CLASSES) and list(given.others) == ["label", "id", "confidence", "file", "seen"]
+    assert given.told == ("no classes: 'file', 'seen', 'id', 'confidence'",)
+    assert diagnose(given).findings[-1].text == f"Read as: {given.told[0]}."
+    for name in ("weight", "logged_at"):
         frame = table(drawn, CLASSES, CLASSES, **{name: np.arange(400.0)})
         with pytest.raises(
             ValueError, match=rf"but got the columns '{name}', which no label names; .*\(--ignore {name}\)"
@@ -37,8 +42,8 @@ def test_a_column_that_no_label_names_is_refused_beside_named_classes(drawn):
         assert read(frame, kind="logits", ignore=[]).classes == (*CLASSES, name)
 
 
-def test_an_index_or_a_score_is_refused_beside_numbered_classes(drawn, tmp_path):
-    for columns, name in ((["0", "1", "2"], "id"), ([0, 1, 2], "confidence"), (["first", "second", "third"], "Score")):
+def test_a_day_or_a_score_is_refused_beside_numbered_classes(drawn, tmp_path):
+    for columns, name in ((["0", "1", "2"], "day"), ([0, 1, 2], "age"), (["first", "second", "third"], "Score")):
         frame = table(drawn, columns, [0, 1, 2], **{name: np.arange(400)})
         frame.to_csv(tmp_path / "mine.csv", index=False)
         for source in (frame, tmp_path / "mine.csv"):
@@ -59,13 +64,16 @@ def test_a_class_may_be_absent_where_it_is_numbered_as_the_others_or_completes_t
     assert read(table(drawn, names, names), kind="logits").classes == tuple(names)
 
 
-def test_text_columns_are_left_out_by_their_names(drawn):
-    frame = table(drawn, CLASSES, CLASSES, file=[f"{i}.png" for i in range(400)])
-    with pytest.raises(
-        ValueError, match=r"a column of numbers for each class beside 'label', but got .*\(--ignore file\)"
-    ):
-        read(frame, kind="logits")
-    assert read(frame, kind="logits", ignore=["file"]).classes == tuple(CLASSES)
+def test_a_column_beside_is_none_where_it_would_be_the_class_of_a_label(drawn):
+    """Labels that are positions say how many classes there are at least."""
+    frame = table(drawn, ["first", "second", "id"], [0, 1, 2])
+    with pytest.raises(ValueError, match="but got the columns 'id', which no label names"):
+        read(frame)
+    assert len(read(frame, ignore=[]).classes) == 3
+    p = np.exp(drawn[0]) / np.exp(drawn[0]).sum(1, keepdims=True)  # here the sums tell
+    assert len(read(table((p, drawn[1]), ["first", "second", "id"], [0, 1, 2])).classes) == 3
+    assert len(read(table((p, drawn[1]), CLASSES, [0, 1, 2], score=p.max(1))).classes) == 3
+    assert read(table((p, drawn[1]), CLASSES, [0, 1, 2], age=40.0)).told == ("no classes: 'age'",)
 
 
 def test_one_column_is_a_score_of_the_second_of_two_classes(drawn, tmp_path):
@@ -78,6 +86,8 @@ def test_one_column_is_a_score_of_the_second_of_two_classes(drawn, tmp_path):
             found = diagnose(read(source, kind=kind))
             np.testing.assert_allclose(found.val.logits, logits, rtol=1e-12)
             assert found.classes == ("0", "1") and found.findings == ()
+    numbered = pd.DataFrame({"id": range(400), "score": z, "label": y})
+    assert read(numbered).val.outputs.tolist() == z[:, None].tolist()
     for name in ("id", "pred", "confidence"):  # may say anything
         with pytest.raises(ValueError, match=f"but got the columns '{name}', which no label names"):
             read(pd.DataFrame({name: z, "label": y}), kind="logits")
@@ -130,17 +140,41 @@ def test_tables_that_become_pandas_are_read(drawn):
 def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, monkeypatch, capsys):
     """``apply`` knows the classes, and leaves the other columns out."""
     monkeypatch.chdir(tmp_path)
-    frame = table(drawn, CLASSES, CLASSES, id=np.arange(400), file="x.png")
+    frame = table(drawn, CLASSES, CLASSES, age=np.arange(400), file="x.png")
     frame.to_csv("mine.csv", index=False)
-    command = ["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]
+    command = ["report", "mine.csv", "--calibrators", "vector_scaling"]
     assert main(command) == 1 and not Path("mine-report").exists()
-    assert "--ignore file" in capsys.readouterr().err
-    for cure in (["--ignore", "id", "file"], ["--classes", *CLASSES]):
+    assert "--ignore age" in capsys.readouterr().err
+    for cure in (["--ignore", "age"], ["--classes", *CLASSES], ["--id", "age"]):
         assert main([*command, *cure]) == 0
         assert json.loads(Path("mine-report/report.json").read_text())["classes"] == 3
-    assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits", "--out", "p.csv"]) == 0
-    assert list(pd.read_csv("p.csv")) == CLASSES
-    assert "left out: label, id, file" in capsys.readouterr().err
+    assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--out", "p.csv"]) == 0
+    assert "read as: no classes: 'age', 'file'" in capsys.readouterr().err
+    found, said = pd.read_csv("p.csv"), ["predicted", "confidence"]
+    assert list(found) == ["label", "age", "file", *CLASSES, *said]
+    pd.testing.assert_frame_equal(found[["label", "age", "file"]], frame[["label", "age", "file"]])
+    assert (found["predicted"] == found[CLASSES].idxmax(axis=1)).all()
+    np.testing.assert_array_equal(found["confidence"], found[CLASSES].max(axis=1))
     np.save("z.npy", drawn[0])
-    assert main(["apply", "mine-report/calibrator.npz", "z.npy", "--kind", "logits", "--out", "q.csv"]) == 0
-    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), pd.read_csv("p.csv"))
+    assert main(["apply", "mine-report/calibrator.npz", "z.npy", "--out", "q.csv"]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), found[[*CLASSES, *said]])
+
+
+def test_what_apply_writes_can_be_checked(drawn, tmp_path, monkeypatch, capsys):
+    """``evaluate`` measures what ``report`` promised, in every format; and ``apply`` on it again keeps its columns."""
+    monkeypatch.chdir(tmp_path)
+    frame = table(drawn, CLASSES, CLASSES, uid=[f"{i:03}" for i in range(400)])
+    frame[:200].to_csv("val.csv", index=False)
+    frame[200:].to_csv("test.csv", index=False)
+    assert main(["calibrate", "val.csv", "test.csv", "--out", "c.npz"]) == 0
+    want = [line.split()[2] for line in capsys.readouterr().out.splitlines() if line.startswith(("nll", "ece "))]
+    for _ in range(2):
+        assert main(["report", "val.csv", "test.csv", "--id", "uid", "--calibrators", "ets"]) == 0
+    assert json.loads(Path("val-report/report.json").read_text())["source"] == "val.csv and test.csv"
+    for suffix in (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".jsonl"):
+        assert main(["apply", "c.npz", "test.csv", "--id", "uid", "--out", f"p{suffix}"]) == 0
+        capsys.readouterr()
+        assert main(["evaluate", f"p{suffix}"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[1] for line in lines if line.startswith(("nll", "ece "))] == want
+    assert list(pd.read_csv("p.csv", dtype=str)["uid"]) == list(frame["uid"][200:])

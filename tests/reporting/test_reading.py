@@ -1,7 +1,10 @@
 """Every format gives the same arrays; what is not said is asked for."""
 
+import json
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -11,12 +14,6 @@ from calibkit.reporting.diagnosis import diagnose
 
 CLASSES = ["cat", "dog", "fox"]
 a_few = np.array([0, 1, 2])
-
-
-@pytest.fixture
-def arrays(sample):
-    z, y = sample(60)
-    return {"val_logits": z[:40], "val_labels": y[:40], "test_logits": z[40:], "test_labels": y[40:]}
 
 
 def as_logits(arrays, folder):
@@ -47,25 +44,91 @@ def as_frame(arrays, folder):
     return pd.concat(frames)
 
 
-def as_csv(arrays, folder):
-    as_frame(arrays, folder).to_csv(folder / "mine.csv", index=False)
-    return folder / "mine.csv"
-
-
 def as_parquet(arrays, folder):
     as_frame(arrays, folder).to_parquet(folder / "mine.parquet")
     return folder / "mine.parquet"
 
 
-@pytest.mark.parametrize("form", [as_logits, as_npz, as_folder, as_torch, as_frame, as_csv, as_parquet])
-def test_every_form_gives_the_same(form, arrays, tmp_path):
-    given = read(form(arrays, tmp_path), kind="logits")
-    for split, part in (("val", given.val), ("test", given.test)):
-        np.testing.assert_allclose(part.outputs, arrays[f"{split}_logits"], rtol=1e-14)  # csv: the last digit but one
-        numbers = [CLASSES.index(y) for y in part.labels] if given.classes else part.labels
-        np.testing.assert_array_equal(numbers, arrays[f"{split}_labels"])
-    assert given.kind == "logits"
-    assert given.classes == (tuple(CLASSES) if form in (as_frame, as_csv, as_parquet) else ())
+def written(suffix, names=None, **how):
+    """A form of a table in a file, by ``to_csv`` or another writer, its columns renamed."""
+
+    def form(arrays, folder):
+        frame, path = as_frame(arrays, folder).rename(columns=names or {}), folder / f"mine{suffix}"
+        if ".jsonl" in suffix:
+            frame.to_json(path, orient="records", lines=True, double_precision=15)
+        else:
+            frame.to_csv(path, index=how.pop("index", False), **how)
+        return path
+
+    return form
+
+
+class Stream:
+    """A table that has columns, and gives them as Arrow does, as one of polars."""
+
+    def __init__(self, frame):
+        self.columns, self.__arrow_c_stream__ = list(frame), frame.reset_index(drop=True).__arrow_c_stream__
+
+
+def as_lists(arrays, folder):
+    rows = [
+        {"id": i, "logits": z.tolist(), "label": int(y), "split": split}
+        for split in ("val", "test")
+        for i, (z, y) in enumerate(zip(arrays[f"{split}_logits"], arrays[f"{split}_labels"], strict=True))
+    ]
+    (folder / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder / "mine.jsonl"
+
+
+def as_scores(arrays, folder):
+    names = {"logits": "y_score", "labels": "y_true"}
+    renamed = {f"{name.split('_')[0]}_{names[name.split('_')[1]]}": array for name, array in arrays.items()}
+    np.savez(folder / "mine.npz", **renamed)
+    return folder / "mine.npz"
+
+
+def as_two(of):
+    def form(arrays, folder):
+        frame = as_frame(arrays, folder)
+        val, test = (frame[frame["split"] == split].drop(columns="split") for split in ("val", "test"))
+        if of == "files":
+            val.to_csv(folder / "val.csv", index=False)
+            turned = test[["label", *CLASSES[::-1]]]
+            turned.to_json(folder / "test.jsonl", orient="records", lines=True, double_precision=15)
+            return folder / "val.csv", folder / "test.jsonl"
+        return val, {"arrow": pa.Table.from_pandas(test), "frames": test}[of]
+
+    return form
+
+
+FORMS = {
+    **dict(logits=as_logits, npz=as_npz, folder=as_folder, torch=as_torch, frame=as_frame, parquet=as_parquet),
+    "csv": written(".csv"),
+    "with an index": written(".csv", index=True),
+    "tsv": written(".tsv", sep="\t"),
+    "semicolons and decimal commas": written(".csv", sep=";", decimal=","),
+    "gzip": written(".csv.gz"),
+    "JSON lines": written(".jsonl"),
+    "lists": as_lists,
+    "scores": as_scores,
+    "other names": written(".csv", {"label": "y_true"}),
+    "arrow": lambda arrays, folder: pa.Table.from_pandas(as_frame(arrays, folder)),
+    "a stream": lambda arrays, folder: Stream(as_frame(arrays, folder)),
+    **{f"two {of}": as_two(of) for of in ("files", "frames", "arrow")},
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_same(name, arrays, tmp_path):
+    """The numbers, labels and kind, though nothing but names and numbers says what is what."""
+    source = FORMS[name](arrays, tmp_path)
+    found = diagnose(read(*source) if name.startswith("two") else read(source))
+    for split, part in (("val", found.val), ("test", found.test)):
+        np.testing.assert_allclose(part.logits, arrays[f"{split}_logits"], rtol=1e-13)  # csv: the last digit but one
+        np.testing.assert_array_equal(part.labels, arrays[f"{split}_labels"])
+        assert part.given is None
+    named = name not in ("logits", "npz", "folder", "torch", "lists", "scores")
+    assert found.classes == (tuple(CLASSES) if named else ("0", "1", "2"))
 
 
 def test_a_pair_of_arrays_and_of_files(arrays, tmp_path):
@@ -105,7 +168,6 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
 
 def test_what_is_not_clear_is_asked_for(arrays):
     for source, options, text in (
-        (lambda a: (a["val_logits"], a["val_labels"]), {}, "`kind` to be logits or probabilities, as the names"),
         (lambda a: a, {"kind": "probabilities"}, "`kind` to be that of the names, logits"),
         (lambda a: a, {"kind": "scores"}, "`kind` to be one of logits, probabilities"),
         (lambda a: a["val_logits"], {"kind": "logits"}, "`labels` to be given beside"),
@@ -113,19 +175,22 @@ def test_what_is_not_clear_is_asked_for(arrays):
         (lambda a: {**a, "logits": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
         (lambda a: {"x": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
         (lambda a: {"val_logits": 1, "test_probs": 1, "val_labels": 1, "test_labels": 1}, {}, "`kind` to be that of"),
-        (lambda a: as_frame(a, None), {}, "`kind` to be logits or probabilities"),
         (lambda a: as_frame(a, None), {"kind": "logits", "label": "truth"}, "`label` to be a column of the table"),
-        (lambda a: as_frame(a, None).assign(note="x"), {"kind": "logits"}, "a column of numbers for each class"),
-        (lambda a: as_frame(a, None).assign(split="train"), {"kind": "logits"}, "`split` to be a column of"),
+        (
+            lambda a: as_frame(a, None).rename(columns={"label": "class"}),
+            {},
+            r"`label` to be the name of .*\(--label\)",
+        ),
+        (lambda a: as_frame(a, None).astype({"label": "category"}), {"id": "nope"}, "`id` to be a column of the table"),
         (lambda a: (a["val_logits"], [[1, 2], [3]]), {"kind": "logits"}, "nested numbers"),
-        (lambda a: as_frame(a, None).reset_index(names="Unnamed: 0"), {"kind": "logits"}, "a table without an index"),
         (
             lambda a: as_frame(a, None).set_axis([*"aab", "label", "split"], axis=1),
             {"kind": "logits"},
             "different names",
         ),
-        (lambda a: a, {"labels": a_few}, "`labels` to be None beside arrays by name or a table"),
-        (lambda a: as_frame(a, None), {"kind": "logits", "labels": a_few}, "`labels` to be None beside"),
+        (lambda a: a, {"labels": a_few}, "`labels` to be a test set with labels of its own, or None"),
+        (lambda a: as_frame(a, None), {"kind": "logits", "labels": a_few}, "`labels` to be a test set"),
+        (lambda a: a, {"labels": {"logits": a_few, "labels": a_few}}, "`labels` to be a test set beside a validation"),
         (lambda a: "mine.xlsx", {}, None),
     ):
         with pytest.raises(FileNotFoundError if text is None else ValueError, match=text and f"^Expected .*{text}"):

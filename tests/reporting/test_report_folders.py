@@ -83,7 +83,7 @@ def test_what_a_network_by_its_name_cannot_have_is_refused(here, capsys):
     for command in ("report", "compare"):
         for words, message in (
             (["nothere.npy"], "Expected `path` to be one that can be used, but got 'nothere.npy'"),
-            (["a/labels.npy"], "Expected `labels` to be None beside arrays by name"),
+            (["a/labels.npy"], "Expected `labels` to be a test set with labels of its own, or None, beside arrays"),
             (["--kind", "probabilities"], "Expected `kind` to be that of the names, logits, but got 'probabilities'"),
         ):
             assert main([command, ZOO, *words, "--calibrators", "temperature_scaling"]) == 1

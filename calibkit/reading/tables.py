@@ -1,0 +1,214 @@
+"""A table becomes outputs, labels and splits: which of its columns and rows are what, by their names and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from calibkit._checks import ROUNDED, expected
+from calibkit._extras import needs
+from calibkit.reading.columns import Classes, check_names, class_columns, label_among, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+Kind = Literal["logits", "probabilities"]
+#: What an array of outputs may be called, and what it then holds; None: either.
+OUTPUTS: dict[str, Kind | None] = {
+    "logits": "logits",
+    **dict.fromkeys(("probs", "probabilities", "y_prob", "y_proba"), "probabilities"),
+    **dict.fromkeys(("y_score", "scores", "outputs")),
+}
+#: What a split may be called, in any case.
+SPLITS = {
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("train", "training"), "train"),
+}
+EMPTY = ("", "nan", "NaN", "None", "<NA>", "NaT")  # labels, unless a class is called so
+
+
+@dataclass(frozen=True)
+class Part:
+    """Outputs of one split as they were given.
+
+    Attributes:
+        outputs: (N, K) logits or probabilities; (N,) or (N, 1) of the second of two classes.
+        labels: (N,) integers, or names of classes; None where they were not asked for.
+        groups: (N,) integers: samples of one number belong together, as the pixels of an image; None: none do.
+    """
+
+    outputs: np.ndarray
+    labels: np.ndarray | None
+    groups: np.ndarray | None = None
+
+
+class Columns(NamedTuple):
+    """Names of columns, as :func:`calibkit.reading.read` takes them."""
+
+    label: str | int | None = None
+    split: str | int | None = None
+    group: str | int | None = None
+    id: str | int | None = None
+    classes: Collection[str] | None = None
+    ignore: Collection[str] | None = None
+
+
+class Table(NamedTuple):
+    """What a table holds.
+
+    Attributes:
+        parts: of val and of test, or of the one set that there is.
+        kind: what the outputs are; None where names and numbers leave it open.
+        classes: K names.
+        others: the columns that are no classes.
+        told: what was guessed, in words.
+    """
+
+    parts: tuple[Part, ...]
+    kind: Kind | None
+    classes: tuple[str, ...]
+    others: DataFrame
+    told: tuple[str, ...]
+
+
+def as_pandas(source: Any) -> Any:
+    """A table of polars, Arrow or another library as one of pandas; whatever else as it is."""
+    if not hasattr(source, "columns") or hasattr(source, "iloc"):
+        return source
+    if hasattr(source, "to_pandas"):
+        return source.to_pandas()
+    with needs("report"):
+        import pyarrow
+        from pyarrow.interchange import from_dataframe
+    if hasattr(source, "__arrow_c_stream__"):
+        return pyarrow.table(source).to_pandas()
+    return from_dataframe(source).to_pandas() if hasattr(source, "__dataframe__") else source
+
+
+def kind_of(outputs: np.ndarray) -> Kind | None:
+    """What numbers (N, K) show themselves to be: below 0 are no probabilities, and logits do not sum to 1 in each row.
+
+    Example:
+        >>> kind_of(np.array([[1.0, -2.0]])), kind_of(np.array([[0.9, 0.1], [0.5, 0.5]])), kind_of(np.ones((2, 2)))
+        ('logits', 'probabilities', None)
+    """
+    if outputs.ndim not in (1, 2) or outputs.dtype.kind not in "fiu" or not outputs.size:
+        return None
+    if outputs.min() < 0:
+        return "logits"
+    if len(outputs) == 1 or outputs.ndim == 1 or outputs.shape[1] == 1:
+        return None
+    return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
+
+
+def of_table(
+    table: DataFrame, columns: Columns, kind: Kind | None, known: Collection[str] = (), *, labelled: bool = True
+) -> Table:
+    """The parts of a table; without ``labelled`` all rows are one, in their order, and labels may be absent."""
+    check_names(table)
+    if not len(table):
+        raise expected("source", "a table with rows", "none")
+    if not all(isinstance(name, str) for name in table):
+        table = table.set_axis(list(map(str, table.columns)), axis=1)
+    table, kind, numbered = _spread(table, kind)
+    asked = _asked(table, columns, labelled)
+    label = label_among([name for name in table if name not in known], asked["label"])
+    if label is None and labelled:
+        raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
+    split, group = asked["split"] or "split", asked["group"] or "group"
+    others = [name for name in (label, split, group, asked["id"]) if name is not None]
+    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, numbered or known)
+    parted = labelled and split in table and split not in map(str, columns.ignore or ())
+    rows, told = _splits(table[split], split) if parted else ([np.arange(len(table))], [])
+    if labelled and label != (asked["label"] or "label"):
+        told.insert(0, f"labels: {label!r}")
+    outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
+    kept = np.concatenate(rows)
+    _check_whole(table, found, outputs, kept, label if labelled else None, asked["id"])
+    labels = _labels(table[label], found.names) if label in table else None
+    groups = table[group].to_numpy() if group in table else None
+    parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
+    if kind is not None and found.kind not in (kind, None):
+        raise expected("kind", f"that of the names, {found.kind}", repr(kind))
+    said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
+    return Table(tuple(parts), said, found.names, table.drop(columns=found.columns), (*told, *found.told))
+
+
+def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str | None]:
+    """The names that were asked for, as text; ValueError where there is no such column."""
+    asked = {}
+    for what in ("label", "split", "group", "id"):
+        name = getattr(columns, what)
+        if name is not None and not isinstance(name, str | int):
+            raise expected(what, "the name of a column", repr(name))
+        if name is not None and str(name) not in table and (labelled or what == "id"):
+            raise expected(what, "a column of the table", f"{name!r}, where it has {listed(table.columns)}")
+        asked[what] = None if name is None else str(name)
+    return asked
+
+
+def _spread(table: DataFrame, kind: Kind | None) -> tuple[DataFrame, Kind | None, tuple[str, ...]]:
+    """A column of lists, as of JSON lines, becomes a column a class; what its name says, and the names of these."""
+    for name in (name for name in OUTPUTS if name in table):
+        if isinstance(table[name].iloc[0], list | tuple | np.ndarray):
+            try:
+                x = np.array(table[name].tolist(), dtype=float)
+            except (TypeError, ValueError):
+                x = np.empty(0)
+            if x.ndim != 2:
+                raise expected("source", f"a table with as many {name} in each row", "other numbers of them")
+            table = table.drop(columns=name).reset_index(drop=True).join(type(table)(x).rename(columns=str))
+            return table, kind or OUTPUTS[name], tuple(map(str, range(x.shape[1])))
+    return table, kind, ()
+
+
+def _splits(column: Series, name: str) -> tuple[list[np.ndarray], list[str]]:
+    """The rows of val and test, or of the one set that there is; and what of this is told."""
+    said = column.astype(str)
+    of = said.str.strip().str.lower().map(SPLITS)
+    words = {part: sorted(set(said[of == part])) for part in ("val", "test", "train")}
+    odd = column[of.isna()].unique() if of.isna().any() else [] if words["val"] + words["test"] else words["train"]
+    if len(odd):
+        want = f'a column of "val" and "test" (--split names another, --ignore {name} takes all rows)'
+        raise expected(name, want, listed(odd))
+    uses = {"val": "to fit on", "test": "to judge by", "train": f"left out, {int((of == 'train').sum()):,} of them"}
+    told = [f"rows of {listed(words[part])}: {use}" for part, use in uses.items() if words[part] not in ([], [part])]
+    told += [f"rows of 'train': {uses['train']}"] if words["train"] == ["train"] else []
+    return [np.flatnonzero(of == part) for part in ("val", "test") if words[part]], told
+
+
+def _check_whole(
+    table: DataFrame, found: Classes, outputs: np.ndarray, kept: np.ndarray, label: str | None, name: str | None
+) -> None:
+    """Refuse rows of ``kept`` without a label or a number, and name the first, by the column ``name`` of ids."""
+    holes: dict[str, np.ndarray] = {}
+    if label is not None:
+        empty = set(EMPTY) - set(found.names)
+        text = table[label].astype(str)
+        holes[label] = ((table[label].isna() & ~text.isin(found.names)) | text.isin(empty)).to_numpy()
+    if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
+        holes |= {column: np.isnan(x) for column, x in zip(found.columns, outputs.T, strict=True)}
+    rows = {column: np.sort(kept[bad[kept]]) for column, bad in holes.items()}
+    for column, bad in sorted(rows.items(), key=lambda item: item[1][0] if len(item[1]) else len(table)):
+        if len(bad):
+            who = f" ({name} {table[name].iloc[bad[0]]!r})" if name is not None else ""
+            more = f" and {len(bad) - 1} others" * (len(bad) > 1)
+            got = f"none in {column!r} of row {bad[0] + 1}{who}{more}, the first being 1"
+            raise expected("source", "a table with a value in each row", got)
+
+
+def _labels(labels: Series, classes: Collection[str]) -> np.ndarray:
+    """Labels that name no class as the numbers that they are the text of, as a csv writes them; others as they are."""
+    text = labels.astype(str)
+    if labels.dtype.kind in "iufb" or set(text) <= set(classes):
+        return labels.to_numpy()
+    if set(text.str.lower()) <= {"true", "false"}:
+        return (text.str.lower() == "true").to_numpy()
+    try:
+        return labels.astype(float).to_numpy()
+    except (TypeError, ValueError):
+        return labels.to_numpy()

@@ -1,0 +1,86 @@
+"""What the columns, rows and numbers of a table are, by their names and values; what is not clear is asked for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibkit.reading import read
+from calibkit.reporting.diagnosis import diagnose
+
+CLASSES = ["cat", "dog", "fox"]
+
+
+@pytest.fixture
+def frame(arrays):
+    z, y = (np.concatenate([arrays[f"{split}_{name}"] for split in ("val", "test")]) for name in ("logits", "labels"))
+    return pd.DataFrame(z, columns=CLASSES).assign(label=np.array(CLASSES)[y], split=["val"] * 40 + ["test"] * 20)
+
+
+def test_columns_with_a_prefix_are_the_classes(arrays, frame):
+    """And the prefix says what they hold; of both, ``kind`` chooses."""
+    frame = frame.rename(columns={name: f"logit_{name}" for name in CLASSES})
+    frame = frame.assign(age=1.0, note="x")
+    both = frame.assign(prob_cat=0.5, prob_dog=0.5, prob_fox=0.0)
+    numbered = frame.replace(dict(zip(CLASSES, (1, 2, 3), strict=True)))
+    for given in (read(frame), read(both, kind="logits"), read(numbered)):
+        np.testing.assert_array_equal(given.val.outputs, arrays["val_logits"])
+        assert (given.kind, given.classes) == ("logits", tuple(CLASSES))
+        assert given.told[0].startswith("no classes: 'age', 'note'")
+    with pytest.raises(ValueError, match="`kind` to be logits or probabilities, where a table holds both"):
+        read(both)
+    named = frame.assign(cat=0.5, dog=0.5, fox=0.0)  # labels name these
+    assert read(named, kind="probabilities").val.outputs[0].tolist() == [0.5, 0.5, 0.0]
+    with pytest.raises(ValueError, match="`kind` to be that of the names, logits"):
+        read(frame, kind="probabilities")
+
+
+def test_numbers_say_what_they_are_or_it_is_asked(arrays):
+    z, y = np.abs(arrays["val_logits"]), arrays["val_labels"]
+    p = z / z.sum(1, keepdims=True)
+    for outputs, want in ((-z, "logits"), (p, "probabilities"), (p.round(2), "probabilities"), (z, None)):
+        for source in ((outputs, y), {"y_score": outputs, "y_true": y}, pd.DataFrame(outputs).assign(label=y)):
+            if want is None:
+                with pytest.raises(ValueError, match="^Expected `kind` to be logits or probabilities"):
+                    read(source)
+            else:
+                assert read(source).kind == want
+
+
+def test_splits_by_other_names_are_told_and_rows_of_train_are_left_out(arrays, frame):
+    words = {"val": "Validation", "test": "TEST"}
+    trained = frame[:7].assign(split="train", cat=np.nan)
+    given = read(pd.concat([trained, frame.replace({"split": words})]))
+    np.testing.assert_array_equal(given.val.outputs, arrays["val_logits"])
+    np.testing.assert_array_equal(given.test.outputs, arrays["test_logits"])
+    assert "rows of 'train': left out, 7 of them" in given.told and "rows of 'Validation': to fit on" in given.told
+    given = read(frame.rename(columns={"split": "fold"}), split="fold")
+    assert len(given.test.outputs) == 20 and given.told == ()
+    for split in ("train", "fold 3", 1):
+        with pytest.raises(ValueError, match=r'^Expected `split` to be a column of "val" and "test" .*--ignore split'):
+            read(frame.assign(split=split))
+    alone = read(frame.assign(split=["test"] * 60))  # one set
+    assert alone.test is None and len(alone.val.outputs) == 60
+
+
+def test_a_missing_value_names_its_row(arrays, frame, tmp_path):
+    frame = frame.assign(id=[f"s{i}" for i in range(60)])
+    for column in ("dog", "label"):
+        for rows, more in (([44], ""), ([44, 51, 50], " and 2 others")):
+            holed = frame.copy()
+            holed.loc[rows, column] = np.nan
+            holed.to_csv(tmp_path / "holed.csv", index=False)
+            for source in (holed, tmp_path / "holed.csv"):
+                with pytest.raises(ValueError) as error:
+                    read(source, id="id")
+                assert str(error.value) == (
+                    "Expected `source` to be a table with a value in each row, but got "
+                    f"none in {column!r} of row 45 (id 's44'){more}, the first being 1"
+                )
+    spoilt = frame.astype({"dog": object})
+    spoilt.loc[3, "dog"] = "n.a."
+    with pytest.raises(ValueError, match="but got 'n.a.' in the column 'dog', row 4"):
+        read(spoilt)
+    z = arrays["val_logits"].copy()
+    z[5, 1] = np.nan
+    with pytest.raises(ValueError, match="^Expected `outputs` to be without missing .* but got NaN in row 5, from 0"):
+        diagnose(read(z, arrays["val_labels"], kind="logits"))
