@@ -90,7 +90,7 @@ def _say_doubts(found: Report) -> None:
         got = f"{', '.join(dict.fromkeys(kinds['wrong']))}; no calibrator is recommended"
         raise expected("source", "outputs beside the labels of the same samples", got)
     if kinds["doubt"]:
-        print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the first paragraph first", file=sys.stderr)
+        print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the warning first", file=sys.stderr)
 
 
 def _found(args: argparse.Namespace) -> Report:

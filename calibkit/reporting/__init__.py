@@ -69,7 +69,7 @@ class Report:
         return facts(self)
 
     def __str__(self) -> str:
-        """The first paragraph, the advice, and a table of the methods."""
+        """What the network says, what is wrong, the advice, what was near, and a table of the methods."""
         return text(self)
 
     def html(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from calibkit import plots
@@ -22,17 +22,28 @@ STYLE = """
 body { color: var(--ink); font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; max-width: 80rem; padding: 1.5rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 p { max-width: 46rem; } code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-pre { background: var(--soft); overflow-x: auto; padding: 0.8rem 1rem; }
+pre { background: var(--soft); overflow-wrap: anywhere; padding: 0.8rem 1rem; white-space: pre-wrap; }
+.lead { font-size: 1.15rem; } code { overflow-wrap: anywhere; }
 .box { border-left: 0.3rem solid var(--mark); background: var(--soft); padding: 0.2rem 1.2rem; }
 .warn { border-color: var(--warn); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
 caption { text-align: left; padding-bottom: 0.4rem; max-width: 46rem; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, td.text { text-align: left; } td.text { white-space: normal; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.45rem; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child, td.text { text-align: left; }
+th { vertical-align: bottom; } th, td:first-child, td.text { white-space: normal; }
 tr.taken { background: var(--soft); font-weight: 600; }
 figure { margin: 1.2rem 0; } figure svg { background: #fff; height: auto; max-width: 100%; }
 figcaption { max-width: 46rem; font-size: 0.92rem; }
+@media (max-width: 60rem) {
+  table, caption, tbody, tr, td, td.text { display: block; } thead { display: none; }
+  td { border: 0; display: flex; gap: 1rem; justify-content: space-between; padding: 0 0.5rem; }
+  td:empty { display: none; }
+  td::before { content: attr(data-of); text-align: left; white-space: normal; }
+  td:first-child, td.text { display: block; } td:first-child { font-weight: 600; }
+  td:first-child::before, td.text::before { content: none; }
+  tr { border-bottom: 1px solid var(--line); padding: 0.4rem 0; }
+}
 """
 
 
@@ -44,11 +55,17 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def table(caption: str, head: Iterable[str], rows: Iterable[str]) -> str:
-    """A table of rows that are HTML."""
-    cells = "".join(f'<th scope="col">{name}</th>' for name in head)
-    body = "\n".join(rows)
+    """A table of rows that are HTML; on a phone each row is a list, where a cell has the name of its column."""
+    names = tuple(head)
+    cells = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "\n".join(_named(row, names) for row in rows)
     caption = f"<caption>{caption}</caption>"
     return f'<div class="wide"><table>{caption}<thead><tr>{cells}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _named(row: str, names: Sequence[str]) -> str:
+    start, *cells = row.split("<td")
+    return start + "".join(f'<td data-of="{escape(name)}"{cell}' for name, cell in zip(names, cells, strict=False))
 
 
 def figure(draw: Callable[[Figure], object], size: tuple[float, float], caption: str, alt: str) -> str:

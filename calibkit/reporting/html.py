@@ -13,6 +13,7 @@ from calibkit import __version__, plots
 from calibkit._extras import needs
 from calibkit.keys import Key
 from calibkit.plots.classes import class_names
+from calibkit.reporting.answer import SURE, near, says
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.elements import change, document, figure, table
 from calibkit.reporting.recommend import WORTH
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from calibkit.reporting import Report
 
 
-SURE = {
-    "high": "The numbers decide.",
-    "some": "Nothing speaks against it.",
-    "low": "The data are in doubt.",
-    "none": "",
-}
 SHOWN = 20  # classes in a picture and in a table
 
 
@@ -42,21 +37,25 @@ def page(report: Report) -> str:
     heavy = any(finding.weight != "note" for finding in diagnosed.findings)
     how = f"{judged:,} test samples" if trial.folds is None else f"the same samples, by a cross-fit in {FOLDS} folds"
     fitted_on = f"{len(diagnosed.val.labels):,} samples of {len(diagnosed.classes):,} classes"
+    others = "".join(f"<li>{escape(text)}</li>" for text in near(report))
     parts = [
         f"<h1>{title}</h1>",
-        f'<div class="box{" warn" if heavy else ""}"><p>{escape(diagnosed.first_paragraph)}</p></div>',
-        f"<p>Calibrators were fitted on {fitted_on} and judged on {how}.</p>",
+        f'<p class="lead">{escape(says(report))}</p>',
+        f'<div class="box warn"><p>{escape(diagnosed.first_paragraph)}</p></div>' if heavy else "",
         "<h2>What to take</h2>",
         f'<div class="box"><p><strong>{escape(trial.methods[choice.key].need.name)}</strong>: '
         f"<code>{escape(repr(report.calibrator))}</code>. {SURE[choice.sure]}</p>",
         f"<p>{escape(' '.join(choice.reasons))}</p></div>",
         _code(choice.key) if choice.sure != "none" else "",
-        "<h2>The methods</h2>",
-        _methods(report),
-        _forest(trial),
+        f"<h2>What else was near</h2><ul>{others}</ul>" if others else "",
+        "" if heavy else f"<p>{escape(diagnosed.first_paragraph)}</p>",
+        f"<p>Calibrators were fitted on {fitted_on} and judged on {how}.</p>",
         "<h2>Confidence and accuracy</h2>",
         _reliability(report.probs, trial.judged.labels),
         _metrics(report),
+        "<h2>The methods</h2>",
+        _methods(report),
+        _forest(trial),
         "<h2>Classes</h2>",
         _class_gaps(report.classes),
         _classes(report),
@@ -85,7 +84,8 @@ def _methods(report: Report) -> str:
     for tried in report.trial.left_out:
         cells = f'<td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td>'
         rows.append(f"<tr>{cells}</tr>")
-    head = ("method", "NLL", "minus one temperature", "ECE, %", "minus one temperature", "Brier", "accuracy, %")
+    less = "minus one temperature's"
+    head = ("method", "NLL", f"NLL {less}", "ECE, %", f"ECE {less}, points", "Brier", "accuracy, %")
     caption = (
         "Each method on the same samples, the lowest NLL first. The two differences are to temperature scaling, on "
         "common resamples: below 0 is better, and an interval that includes 0 may be chance. "

@@ -97,7 +97,29 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         text = (
             f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; a fit takes them for "
             f"{floor:.1g}, {why}; so does the NLL of the network, where it would be infinite. All else is measured on "
-            "the probabilities as they are. Logits would be better."
+            "the probabilities as they are."
         )
-        found.append(Finding("doubt" if zeros.mean() > 0.01 else "note", "zero probabilities", text))
+        votes = could_be_votes(p, total.numpy())
+        text += " They look like votes, as of the trees of a forest, where zeros are usual." * votes
+        text += "" if votes else " Logits would be better."
+        weight: Weight = "doubt" if zeros.mean() > 0.01 and not votes else "note"
+        found.append(Finding(weight, "zero probabilities", text))
     return Outputs(logs, as_given, floor, tuple(found))
+
+
+def could_be_votes(p: np.ndarray, total: np.ndarray) -> bool:
+    """Whether probabilities (N, K) with zeros could be shares of votes, as of trees or neighbours, or means of such.
+
+    Shares are counts over some thousands at most: but for the zeros none is tiny, as the least of a softmax are; and
+    ``total``, the sums of the rows, are 1, which those of rounded numbers are not. Of two classes rounded numbers sum
+    to 1, too: there those of four to six digits are no shares, and those of fewer may be, as of 1,000 trees.
+
+    Example:
+        >>> p = np.array([[1.0, 0.0], [0.99, 0.01]])
+        >>> [could_be_votes(x, x.sum(1)) for x in (p, np.array([[1.0, 0.0], [1 - 1e-9, 1e-9]]))]
+        [True, False]
+    """
+    if np.abs(total - 1).max() > 3e-6 or p[p > 0].min() < 3e-6:
+        return False
+    of_three, of_six = (np.abs(10**n * p - (10**n * p).round()).max() < 0.1 for n in (3, 6))
+    return bool(p.shape[1] > 2 or of_three or not of_six)

@@ -48,9 +48,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         keep_predictions: whether only methods count that keep every prediction.
     """
     if any(finding.weight == "wrong" for finding in diagnosed.findings):
-        return Choice(
-            "identity", "none", ("Nothing is recommended: see the first paragraph, and mend the data first.",)
-        )
+        return Choice("identity", "none", ("Nothing is recommended: see the warning above, and mend the data first.",))
     measured = trial.measured
     base, before = measured[BASE], measured["identity"]
     score = "brier" if trial.floored else "nll"
@@ -96,7 +94,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     doubts = [finding for finding in diagnosed.findings if finding.weight == "doubt"]
     if doubts:
         sure = "low"
-        reasons.append("The data are in doubt, see the first paragraph, and with them this advice.")
+        reasons.append("The data are in doubt, and with them this advice.")
     n_units, what = diagnosed.val.units
     if n_units < FEWEST:
         reasons.append(f"With fewer than {FEWEST} {what} no method is safe.")

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibkit import __version__
 from calibkit.metrics.comparison import Estimate
+from calibkit.reporting.answer import SURE, near, says
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.trial import Trial, Tried
 
@@ -26,12 +27,14 @@ def facts(report: Report) -> dict:
         "classes": len(diagnosed.classes),
         "samples": {"fitted_on": len(diagnosed.val.labels), "judged_on": len(trial.judged.labels)},
         "cross_fitted": trial.folds is not None,
+        "says": says(report),
         "first_paragraph": diagnosed.first_paragraph,
         "findings": [finding._asdict() for finding in diagnosed.findings],
         "recommended": {
             **report.choice._asdict(),
             "reasons": list(report.choice.reasons),
             "fitted": repr(report.calibrator),
+            "near": list(near(report)),
         },
         "metrics": {name: _estimates(of) for name, of in report.metrics.items()},
         "methods": of_methods(trial),
@@ -75,13 +78,17 @@ def _round(x: float) -> float | None:
 def text(report: Report) -> str:
     """See :meth:`calibkit.reporting.Report.__str__`."""
     diagnosed, choice = report.diagnosed, report.choice
+    name = report.trial.methods[choice.key].need.name
+    take = [f"Take {name} (sure: {choice.sure}), key {choice.key}.", SURE[choice.sure]] if choice.sure != "none" else []
     head = [
         f"{diagnosed.source}: {len(diagnosed.val.labels)} samples to fit on, "
         f"{len(report.trial.judged.labels)} to judge by, {len(diagnosed.classes)} classes",
+        says(report),
         diagnosed.first_paragraph,
-        (f"Take {choice.key} (sure: {choice.sure}). " if choice.sure != "none" else "") + " ".join(choice.reasons),
+        " ".join([*take, *choice.reasons]),
+        " ".join(near(report)),
     ]
-    return "\n\n".join([*head, table(report.trial, choice.key)])
+    return "\n\n".join([*filter(None, head), table(report.trial, choice.key)])
 
 
 def table(trial: Trial, chosen: str) -> str:

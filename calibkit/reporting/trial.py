@@ -70,12 +70,14 @@ class Trial:
         val: the samples that they were fitted on.
         judged: the samples that they were judged on.
         folds: (N,) the fold of each sample of a cross-fit; None where a test set was at hand.
+        comparison: of them all, on common resamples; None where the numbers came from elsewhere.
     """
 
     methods: dict[str, Tried]
     val: HeldOut
     judged: HeldOut
     folds: np.ndarray | None
+    comparison: Comparison | None = None
 
     @property
     def floored(self) -> bool:
@@ -162,7 +164,7 @@ def try_all(
         del probs
         values, changes, chance = _numbers(comparison, key)
         found[key] = Tried(key, need, fitted, "", enough, seconds, changed, values, changes, chance, of_folds)
-    return Trial(found, val, judged, folds)
+    return Trial(found, val, judged, folds, comparison)
 
 
 def measure(comparison: Comparison, name: str, probs: np.ndarray, own: HeldOut | None = None) -> None:

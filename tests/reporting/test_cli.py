@@ -163,7 +163,7 @@ def test_a_doubt_is_told_beside_the_advice(csv, capsys):
     table.to_csv("mine.csv", index=False)
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "in doubt: missing class; read the first paragraph first\n"
+    assert captured.err == "in doubt: missing class; read the warning first\n"
     assert "have no validation sample: age." in captured.out and "(sure: low)" in captured.out
 
 

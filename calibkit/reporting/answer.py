@@ -1,0 +1,141 @@
+"""What a report says first: what the network says and how often it is right, then what else was near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import norm
+
+from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.intervals import holm
+from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.recommend import LEVEL
+
+if TYPE_CHECKING:
+    from calibkit.reporting import Report
+    from calibkit.reporting.trial import Tried
+
+#: How sure the advice is, to somebody who knows no test.
+SURE = {
+    "high": "The numbers decide this: chance alone would rarely give such a difference.",
+    "some": "The numbers do not decide this: it is the usual choice, and nothing speaks against it.",
+    "low": "Do not rely on this before the warning above is settled.",
+    "none": "",
+}
+OFF = 0.05  # from which gap on a class is said to stay off
+RARE = 0.2  # the share of a class of two, from which down it is rare
+FEWEST = 30  # predictions of a class, for an interval of a mean
+
+
+def says(report: Report) -> str:
+    """What the network says and how often it is right, in whole sentences; and what it says after the calibrator.
+
+    Of two classes of which one is rare it is what the network gives to that one: it may always name the other, and be
+    as sure of it as it should not.
+    """
+    judged, key = report.trial.judged, report.choice.key
+    before, after = report.probs["before"], report.probs["after"]
+    shares = np.bincount(judged.labels, minlength=before.shape[1]) / len(judged.labels)
+    rare = int(shares.argmin()) if len(shares) == 2 and shares.min() < RARE else None
+    right = [_percent((p.argmax(1) == judged.labels).mean()) for p in (before, after)]
+    if rare is None:
+        said, new, hit = before.max(1), after.max(1), before.argmax(1) == judged.labels
+        text = f"Your network says {_percent(said.mean())} and is right in {right[0]}"
+        word, words = "says", ("too sure", "not sure enough")
+        more = f" and is right in {right[1]}" if right[1] != right[0] else ""
+    else:
+        said, new, hit = before[:, rare], after[:, rare], judged.labels == rare
+        name, other = report.diagnosed.classes[rare], report.diagnosed.classes[1 - rare]
+        text = f"Your network gives {name} {_percent(said.mean())} on average, and {_percent(shares[rare])} are of it"
+        word, words = "gives", ("too much", "too little")
+        most = _percent(1 - shares[rare])
+        more = f". The class that it names is right in {right[1]}; always naming {other} would be in {most}"
+    text += f": {_in_words(gap_of(said, hit, judged.groups), *words)}"
+    if key != "identity":
+        text += f"; after {name_of(key, report.trial.methods[key])} it {word} {_percent(new.mean())}"
+    ece = [f"{report.metrics[when]['ece'].percent.value:.1f}" for when in ("before", "after")]
+    apart = f"{ece[0]} points apart" + ("" if key == "identity" else f" before and {ece[1]} after")
+    return f"{text}{more}. Confidence and accuracy lie {apart}, over levels of confidence (ECE)."
+
+
+def near(report: Report) -> tuple[str, ...]:
+    """What else could be taken, and what stays off, in sentences; each "beyond chance" is one of a family of tests."""
+    trial, key = report.trial, report.choice.key
+    methods = {name: tried for name, tried in trial.measured.items() if tried.enough and name not in (key, "identity")}
+    found, compared = [], trial.comparison
+    if methods and compared is not None and report.choice.sure != "none":
+        for metric, sign, digits, text in (
+            ("brier", -1, ".4f", "has the lower Brier score"),
+            ("accuracy", 1, ".2%", "is right more often"),
+        ):
+            if better := _apart(compared, methods, key, metric, sign):
+                best = max(better, key=lambda name: sign * methods[name].values[metric].value)
+                numbers = [format(tried.values[metric].value, digits) for tried in (methods[best], trial.methods[key])]
+                name = methods[best].need.name
+                found.append(f"{name[:1].upper()}{name[1:]} {text}, beyond chance: {' against '.join(numbers)}.")
+        worse = _apart(compared, methods, key, "nll", 1)
+        tied = [tried.need.name for name, tried in methods.items() if name not in worse]
+        more = f" and {len(tied) - 4} more" if len(tied) > 4 else ""
+        if tied:
+            found.append(f"Not told apart from it by NLL: {', '.join(tied[:4])}{more}.")
+        else:
+            found.append("By NLL it is better, beyond chance, than each of the others.")
+    off = _off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)
+    if off:
+        found.append(f"Predictions that {'are' if key == 'identity' else 'stay'} off: {'; '.join(off)}.")
+    return tuple(found)
+
+
+def name_of(key: str, tried: Tried) -> str:
+    """What a method is called in a sentence."""
+    return "one temperature" if key == BASE else tried.need.name
+
+
+def gap_of(said: np.ndarray, hit: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
+    """The mean of (N,) probabilities less the share of (N,) hits, with the interval of a mean, over whole groups.
+
+    Example:
+        >>> f"{gap_of(np.array([0.9, 0.7]), np.array([True, False])):.2f}"
+        '0.30 [-0.25, 0.85]'
+    """
+    off = said - hit
+    mean = float(off.mean())
+    each = off - mean if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], off - mean)
+    arm = float(norm.isf((1 - 0.95) / 2) * np.sqrt((each**2).sum()) / len(off))
+    return Estimate(mean, mean - arm, mean + arm)
+
+
+def _apart(compared: Comparison, methods: Iterable[str], key: str, metric: str, sign: int) -> list[str]:
+    """The methods whose metric lies on that side of the one of ``key``, beyond chance."""
+    chances = holm({name: compared.chance(name, key, metric) for name in methods})
+    less = {name: compared.difference(name, key, metric).value for name in methods}
+    return [name for name, chance in chances.items() if chance < LEVEL and sign * less[name] > 0]
+
+
+def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, classes: Sequence[str]) -> list[str]:
+    """The four classes whose predictions concern most, of those that are off by 5 points and beyond chance."""
+    top, confidence = probs.argmax(1), probs.max(1)
+    counts = np.bincount(top, minlength=len(classes))
+    asked, found = np.flatnonzero(counts >= FEWEST), []
+    for i in asked.tolist():
+        of = top == i
+        gap = gap_of(confidence[of], labels[of] == i, None if groups is None else groups[of])
+        z = norm.isf(LEVEL / 2 / len(asked)) / norm.isf(LEVEL / 2)  # Bonferroni's
+        if abs(gap.value) >= OFF and abs(gap.value) > z * (gap.high - gap.value):
+            word = "too sure" if gap.value > 0 else "not sure enough"
+            found.append((counts[i] * abs(gap.value), f"{classes[i]}, {word} by {100 * abs(gap.value):.0f} points"))
+    return [text for _, text in sorted(found, reverse=True)[:4]]
+
+
+def _in_words(gap: Estimate, more: str, less: str) -> str:
+    points = gap.percent
+    if gap.low <= 0 <= gap.high:
+        return "the difference may be chance"
+    low, high = sorted((abs(points.low), abs(points.high)))
+    return f"{more if gap.value > 0 else less} by {abs(points.value):.1f} points (between {low:.1f} and {high:.1f})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
