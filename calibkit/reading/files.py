@@ -15,6 +15,7 @@ import torch
 from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit._files import LARGEST, check_unpacked, check_zip, read_folder, read_npy, read_npz, regular
+from calibkit.reading.questions import are_questions, of_questions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -94,10 +95,13 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
             _check_parquet(read_metadata(path), path)
             return pandas.read_parquet(path)
         with _stream(path) as stream:
-            return _json_lines(pandas, stream) if suffix.startswith(".jsonl") else _csv(pandas, stream, suffix, text)
+            if not suffix.startswith(".jsonl"):
+                return _csv(pandas, stream, suffix, text)
+            rows = _json_lines(stream)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
         _raise_of_the_path(error)
         raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
+    return of_questions(rows) if are_questions(rows) else pandas.DataFrame(rows)
 
 
 def _stream(path: Path) -> IO[bytes]:
@@ -127,11 +131,14 @@ def _check_parquet(facts: Any, path: Path) -> None:
     check_unpacked(8 * max(values, facts.num_rows) - path.stat().st_size)
 
 
-def _json_lines(pd: Any, stream: IO[bytes]) -> DataFrame:
-    rows = [json.loads(line) for line in stream if line.strip()]
+def _json_lines(stream: IO[bytes]) -> list[dict]:
+    """A JSON object a line, or one array of them."""
+    is_array = stream.read(64).lstrip().startswith(b"[")
+    stream.seek(0)
+    rows = json.load(stream) if is_array else [json.loads(line) for line in stream if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("a line that is no JSON object")
-    return pd.DataFrame(rows)
+    return rows
 
 
 def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:

@@ -135,7 +135,8 @@ def of_table(
     if kind is not None and found.kind not in (kind, None):
         raise expected("kind", f"that of the names, {found.kind}", repr(kind))
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
-    return Table(tuple(parts), said, found.names, table.drop(columns=found.columns), (*told, *found.told))
+    told = [*table.attrs.get("told", ()), *told, *found.told]
+    return Table(tuple(parts), said, found.names, table.drop(columns=found.columns), tuple(told))
 
 
 def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str | None]:

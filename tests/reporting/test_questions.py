@@ -1,10 +1,15 @@
 """Logs of multiple-choice questions, as lm-evaluation-harness has written them over the years."""
 
+import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from calibkit import TemperatureScaling, load_calibrator
+from calibkit.__main__ import main
+from calibkit.reading import read
 from calibkit.reading.questions import are_questions, of_questions
 
 OPTIONS = (" red", " green", " blue", " grey")
@@ -141,3 +146,46 @@ def test_a_length_that_is_not_there():
 def test_other_lines_are_no_questions():
     assert not are_questions([])
     assert not are_questions(json.loads('[{"logits": [1, 2], "label": 0}, {"resps": 3}]'))
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    """Logits, labels, and files of them: lines with empty ones between, packed lines, one indented array."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 4)).round(3) - 9
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
+    lines = [json.dumps(today(logits, int(k), i)) for i, (logits, k) in enumerate(zip(z, y, strict=True))]
+    (tmp_path / "lines.jsonl").write_text("\n\n".join(lines))
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    array = [before(list(logits), int(k), i) for i, (logits, k) in enumerate(zip(z, y, strict=True))]
+    (tmp_path / "array.jsonl").write_text(json.dumps(array, indent=2))
+    return z, y
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "packed.jsonl.gz", "array.jsonl"])
+def test_a_log_is_read_as_it_is(name, logs):
+    given = read(name)
+    np.testing.assert_array_equal(given.val.outputs, logs[0])
+    assert list(given.val.labels) == ["ABCD"[k] for k in logs[1]]
+    assert (given.kind, given.classes, given.test) == ("logits", ("A", "B", "C", "D"), None)
+
+
+def test_the_commands_take_logs(logs, capsys):
+    z, y = logs
+    assert main(["compare", "lines.jsonl", "--calibrators", "temperature_scaling"]) == 0
+    assert main(["evaluate", "array.jsonl"]) == 0
+    assert main(["calibrate", "lines.jsonl", "array.jsonl", "--out", "fitted.npz"]) == 0
+    assert main(["apply", "fitted.npz", "packed.jsonl.gz", "--out", "probs.csv"]) == 0
+    fitted, table = load_calibrator("fitted.npz"), pd.read_csv("probs.csv")
+    assert fitted.temperature == TemperatureScaling().fit(z, y).temperature
+    np.testing.assert_allclose(table[list("ABCD")], fitted(z), rtol=1e-12)
+    assert list(table["doc_id"]) == list(range(300))
+
+
+def test_a_file_with_an_odd_line_is_refused_in_one_wording(logs, capsys):
+    for name, line in (("nan", json.dumps(today([float("nan"), -1.0], 0))), ("text", "not json"), ("list", "[1]")):
+        with open("lines.jsonl") as lines, open(f"{name}.jsonl", "w") as odd:
+            odd.write(f"{lines.read()}\n{line}\n")
+        assert main(["evaluate", f"{name}.jsonl"]) == 1
+        assert capsys.readouterr().err.startswith("Expected `source` to be ")
