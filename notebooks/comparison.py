@@ -293,10 +293,10 @@ added, some of these differences are no longer clear.
 #
 # The names: TS-ECE is one temperature fitted by ECE. {term}`CTS <class temperatures>` has one temperature per class, found by a search on ECE, and
 # CTS-NLL has them fitted by likelihood. {term}`ETS`, {term}`PTS` and the *increasing map* (`order_preserving`, {ref}`explained below <sec-comparison-controls>`) keep every
-# prediction. {term}`Vector and matrix scaling <matrix scaling>` have parameters for each class and may change predictions;
+# prediction. {term}`Vector and matrix scaling <matrix scaling>` have parameters for each class and may change predictions.
 # {term}`ODIR` and the structured versions add a penalty.
 
-# %% mystnb={"figure": {"caption": "Only the increasing map lies clearly in the corner where both scores improve. A dot is a calibrator, its place the difference from temperature scaling (TS), mean over networks with 95% intervals; left and down is better. All calibrators are measured on the same networks; those far off the map are listed.", "name": "fig-comparison-map"}, "image": {"alt": "Scatter plot of calibrators: ECE minus TS to the right, NLL minus TS upwards. The increasing map lies to the lower left of the origin, ETS below and to the right of it; all the others lie on the axes or above."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Only the increasing map is lower in both scores, and in ECE not clearly. A dot is a calibrator, its place the difference from temperature scaling (TS), mean over networks with 95% intervals; left and down is better. All calibrators are measured on the same networks; those far off the map are listed.", "name": "fig-comparison-map"}, "image": {"alt": "Scatter plot of calibrators: ECE minus TS to the right, NLL minus TS upwards. The increasing map lies to the lower left of the origin, ETS below and to the right of it; all the others lie on the axes or above."}} tags=["hide-input"]
 on_map = {
     k: [difference(with_map[with_map["method"] == k], m) for m in UNIT]
     for k in [*short, MAP]
@@ -474,7 +474,7 @@ ECE, NLL, Brier score).
 #
 # Other data sets tell us less, because most losses were trained once there ({numref}`tbl-comparison-elsewhere`). One set
 # favours a loss: on CamVid, where a temperature fitted on the validation images does little, label smoothing has an ECE
-# that is lower by points. On 20 Newsgroups the answer depends on how the messages are split.
+# that is lower by points.
 
 # %% tags=["hide-input"]
 ELSEWHERE = [
@@ -613,7 +613,7 @@ own = words[~source & of_map["metric"].isin(list(UNIT))]
 Markdown(f"""
 On {len(tests["nll"])} published networks the map is clearly better in NLL on {wins["nll"]} and
 in ECE on {wins["ece"]}, and clearly worse on {losses or "none"}. On our own networks, trained
-for fewer epochs, it is clearly better in {int((own == "better").sum())} of {len(own)} tests.
+for fewer epochs, it is clearly better in {int((own == "better").sum()) or "none"} of {len(own)} tests.
 If you have a thousand validation images or more, try it.
 """)
 
@@ -754,7 +754,7 @@ behind where test images are unlike validation images.
 # ```{dropdown} Solution 1
 # With $k$ arms of one length on a test set, their sum $k a$ becomes $\sqrt k \, a$. So with all $J$ networks on one test
 # set the interval shrinks by a factor of $\sqrt J$ at most, and a test set with one network keeps its arm. An unclear mean
-# can become clear only if it is further from zero than the shrunken arm; the mean itself does not move.
+# can become clear only if it is further from zero than the shrunken arm. The mean itself does not move.
 # ```
 #
 # ```{dropdown} Solution 2
@@ -876,7 +876,7 @@ table(
 # ### Other objectives
 #
 # The same calibrators can be fitted to another loss: class-wise loss scaling (CLS), equal weights for all classes, label
-# smoothing, the focal loss; and class temperatures can be searched without the constraint on the accuracy.
+# smoothing, the focal loss. And class temperatures can be searched without the constraint on the accuracy.
 
 # %% tags=["hide-input"]
 OBJECTIVES = {
@@ -1063,7 +1063,7 @@ table(
 # Some of these calibrators are not in this book. BBQ averages many binnings. CIR joins the steps of an isotonic fit by
 # straight lines. Venn–Abers fits isotonic regression with the new sample in either class. The kernel method averages the
 # labels of similar samples. CatBoost, LightGBM and XGBoost grow trees on the network's output. ETS is above TS on ImageNet,
-# which a fit by likelihood to so many images would hardly give; CalArena does not tell what it was fitted to.
+# which a fit by likelihood to so many images would hardly give. CalArena does not tell what it was fitted to.
 
 # %% tags=["hide-input"]
 SAME = {key: key for key in ("identity", TS, "ets", "vector_scaling", "matrix_scaling")}

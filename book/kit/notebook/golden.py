@@ -85,6 +85,21 @@ def fit_seconds(folder: Path | None = None) -> pd.DataFrame:
     return pd.read_csv((folder or _folders.stored()) / "fits.csv", index_col="method", dtype=str)
 
 
+def by_epoch(dataset: str, folder: Path | None = None) -> pd.DataFrame:
+    """What ``benchmarks/epochs.py`` stored of the networks of a data set: the test set after each of some epochs.
+
+    Args:
+        dataset: of ``calibkit.data.DATASETS``.
+        folder: of the file. Default: ``book/results`` of the checkout.
+
+    Example:
+        >>> list(by_epoch("20newsgroups_random"))[-4:]
+        ['nll', 'ece_scaled', 'nll_scaled', 'temperature']
+    """
+    rows = pd.read_csv((folder or _folders.stored()) / "epochs.csv")
+    return rows[rows["dataset"] == dataset]
+
+
 def _check(name: str, measured: pd.DataFrame, stored: pd.DataFrame, tolerance: float | Mapping[str, float]) -> None:
     """The first number that is not the stored one raises."""
     want, got = ([*table.index, *table.columns] for table in (stored, measured))

@@ -69,7 +69,7 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
                 for run, fit, logits in zip(runs[loss, method], fits, networks, strict=True):
                     test = logits.test
                     run |= resample(fit(test.logits), test.labels, {"miou": mean_iou}, groups=test.groups)
-    metrics = [metric for metric in (*COMPARED, "miou") if metric in runs[CE, "identity"][0]]
+    metrics = [metric for metric in (*COMPARED, "miou") if metric in next(iter(runs.values()))[0]]
     spread = {
         (method, metric): pooled_spread(
             [run[metric].value for run in own] for (_, key), own in runs.items() if key == method

@@ -52,7 +52,7 @@ NEEDS = {
     "svhn": "logits that others published, without a checksum that is known",
     "cub200": "the images, and a pretrained network to train further",
     "voc2012": "the images, and trainings on a GPU",
-    "20newsgroups_random": "nothing: the uncalibrated accuracy of a shorter training is no answer",
+    "20newsgroups_random": "nothing: of a network as it is, another training is no answer",
 }
 
 
