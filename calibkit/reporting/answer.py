@@ -76,10 +76,11 @@ def near(report: Report) -> tuple[str, ...]:
                 name = methods[best].need.name
                 found.append(f"{name[:1].upper()}{name[1:]} {text}, beyond chance: {' against '.join(numbers)}.")
         worse = _apart(compared, methods, key, "nll", 1)
+        worse += [name for name, tried in methods.items() if not np.isfinite(tried.values["nll"].value)]
         tied = [tried.need.name for name, tried in methods.items() if name not in worse]
         more = f" and {len(tied) - 4} more" if len(tied) > 4 else ""
         if tied:
-            found.append(f"Not told apart from it by NLL: {', '.join(tied[:4])}{more}.")
+            found.append(f"Not clearly worse by NLL: {'; '.join(tied[:4])}{more}.")
         else:
             found.append("By NLL it is better, beyond chance, than each of the others.")
     off = _off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)

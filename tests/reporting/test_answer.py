@@ -27,8 +27,15 @@ def test_it_begins_with_what_the_network_says_and_how_often_it_is_right(sample):
         f"{100 * gap.mean():.1f} points (between {ends[0]} and {ends[1]}); after one temperature it says "
         f"{percent(after.max(1))}."
     )
-    assert near(found) == ("Not told apart from it by NLL: vector scaling.",)
+    assert near(found) == ("Not clearly worse by NLL: vector scaling.",)
     assert str(found).split("\n\n")[1] == says(found) == found.facts()["says"]
+
+
+def test_what_gives_a_true_class_the_probability_0_is_not_near(sample):
+    z, y = sample(4000)
+    found = report(Logits(z[:2000], y[:2000], z[2000:], y[2000:]), methods=["vector_scaling", "isotonic"])
+    assert found.trial.methods["isotonic"].values["nll"].value == np.inf
+    assert near(found) == ("Not clearly worse by NLL: vector scaling.",)
 
 
 def test_of_a_rare_class_it_says_how_much_it_is_given():
