@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
 
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.metrics.intervals import holm
@@ -104,7 +104,7 @@ def gap_of(said: np.ndarray, hit: np.ndarray, groups: np.ndarray | None = None) 
     off = said - hit
     mean = float(off.mean())
     each = off - mean if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], off - mean)
-    arm = float(norm.isf((1 - 0.95) / 2) * np.sqrt((each**2).sum()) / len(off))
+    arm = float(NormalDist().inv_cdf(0.975) * np.sqrt((each**2).sum()) / len(off))
     return Estimate(mean, mean - arm, mean + arm)
 
 
@@ -123,7 +123,7 @@ def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, class
     for i in asked.tolist():
         of = top == i
         gap = gap_of(confidence[of], labels[of] == i, None if groups is None else groups[of])
-        z = norm.isf(LEVEL / 2 / len(asked)) / norm.isf(LEVEL / 2)  # Bonferroni's
+        z = NormalDist().inv_cdf(LEVEL / 2 / len(asked)) / NormalDist().inv_cdf(LEVEL / 2)  # Bonferroni's
         if abs(gap.value) >= OFF and abs(gap.value) > z * (gap.high - gap.value):
             word = "too sure" if gap.value > 0 else "not sure enough"
             found.append((counts[i] * abs(gap.value), f"{classes[i]}, {word} by {100 * abs(gap.value):.0f} points"))
