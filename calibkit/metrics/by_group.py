@@ -76,9 +76,11 @@ def calibration_by_group(
 
 def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
     """The rows of each group, sorted by group."""
-    names = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups, dtype=object).reshape(-1).tolist()
-    if len(names) != len(sample):
-        raise expected("groups", f"one for each of the {len(sample)} rows", len(names))
+    array = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups, dtype=object)
+    if array.shape not in ((len(sample),), (len(sample), 1)) or np.ma.is_masked(groups):
+        got = "masked entries" if np.ma.is_masked(groups) else f"shape {array.shape}"
+        raise expected("groups", f"one for each of the {len(sample)} rows", got)
+    names = [name.item() if isinstance(name, np.generic | Tensor) else name for name in array.reshape(-1).tolist()]
     kinds = {type(name) for name in names}
     if kinds not in ({int}, {str}):
         raise expected("groups", "integers or strings", " and ".join(sorted(kind.__name__ for kind in kinds)))

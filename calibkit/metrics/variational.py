@@ -189,6 +189,8 @@ def numbered(groups: Array | None, sample: Sample) -> Tensor:
 
 def recalibrated(sample: Sample, recalibrator: Recalibrator, group: Tensor) -> Tensor:
     """(N, K) what copies of the recalibrator, each fitted on the other folds, make of the rows; float64."""
+    if isinstance(recalibrator, type) or not hasattr(recalibrator, "fit"):
+        raise expected("recalibrator", "a calibrator, as `calibrator(KEY)` makes one", repr(recalibrator))
     logits = sample.probs.double().clamp(min=torch.finfo(sample.probs.dtype).tiny).log_()
     after = torch.empty_like(logits)
     for out in _folds(group):

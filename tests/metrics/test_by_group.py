@@ -22,11 +22,12 @@ def test_a_group_is_the_test_of_its_rows_with_three_times_the_p_value():
         assert of.error == ece(PROBS[rows], labels[rows]) and of[3:] == alone[3:]
         if name == "b":
             assert of.p == 3 * alone.p
-    as_list, column, numbers = (
+    as_list, column, numbers, scalars = (
         calibration_by_group(PROBS, labels, of)
-        for of in (SITE.tolist(), pd.Series(SITE), torch.tensor(np.unique(SITE, return_inverse=True)[1]))
+        for of in (SITE.tolist(), pd.Series(SITE), torch.tensor(np.unique(SITE, return_inverse=True)[1]), list(SITE))
     )
-    assert as_list == column == found and list(numbers.values()) == list(found.values()) and list(numbers) == [0, 1, 2]
+    assert as_list == column == scalars == found
+    assert list(numbers.values()) == list(found.values()) and list(numbers) == [0, 1, 2]
 
 
 def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_the_level_says():
@@ -42,7 +43,9 @@ def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_the_level_s
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (SITE[:5], "one for each of the 600 rows, but got 5"),
+        (SITE[:5], r"one for each of the 600 rows, but got shape \(5,\)"),
+        (SITE.reshape(2, 300), r"one for each of the 600 rows, but got shape \(2, 300\)"),
+        (np.ma.array(SITE, mask=SITE == "a"), "one for each of the 600 rows, but got masked entries"),
         ([None] * 600, "integers or strings, but got NoneType"),
         ([0.5] * 600, "integers or strings, but got float"),
         ([1, "a"] * 300, "integers or strings, but got int and str"),

@@ -48,6 +48,12 @@ def test_the_score_is_the_sum_and_what_mends_nothing_finds_nothing():
         assert left[name].calibration == pytest.approx((0, 0, 0), abs=1e-6)
 
 
+def test_what_is_no_recalibrator():
+    for odd in ("temperature_scaling", TemperatureScaling, None):
+        with pytest.raises(ValueError, match="^Expected `recalibrator` to be a calibrator"):
+            score_parts(np.full((9, 2), 0.5), np.zeros(9, int), odd)
+
+
 def test_rows_that_go_together():
     """Twenty equal rows an image: their interval is as wide as that of 100 rows."""
     rng = np.random.default_rng(1)
