@@ -94,7 +94,8 @@ def class_columns(
         ValueError: names that are missing; a column that is no class, or looks like none.
     """
     for what, given in (("classes", classes), ("ignore", ignore)):
-        if isinstance(given, str) or not set(map(str, given or ())) <= set(table):
+        names = () if given is None else given
+        if isinstance(names, str) or not isinstance(names, Collection) or not set(map(str, names)) <= set(table):
             raise expected(what, f"names among {listed(table.columns)}", repr(given))
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]
@@ -207,7 +208,7 @@ def _is_text(column: Series) -> bool:
         return False
     if column.dtype.kind in "bmM":
         return True
-    return all(_number(cell) is None for cell in column.dropna().unique().tolist())
+    return all(_number(cell) is None for cell in _distinct(column))
 
 
 def _odd_cell(table: DataFrame, name: str) -> str:
@@ -223,13 +224,22 @@ def _number(cell: object) -> float | None:
     """What a cell is the text of."""
     try:
         return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _distinct(column: Series) -> list:
+    """The cells that are not missing, each once; a list or a dict, as JSON has them, as its text."""
+    column = column.dropna()
+    try:
+        return column.unique().tolist()
+    except TypeError:
+        return column.astype(str).unique().tolist()
 
 
 def as_text(labels: Series) -> set[str]:
     """Labels as the names of columns: 1.0 is "1"."""
-    distinct = labels.dropna().unique().tolist()
+    distinct = _distinct(labels)
     whole = (isinstance(label, float) and label.is_integer() for label in distinct)
     return {str(int(label) if is_whole else label) for label, is_whole in zip(distinct, whole, strict=True)}
 

@@ -98,10 +98,15 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
             if not suffix.startswith(".jsonl"):
                 return _csv(pandas, stream, suffix, text)
             rows = _json_lines(stream)
+            if not are_questions(rows):
+                return pandas.DataFrame(rows)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
         _raise_of_the_path(error)
         raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
-    return of_questions(rows) if are_questions(rows) else pandas.DataFrame(rows)
+    try:
+        return of_questions(rows)
+    except ValueError as error:
+        raise ValueError(f"{error}, in {str(path)!r}") from None
 
 
 def _stream(path: Path) -> IO[bytes]:
@@ -133,7 +138,7 @@ def _check_parquet(facts: Any, path: Path) -> None:
 
 def _json_lines(stream: IO[bytes]) -> list[dict]:
     """A JSON object a line, or one array of them."""
-    is_array = stream.read(64).lstrip().startswith(b"[")
+    is_array = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     stream.seek(0)
     rows = json.load(stream) if is_array else [json.loads(line) for line in stream if line.strip()]
     if not all(isinstance(row, dict) for row in rows):

@@ -34,15 +34,17 @@ def of_questions(rows: Sequence[Mapping[str, Any]], *, per_character: bool = Fal
 
     The log-likelihoods are logits: their softmax is the model's probability of each option, given that one of them is
     the answer. As an array has one number of classes, the questions with the commonest number of options are taken.
-    ``attrs["told"]`` says how many are left out, and where all answers stand in one place.
+    Of a question that has a line for each of several filters the first is taken. ``attrs["told"]`` says how many are
+    left out, and where all answers stand in one place.
 
     Args:
         rows: the lines of the log, as dicts.
         per_character: divide each log-likelihood by the characters of its option, as ``acc_norm`` does.
 
     Raises:
-        ValueError: a question without two options or more, each with a finite log-likelihood; a target that is no
-            option, or not the one that ``acc`` tells; ``per_character`` where ``arguments`` have no options.
+        ValueError: a question without two options or more, each with a log-likelihood that is finite and at most 0; a
+            target that is no option, or not the one that ``acc`` tells; ``per_character`` where ``arguments`` have no
+            options.
 
     Example:
         >>> row = {"doc_id": 0, "target": "1", "filtered_resps": [["-3.5", "False"], ["-1.5", "True"]], "acc": 1.0}
@@ -52,10 +54,10 @@ def of_questions(rows: Sequence[Mapping[str, Any]], *, per_character: bool = Fal
     with needs("report"):
         import pandas as pd
 
-    found = [_log_likelihoods(row, i) for i, row in enumerate(rows, 1)]
-    sizes = Counter(map(len, found))
+    found = {i: _log_likelihoods(rows[i], i + 1) for i in _of_one_filter(rows)}
+    sizes = Counter(map(len, found.values()))
     n = max(sizes, key=lambda size: (sizes[size], size))
-    kept = [i for i, each in enumerate(found) if len(each) == n]
+    kept = [i for i, each in found.items() if len(each) == n]
     names = ascii_uppercase[:n] if n <= len(ascii_uppercase) else [str(k) for k in range(n)]
     logits = np.array([found[i] for i in kept])
     labels = _labels({i + 1: rows[i] for i in kept}, logits)
@@ -64,7 +66,11 @@ def of_questions(rows: Sequence[Mapping[str, Any]], *, per_character: bool = Fal
     columns = {"doc_id": [rows[i].get("doc_id", i) for i in kept]}
     columns |= {f"logit_{name}": column for name, column in zip(names, logits.T, strict=True)}
     table = pd.DataFrame(columns if labels is None else {**columns, "label": [names[k] for k in labels]})
-    told = [f"{len(kept):,} questions of {n} options; left out, {len(rows) - len(kept):,} of others"] * (len(sizes) > 1)
+    told = []
+    if len(sizes) > 1:
+        told.append(f"{len(kept):,} questions of {n} options; left out, {len(found) - len(kept):,} of others")
+    if len(found) < len(rows):
+        told.append(f"the first filter of each question; left out, {len(rows) - len(found):,} lines of others")
     if labels is not None and len(set(labels)) == 1 < len(labels):
         alike = "take what treats all options alike (--calibrators temperature_scaling)"
         told.append(f"the answer is always {names[labels[0]]}, so its place gives it away; {alike}")
@@ -72,17 +78,25 @@ def of_questions(rows: Sequence[Mapping[str, Any]], *, per_character: bool = Fal
     return table
 
 
+def _of_one_filter(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The lines without those that say of a question what another filter than the first makes of it."""
+    first: dict[str, str] = {}
+    questions = [str([row.get("doc_id", i), row.get("doc_hash")]) for i, row in enumerate(rows)]
+    filters = [str(row.get("filter")) for row in rows]
+    return [i for i, (of, by) in enumerate(zip(questions, filters, strict=True)) if first.setdefault(of, by) == by]
+
+
 def _log_likelihoods(row: Mapping[str, Any], number: int) -> list[float]:
     """One an option."""
     answers = next((row[name] for name in ANSWERS if row.get(name)), None)
     try:
-        found = [_first(answer) for answer in answers]  # type: ignore[union-attr]
-    except (TypeError, ValueError, IndexError, KeyError):
+        found = [_first(answer) for answer in answers] if isinstance(answers, list) else []
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
         found = []
     if "acc_mutual_info" in row:  # the options once more, without the question
         found = found[: len(found) // 2]
-    if len(found) < 2 or not np.isfinite(found).all():
-        want = "questions with a finite log-likelihood for each of two options or more"
+    if len(found) < 2 or not np.isfinite(found).all() or max(found) > 0:  # generated numbers are none
+        want = "questions with a log-likelihood, finite and at most 0, for each of two options or more"
         raise expected("source", want, f"{str(answers)[:40]} ... in question {number}, the first being 1")
     return found
 

@@ -158,12 +158,16 @@ def _spread(table: DataFrame, kind: Kind | None) -> tuple[DataFrame, Kind | None
         if isinstance(table[name].iloc[0], list | tuple | np.ndarray):
             try:
                 x = np.array(table[name].tolist(), dtype=float)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 x = np.empty(0)
             if x.ndim != 2:
                 raise expected("source", f"a table with as many {name} in each row", "other numbers of them")
-            table = table.drop(columns=name).reset_index(drop=True).join(type(table)(x).rename(columns=str))
-            return table, kind or OUTPUTS[name], tuple(map(str, range(x.shape[1])))
+            names = tuple(map(str, range(x.shape[1])))
+            if twice := set(names) & set(table):
+                want = f"a table without columns that are called as numbers beside {name!r}"
+                raise expected("source", want, repr(min(twice)))
+            table = table.drop(columns=name).reset_index(drop=True).join(type(table)(x, columns=list(names)))
+            return table, kind or OUTPUTS[name], names
     return table, kind, ()
 
 
@@ -172,7 +176,7 @@ def _splits(column: Series, name: str) -> tuple[list[np.ndarray], list[str]]:
     said = column.astype(str)
     of = said.str.strip().str.lower().map(SPLITS)
     words = {part: sorted(set(said[of == part])) for part in ("val", "test", "train")}
-    odd = column[of.isna()].unique() if of.isna().any() else [] if words["val"] + words["test"] else words["train"]
+    odd = said[of.isna()].unique() if of.isna().any() else [] if words["val"] + words["test"] else words["train"]
     if len(odd):
         want = f'a column of "val" and "test" (--split names another, --ignore {name} takes all rows)'
         raise expected(name, want, listed(odd))
@@ -211,5 +215,5 @@ def _labels(labels: Series, classes: Collection[str]) -> np.ndarray:
         return (text.str.lower() == "true").to_numpy()
     try:
         return labels.astype(float).to_numpy()
-    except (TypeError, ValueError):
-        return labels.to_numpy()
+    except (TypeError, ValueError, OverflowError):
+        return text.to_numpy(dtype=object)

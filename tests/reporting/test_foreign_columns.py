@@ -100,6 +100,7 @@ def test_names_that_are_none_are_refused(drawn):
         ({"ignore": ["nope"]}, "`ignore` to be names among"),
         ({"ignore": "id"}, "`ignore` to be names among"),
         ({"classes": ["cat", "wolf"]}, "`classes` to be names among"),
+        ({"classes": 3}, "`classes` to be names among"),
         ({"label": ["label"]}, "`label` to be the name of a column"),
     ):
         with pytest.raises(ValueError, match=f"^Expected .*{message}"):

@@ -101,6 +101,18 @@ def test_the_commonest_number_of_options_is_taken():
     assert table.attrs["told"] == ["3 questions of 4 options; left out, 1 of others"]
 
 
+def test_a_question_counts_once_however_many_filters_it_has():
+    """In turn or one after the other; a log of two tasks may have a number twice."""
+    rows = rows_of(today)
+    others = [{**row, "filter": "strict", "filtered_resps": ["B"]} for row in rows]
+    for both in (rows + others, [row for pair in zip(rows, others, strict=True) for row in pair]):
+        table = of_questions(both)
+        assert table.equals(of_questions(rows))
+        assert table.attrs["told"] == ["the first filter of each question; left out, 3 lines of others"]
+    hashed = [{**row, "doc_hash": "b", "filter": "strict"} for row in rows]
+    assert len(of_questions(rows + hashed)) == 6
+
+
 def test_answers_that_stand_in_one_place():
     table = of_questions([today(z, 0, i) for i, z in enumerate(LOGITS)])
     assert set(table["label"]) == {"A"} and "always A" in table.attrs["told"][0]
@@ -117,6 +129,9 @@ BAD = {
     "one option": {"filtered_resps": [["-1.0", "True"]]},
     "not a number": {"filtered_resps": [["nan", "True"], ["-1.0", "False"]]},
     "minus infinity": {"filtered_resps": [["-inf", "True"], ["-1.0", "False"]]},
+    "generated numbers": {"filtered_resps": ["1", "2"]},
+    "no list": {"filtered_resps": {"-1": 0, "-2": 0}},
+    "beyond any float": {"filtered_resps": [[-(10**400), False], ["-1.0", "False"]]},
     "empty pair": {"filtered_resps": [[], ["-1.0", "False"]]},
     "beyond the options": {"target": "4"},
     "negative": {"target": "-1"},
@@ -188,4 +203,5 @@ def test_a_file_with_an_odd_line_is_refused_in_one_wording(logs, capsys):
         with open("lines.jsonl") as lines, open(f"{name}.jsonl", "w") as odd:
             odd.write(f"{lines.read()}\n{line}\n")
         assert main(["evaluate", f"{name}.jsonl"]) == 1
-        assert capsys.readouterr().err.startswith("Expected `source` to be ")
+        said = capsys.readouterr().err
+        assert said.startswith("Expected `source` to be ") and f"in '{name}.jsonl'" in said

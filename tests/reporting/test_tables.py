@@ -1,5 +1,7 @@
 """What the columns, rows and numbers of a table are, by their names and values; what is not clear is asked for."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,3 +86,21 @@ def test_a_missing_value_names_its_row(arrays, frame, tmp_path):
     z[5, 1] = np.nan
     with pytest.raises(ValueError, match="^Expected `outputs` to be without missing .* but got NaN in row 5, from 0"):
         diagnose(read(z, arrays["val_labels"], kind="logits"))
+
+
+def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
+    """A list, a dict and a number beyond any float are no classes, and no labels either; a column has one name."""
+    rows = pd.DataFrame(arrays["val_logits"], columns=CLASSES).assign(label=np.array(CLASSES)[arrays["val_labels"]])
+    rows, mine = rows.to_dict("records"), tmp_path / "mine.jsonl"
+    for odd in ([1], {"age": 3}, 10**400):
+        mine.write_bytes(b"\xef\xbb\xbf" + json.dumps([{**row, "more": odd} for row in rows]).encode())
+        given = read(mine)
+        np.testing.assert_array_equal(given.val.outputs, arrays["val_logits"])
+        assert given.told == ("no classes: 'more'",)
+        for name in ("cat", "label", "split"):
+            mine.write_text("\n".join(json.dumps(row) for row in [{**rows[0], name: odd}, *rows[1:]]))
+            with pytest.raises(ValueError, match="^Expected `.*` to be "):
+                diagnose(read(mine))
+    lists = pd.DataFrame({"logits": arrays["val_logits"].tolist(), "label": arrays["val_labels"], "0": 1})
+    with pytest.raises(ValueError, match="^Expected `source` to be a table without columns that are called as numbers"):
+        read(lists)
