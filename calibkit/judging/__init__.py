@@ -82,24 +82,17 @@ class Judgement:
 
     def facts(self) -> dict:
         """All of it as what JSON can hold; fractions and nats."""
-        means = {base: {metric: self.differences(base, metric) for metric in METRICS} for base in self.bases}
-        return {
+        bases = self.bases
+        found = {
             "verdict": self.verdict,
             "key": self.key,
             "made": self.made,
-            "claims": {
-                text: {"answer": said, "difference": plain(mean._asdict())}
-                for text, (said, mean) in self.answers().items()
-            },
-            "differences": {
-                base: {metric: {name: plain(mean._asdict()) for name, mean in of.items()} for metric, of in by.items()}
-                for base, by in means.items()
-            },
-            "beyond_chance": {
-                base: {metric: self.tally(base, metric)._asdict() for metric in METRICS} for base in self.bases
-            },
+            "claims": {text: {"answer": said, "difference": mean} for text, (said, mean) in self.answers().items()},
+            "differences": {base: {metric: self.differences(base, metric) for metric in METRICS} for base in bases},
+            "beyond_chance": {base: {metric: self.tally(base, metric) for metric in METRICS} for base in bases},
             "rows": [asdict(row) for row in self.rows],
         }
+        return plain(found)
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""

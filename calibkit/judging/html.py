@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 from statistics import median
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ with needs("plots"):
     from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from calibkit.judging import Judgement
+    from calibkit.judging import Judgement, LossJudgement
 
 #: Metric -> what its numbers are multiplied by, and the unit that they have then.
 SHOWN = {"nll": (1, "nats"), "ece": (100, "points"), "brier": (100, "points"), "accuracy": (100, "points")}
@@ -29,21 +29,30 @@ SHOWN = {"nll": (1, "nats"), "ece": (100, "points"), "brier": (100, "points"), "
 
 def page(found: Judgement) -> str:
     """See :meth:`calibkit.judging.Judgement.html`."""
+    what = (
+        "What a difference and its interval are, and how that of a mean allows for networks with the same test "
+        "samples, the book says under Protocol. It speaks of these networks, so fitted, on other test samples."
+    )
+    return framed(found, _of_numbers(found), "<h2>The networks</h2>", _networks(found), what=what)
+
+
+def framed(found: Judgement | LossJudgement, numbers: Iterable[str], *rest: str, what: str) -> str:
+    """A page: the verdict, the numbers where there are some, the rest, by what it was made and what it speaks of."""
+    made, title = found.made, f"Judgement of {escape(found.key)}"
+    made_by = f"calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples."
+    made_by += f" The file's SHA-256 is {made['file']}." if made["file"] else ""
     parts = [
         f"<h1>Judgement of <code>{escape(found.key)}</code></h1>",
         f'<div class="box{"" if found.judged else " warn"}"><p>{escape(found.verdict)}</p></div>',
-        *(_of_numbers(found) if found.judged else ()),
-        "<h2>The networks</h2>",
-        _networks(found),
-        _made(found),
+        *(numbers if found.judged else ()),
+        *rest,
+        f"<p>{made_by} {what}</p>",
     ]
-    return document(f"Judgement of {escape(found.key)}", parts)
+    return document(title, parts)
 
 
 def _of_numbers(found: Judgement) -> Iterator[str]:
-    if found.claims:
-        yield "<h2>What was claimed</h2>"
-        yield _claims(found)
+    yield from claims(found.answers(), " over all networks")
     for base in found.bases:
         said = need_of(base).name
         yield f"<h2>Against {escape('one temperature' if base == BASE else said)}</h2>"
@@ -72,13 +81,15 @@ def heads(first: str, *more: str) -> tuple[str, ...]:
     return (first, *more, *(f"{SAID[metric]}, {unit}" for metric, (_, unit) in SHOWN.items()))
 
 
-def _claims(found: Judgement) -> str:
+def claims(answers: Mapping[str, tuple[str, Estimate]], over: str = "") -> Iterator[str]:
+    """What was claimed, if anything was."""
     rows = []
-    for claim, (answer, mean) in zip(found.claims, found.answers().values(), strict=True):
-        scale, unit = SHOWN[claim.metric]
-        rows.append(text((str(claim), answer, f"{change(mean, scale)} {unit}")))
-    caption = "By the mean difference over all networks, with its 95% interval."
-    return table(caption, ("claim", "answer", "difference"), rows)
+    for claim, (answer, mean) in answers.items():
+        scale, unit = SHOWN[claim.split()[1]]  # "lower ece than ..."
+        rows.append(text((claim, answer, f"{change(mean, scale)} {unit}")))
+    if rows:
+        caption = f"By the mean difference{over}, with its 95% interval."
+        yield "<h2>What was claimed</h2>" + table(caption, ("claim", "answer", "difference"), rows)
 
 
 def _means(found: Judgement, base: str) -> str:
@@ -174,13 +185,3 @@ def _networks(found: Judgement) -> str:
     left_out = {f"{base}: {why}": row.network for row in found.judged for base, why in row.left_out.items()}
     notes = "".join(f"<li>{escape(said)}; so on {escape(network)}</li>" for said, network in left_out.items())
     return table(caption, head, rows) + (f"<p>Left out of the comparison:</p><ul>{notes}</ul>" if notes else "")
-
-
-def _made(found: Judgement) -> str:
-    made = found.made
-    of_file = f" The file's SHA-256 is {made['file']}." if made["file"] else ""
-    return (
-        f"<p>calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples.{of_file} What a "
-        "difference and its interval are, and how that of a mean allows for networks with the same test samples, the "
-        "book says under Protocol. It speaks of these networks, so fitted, on other test samples.</p>"
-    )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from calibkit import plots
 from calibkit._extras import needs
-from calibkit.judging.html import SHOWN, cells, heads, text
+from calibkit.judging.html import SHOWN, cells, claims, framed, heads, text
 from calibkit.judging.loss_verdict import BASE, WAYS, signs
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting.elements import change, document, figure, table
+from calibkit.reporting.elements import change, figure, table
 
 with needs("plots"):
     from matplotlib.figure import Figure
@@ -26,24 +26,15 @@ METHODS = {"identity": "as trained", "temperature_scaling": "after one temperatu
 
 def page(found: LossJudgement) -> str:
     """See :meth:`calibkit.judging.losses.LossJudgement.html`."""
-    parts = [
-        f"<h1>Judgement of <code>{escape(found.key)}</code></h1>",
-        f'<div class="box{"" if found.judged else " warn"}"><p>{escape(found.verdict)}</p></div>',
-        *(_of_numbers(found) if found.judged else ()),
-        "<h2>How it was trained</h2>",
-        *_trained(found),
-    ]
-    return document(f"Judgement of {escape(found.key)}", parts)
+    what = (
+        "The spread over seeds is pooled over all stored losses that were trained several times. It speaks of this "
+        "network and recipe, on other test samples and from other seeds; a longer training may turn it round."
+    )
+    return framed(found, _of_numbers(found), "<h2>How it was trained</h2>", *_trained(found), what=what)
 
 
 def _of_numbers(found: LossJudgement) -> Iterator[str]:
-    if found.claims:
-        rows = []
-        for claim, (answer, of) in zip(found.claims, found.answers().values(), strict=True):
-            scale, unit = SHOWN[claim.metric]
-            rows.append(text((str(claim), answer, f"{change(of.estimate, scale)} {unit}")))
-        yield "<h2>What was claimed</h2>"
-        yield table("By the mean difference, with its 95% interval.", ("claim", "answer", "difference"), rows)
+    yield from claims({claim: (answer, of.estimate) for claim, (answer, of) in found.answers().items()})
     yield "<h2>Against cross-entropy</h2>"
     yield _against_base(found)
     yield "<h2>Against the other stored losses</h2>"
@@ -112,10 +103,10 @@ def _values(found: LossJudgement) -> str:
 def _trained(found: LossJudgement) -> Iterator[str]:
     made = found.made
     usual = {"epochs", "batch_size", "lr", "momentum", "weight_decay", "schedule", "augment", "optimizer"}
-    recipe = ", ".join(f"{name} {value}" for name, value in dict(made["recipe"]).items() if name in usual)  # type: ignore[call-overload]
+    recipe = ", ".join(f"{name} {value}" for name, value in made["recipe"].items() if name in usual)
     yield f"<p>{made['model']} on {made['data']}: {escape(recipe)}.</p>"
     if made["grid"]:
-        values = "; ".join(f"{option}: {', '.join(map(str, of))}" for option, of in dict(made["grid"]).items())  # type: ignore[call-overload]
+        values = "; ".join(f"{option}: {', '.join(map(str, of))}" for option, of in made["grid"].items())
         how = "Each setting is trained from seed 0, and that with the lowest validation NLL from all seeds"
         yield f"<p>Tried were {escape(values)}. {how}: <code>{escape(found.key)}</code>.</p>"
     if not found.rows:
@@ -128,9 +119,3 @@ def _trained(found: LossJudgement) -> Iterator[str]:
         done = [row.seconds for row in found.rows if not row.error]
         cost = f" In the median one took {median(done):.0f} s, reading included." if done else ""
         yield table(f"Each training.{cost}", ("training", "what came of it", "seconds"), rows)
-    of_file = f" The file's SHA-256 is {made['file']}." if made["file"] else ""
-    yield (
-        f"<p>calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples.{of_file} The "
-        "spread over seeds is pooled over all stored losses that were trained several times. It speaks of this network "
-        "and recipe, on other test samples and from other seeds; a longer training may turn it round.</p>"
-    )

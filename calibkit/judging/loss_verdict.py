@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from calibkit._checks import expected
-from calibkit.judging.saved import plain
 from calibkit.judging.seeds import chance_with, error_of_two, mean_of, pooled_spread, quantile, total, widened
-from calibkit.judging.verdict import ERRORS, LEVEL, in_words, numbers, signed
+from calibkit.judging.verdict import ERRORS, LEVEL, beyond_chance, in_words, numbers, signed
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.intervals import Resampled, holm
+from calibkit.metrics.intervals import Resampled
 from calibkit.reporting.trial import METRICS
 
 BASE = "cross_entropy"
@@ -77,8 +76,8 @@ class Difference(NamedTuple):
         return (wide.above() == "holds") - (wide.below() == "holds")
 
     def facts(self) -> dict:
-        """As what JSON can hold."""
-        return plain({**self.estimate._asdict(), "chance": self.chance, "seen": self.seen})
+        """As numbers by name."""
+        return {**self.estimate._asdict(), "chance": self.chance, "seen": self.seen}
 
 
 class Claim(NamedTuple):
@@ -127,38 +126,19 @@ def differences(
         for metric in METRICS
     }
 
-    def difference(own: list[Resampled], base: list[Resampled], *spreads: tuple[float, int] | None) -> Difference:
-        a, b = mean_of(own), mean_of(base)
-        known = (spreads[0], spreads[1]) if spreads[0] and spreads[1] else None
-        return Difference(Estimate(*a.difference(b)), a.chance(b), *error_of_two(len(own), len(base), known))
+    def difference(base: str, way: str, metric: str) -> Difference:
+        mine, other = WAYS[way]
+        own, of = ([one[metric] for one in runs] for runs in (measured[key][mine], measured[base][other]))
+        (a, b), spreads = (mean_of(own), mean_of(of)), (spread[mine, metric], spread[other, metric])
+        return Difference(Estimate(*a.difference(b)), a.chance(b), *error_of_two(len(own), len(of), *spreads))
 
-    return {
-        base: {
-            way: {
-                metric: difference(
-                    [one[metric] for one in measured[key][mine]], [one[metric] for one in runs[other]],
-                    spread[mine, metric], spread[other, metric],
-                )
-                for metric in METRICS
-            }
-            for way, (mine, other) in WAYS.items()
-        }
-        for base, runs in ((base, measured[base]) for base in bases)
-    }  # fmt: skip
+    return {base: {way: {m: difference(base, way, m) for m in METRICS} for way in WAYS} for base in bases}
 
 
 def signs(less: Mapping[str, dict[str, dict[str, Difference]]], way: str) -> dict[tuple[str, str], int]:
-    """(stored loss, metric) -> -1 where the loss is lower beyond chance, 1 where it is higher, else 0.
-
-    One family of Holm's method are all differences of ``ERRORS``, another those of the accuracy.
-    """
-    found: dict[tuple[str, str], int] = {}
-    for family in (ERRORS, ("accuracy",)):
-        cells = {(base, metric): of[way][metric] for base, of in less.items() for metric in family}
-        adjusted = holm({cell: of.chance for cell, of in cells.items()})
-        for cell, of in cells.items():
-            found[cell] = 0 if adjusted[cell] > LEVEL else int(math.copysign(1, of.over_tests.value))
-    return found
+    """(stored loss, metric) -> its sign, by :func:`beyond_chance`."""
+    cells = {(base, metric): of[way][metric] for base, of in less.items() for metric in METRICS}
+    return beyond_chance({cell: (of.over_tests.value, of.chance) for cell, of in cells.items()})
 
 
 def verdict(less: Mapping[str, dict[str, dict[str, Difference]]], rests_on: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -88,7 +88,7 @@ class LossJudgement:
     less: dict[str, dict[str, dict[str, Difference]]]
     values: dict[str, dict[str, list[float]]]
     claims: tuple[Claim, ...]
-    made: dict[str, object]
+    made: dict[str, Any]
 
     @property
     def judged(self) -> bool:
@@ -112,7 +112,7 @@ class LossJudgement:
 
     def facts(self) -> dict:
         """All of it as what JSON can hold; fractions and nats."""
-        return {
+        found = {
             "verdict": self.verdict,
             "key": self.key,
             "made": self.made,
@@ -121,9 +121,10 @@ class LossJudgement:
                 base: {way: {metric: of.facts() for metric, of in by.items()} for way, by in ways.items()}
                 for base, ways in self.less.items()
             },
-            "values": plain(self.values),
+            "values": self.values,
             "rows": [asdict(row) for row in self.rows],
         }
+        return plain(found)
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
@@ -220,7 +221,7 @@ def judge_loss(
         raise expected("data", "one with the stored trainings of the book, in its checkout: work there", repr(data))
     of_claims = tuple(Claim.parse(claim, others) for claim in claims)
     parsed = Key.parse(key)
-    made: dict[str, object] = {
+    made: dict[str, Any] = {
         "data": data, "model": course.model, "recipe": as_stored(recipe_of(data, "reduced", parsed.name)),
         "grid": dict(grid or {}), "n_resamples": n_resamples, "calibkit": __version__, "commit": _folders.commit(),
         "file": checksum(parsed.name),
@@ -263,7 +264,7 @@ def _judgement(
     own: list[Logits],
     others: Mapping[str, list[Logits]],
     claims: tuple[Claim, ...],
-    made: dict[str, object],
+    made: dict[str, Any],
 ) -> LossJudgement:
     """Every training measured on common resamples, then compared."""
     test = others[BASE][0].test
@@ -273,7 +274,7 @@ def _judgement(
     methods = dict.fromkeys(method for pair in WAYS.values() for method in pair)
     measured: dict[str, Runs] = {}
     for loss, trainings in {**others, key: own}.items():
-        comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=int(str(made["n_resamples"])))
+        comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=made["n_resamples"])
         for method in methods:
             for i, logits in enumerate(trainings):
                 comparison.add(f"{method} {i}", calibrator(method).fit(*logits.val)(logits.test_logits))

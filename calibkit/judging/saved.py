@@ -6,6 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 from calibkit._files import write_atomic
 
@@ -23,19 +24,17 @@ def write(path: Path, text: str) -> Path:
     return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
 
 
-def plain(x: dict) -> dict:
-    """Numbers by name, in dicts and lists; None for what is not finite.
+def plain(x: Any) -> Any:
+    """What JSON can hold: named tuples as dicts, others as lists, and None for what is not finite.
 
     Example:
-        >>> plain({"a": {"value": math.nan, "low": [1.0, math.inf]}})
-        {'a': {'value': None, 'low': [1.0, None]}}
+        >>> from calibkit.metrics.comparison import Estimate
+        >>> plain({"a": Estimate(math.nan, 0.0, 1.0), "b": (1.0, math.inf)})
+        {'a': {'value': None, 'low': 0.0, 'high': 1.0}, 'b': [1.0, None]}
     """
-    return {name: _plain(part) for name, part in x.items()}
-
-
-def _plain(x: object) -> object:
+    x = x._asdict() if hasattr(x, "_asdict") else x
     if isinstance(x, dict):
-        return plain(x)
-    if isinstance(x, list):
-        return [_plain(part) for part in x]
-    return x if not isinstance(x, float) or math.isfinite(x) else None
+        return {name: plain(part) for name, part in x.items()}
+    if isinstance(x, list | tuple):
+        return [plain(part) for part in x]
+    return None if isinstance(x, float) and not math.isfinite(x) else x

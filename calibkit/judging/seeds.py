@@ -15,6 +15,10 @@ with needs("train"):
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 
+#: Standard deviation of a single training, and its degrees of freedom; None where it is not known.
+Spread = tuple[float, int] | None
+
+
 def mean_of(runs: Sequence[Resampled]) -> Resampled:
     """A metric's mean over trainings, on the same resamples of the test set."""
     if len(runs) == 1:
@@ -25,7 +29,7 @@ def mean_of(runs: Sequence[Resampled]) -> Resampled:
     return runs[0]._replace(value=float(np.mean([run.value for run in runs])), draws=draws, null=null)
 
 
-def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None:
+def pooled_spread(groups: Iterable[Sequence[float]]) -> Spread:
     """Standard deviation within groups and its degrees of freedom; None where no group has two values.
 
     Example:
@@ -40,20 +44,19 @@ def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int] | None
     return (math.sqrt(squares / df), df) if df else None
 
 
-def error_of_two(
-    n: int, n_base: int, spreads: tuple[tuple[float, int], tuple[float, int]] | None
-) -> tuple[float, float]:
+def error_of_two(n: int, n_base: int, spread: Spread, spread_base: Spread) -> tuple[float, float]:
     r"""The standard error over seeds of the difference of two losses, :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}`, and
     its degrees of freedom; NaN where no spread is known.
 
     Args:
         n: trainings.
         n_base: of the base.
-        spreads: standard deviation of a single training and its degrees of freedom, of either.
+        spread: that of the loss.
+        spread_base: that of the base.
     """
-    if spreads is None:
+    if spread is None or spread_base is None:
         return math.nan, math.nan
-    (sigma, df), (sigma_base, df_base) = spreads
+    (sigma, df), (sigma_base, df_base) = spread, spread_base
     return math.sqrt(sigma**2 / n + sigma_base**2 / n_base), min(df, df_base)
 
 

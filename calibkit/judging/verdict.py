@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
+
+import numpy as np
 
 from calibkit._checks import expected
 from calibkit.judging.network import RIVALS, STRATA, Row
@@ -87,17 +89,21 @@ def infinite(rows: Iterable[Row]) -> list[str]:
 
 
 def signs(rows: Iterable[Row], base: str) -> dict[tuple[str, str], int]:
-    """(network, metric) -> -1 where the method is lower beyond chance, 1 where it is higher, else 0.
+    """(network, metric) -> its sign, by :func:`beyond_chance`; an infinite NLL is higher."""
+    cells = {(row.network, m): (of[0], of[3]) for row in rows for m, of in row.less.get(base, {}).items() if of}
+    return beyond_chance(cells) | {(network, "nll"): 1 for network in infinite(rows)}
 
-    One family of Holm's method are all differences of ``ERRORS``, another those of the accuracy. An infinite NLL is
-    higher.
+
+def beyond_chance(cells: Mapping[tuple[str, str], tuple[float, float]]) -> dict[tuple[str, str], int]:
+    """(whatever, metric) -> -1 where a difference, given with its p-value, is below 0 beyond chance, 1 above, else 0.
+
+    One family of Holm's method are all differences of ``ERRORS``, another those of the accuracy.
     """
     found: dict[tuple[str, str], int] = {}
     for family in (ERRORS, ("accuracy",)):
-        less = {(row.network, m): of for row in rows for m in family if (of := row.less.get(base, {}).get(m))}
-        adjusted = holm({cell: of[3] for cell, of in less.items()})
-        found |= {c: 0 if adjusted[c] > LEVEL or of[0] == 0 else int(math.copysign(1, of[0])) for c, of in less.items()}
-    return found | {(network, "nll"): 1 for network in infinite(rows)}
+        adjusted = holm({cell: chance for cell, (_, chance) in cells.items() if cell[1] in family})
+        found |= {c: int(np.sign(cells[c][0])) if chance <= LEVEL else 0 for c, chance in adjusted.items()}
+    return found
 
 
 def tally(rows: Sequence[Row], base: str, metric: str) -> Tally:

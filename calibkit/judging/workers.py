@@ -125,13 +125,11 @@ def run(jobs: Iterable[dict], n_workers: int, timeout: float, call: str) -> Iter
 
 def _failed(worker: _Worker, ended: bool, timeout: float) -> dict:
     assert worker.job is not None
-    status = worker.process.wait() if ended else 0
-    how = f"by signal {-status}" if status < 0 else f"with status {status}"
-    return {"network": worker.job["network"], "error": f"the process ended {how}" if ended else _late(timeout)}
-
-
-def _late(timeout: float) -> str:
-    return f"no result after {timeout:g} seconds"
+    error = f"no result after {timeout:g} seconds"
+    if ended:
+        status = worker.process.wait()
+        error = f"the process ended {f'by signal {-status}' if status < 0 else f'with status {status}'}"
+    return {"network": worker.job["network"], "error": error}
 
 
 def cores() -> int:

@@ -33,7 +33,7 @@ import pandas as pd
 from book.kit.results.csv_rows import MEASURED, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
-from calibkit.judging.seeds import error_of_two, mean_of
+from calibkit.judging.seeds import Spread, error_of_two, mean_of
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import BINNED, IN_NATS
 
@@ -119,7 +119,7 @@ def difference(
     base: Sequence[Resampled],
     *,
     same_networks: bool,
-    spreads: tuple[tuple[float, int], tuple[float, int]] | None = None,
+    spreads: tuple[Spread, Spread] = (None, None),
 ) -> dict:
     r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
 
@@ -130,8 +130,7 @@ def difference(
         runs: the metric of each training.
         base: that of the base.
         same_networks: whether both are of the same trainings, in the same order.
-        spreads: of two losses, the standard deviation of a single training and its degrees of freedom, of the method
-            and of the base, pooled over losses; None where no loss has two seeds.
+        spreads: of two losses, that of the method and that of the base, pooled over losses.
     """
     value, low, high = mean_of(runs).difference(mean_of(base))
     found = {"value": value, "low": low, "high": high, "chance": mean_of(runs).chance(mean_of(base))}
@@ -140,14 +139,14 @@ def difference(
         changes = [a.value - b.value for a, b in zip(runs, base, strict=True)]
         error, df = float(np.std(changes, ddof=1)) / math.sqrt(len(runs)), len(runs) - 1
     elif not same_networks:
-        error, df = error_of_two(len(runs), len(base), spreads)
+        error, df = error_of_two(len(runs), len(base), *spreads)
     return found | {"seed_error": error, "seed_df": df, "n_seeds": len(runs), "base_seeds": len(base)}
 
 
 def difference_rows(
     runs: Mapping[str, Sequence[Resampled]],
     base: Mapping[str, Sequence[Resampled]],
-    spreads: Mapping[str, tuple[tuple[float, int], tuple[float, int]] | None] | None = None,
+    spreads: Mapping[str, tuple[Spread, Spread]] | None = None,
     *,
     n_bins: int = 15,
     **cell: str,
@@ -165,9 +164,8 @@ def difference_rows(
     for metric in runs:
         every = [run.draws for run in (*runs[metric], *base[metric])]
         if np.isfinite(every).all():
-            found = difference(
-                runs[metric], base[metric], same_networks=spreads is None, spreads=(spreads or {}).get(metric)
-            )
+            both = (spreads or {}).get(metric, (None, None))
+            found = difference(runs[metric], base[metric], same_networks=spreads is None, spreads=both)
         else:
             found = dict.fromkeys(NUMBERS, math.inf) | {"n_seeds": len(runs[metric]), "base_seeds": len(base[metric])}
         of_metric = {"metric": metric, "n_bins": n_bins if metric in BINNED else ""}

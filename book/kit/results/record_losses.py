@@ -84,7 +84,6 @@ def _differences(of: Place, of_loss: dict[str, list[Logits]]) -> list[dict]:
         for base in bases:
             if base[0] != loss and base in runs:
                 both = {metric: (spread[method, metric], spread[base[1], metric]) for metric in metrics}
-                both = {metric: None if None in pair else pair for metric, pair in both.items()}
                 pair = where | {"loss": loss, "method": method, "base_loss": base[0], "base_method": base[1]}
                 rows += paired(own, runs[base], pair, both)
     return rows
