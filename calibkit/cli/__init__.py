@@ -76,6 +76,8 @@ def check_writable(out: Path) -> None:
 
 def check_writable_folder(folder: Path, want: str = "a folder that can be written", named: Path | None = None) -> None:
     """Raise ValueError where nothing can be written into a folder, or it cannot be made."""
+    if named is None and folder.exists() and not folder.is_dir():
+        raise expected("out", "a folder", f"the file {str(folder)!r}")
     here = folder.resolve()
     there = next(parent for parent in (here, *here.parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit.cli import KEY, check_writable_folder, some_path
+from calibkit.keys import Key
 
 if TYPE_CHECKING:
     from calibkit.judging import Judgement, LossJudgement
@@ -48,8 +49,6 @@ def _judge(args: argparse.Namespace) -> None:
     from calibkit.judging import judge, judge_loss, names_a_loss
 
     folder = args.out or _folder_for(args.key)
-    if folder.exists() and not folder.is_dir():
-        raise expected("out", "a folder", f"the file {str(folder)!r}")
     check_writable_folder(folder)
     of_loss = names_a_loss(args.key)
     for name in ("networks",) if of_loss else ("data", "seeds", "grid"):
@@ -72,8 +71,6 @@ def _judge(args: argparse.Namespace) -> None:
 
 def _grid(texts: list[str]) -> dict[str, list[object]]:
     """Option -> its values, each read as in a key."""
-    from calibkit.keys import Key
-
     grid = {}
     for text in texts:
         option, _, values = text.partition("=")
@@ -85,7 +82,5 @@ def _grid(texts: list[str]) -> dict[str, list[object]]:
 
 def _folder_for(key: str) -> Path:
     """By the class of a file, or by the key: a folder here."""
-    from calibkit.keys import Key
-
     name = str(Key.parse(key)).rpartition(".py:")[2]
     return Path(f"{''.join(c if c.isalnum() or c in '_-.=' else '-' for c in name)}-judge")

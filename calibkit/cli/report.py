@@ -42,8 +42,6 @@ def _report(args: argparse.Namespace) -> None:
         import matplotlib  # noqa: F401, before minutes of fitting
 
     folder = args.out or _folder_for(args.source, args.labels)
-    if folder.exists() and not folder.is_dir():
-        raise expected("out", "a folder", f"the file {str(folder)!r}")
     check_writable_folder(folder)
     found = _found(args)
     try:

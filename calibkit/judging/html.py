@@ -15,7 +15,7 @@ from calibkit.judging.properties import PROPERTIES
 from calibkit.judging.verdict import SAID, by_stratum, infinite, worst
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
-from calibkit.reporting.elements import change, document, figure, table
+from calibkit.reporting.elements import cells, change, document, figure, lacks, table, text
 
 with needs("plots"):
     from matplotlib.figure import Figure
@@ -64,16 +64,6 @@ def _of_numbers(found: Judgement) -> Iterator[str]:
     yield _properties(found)
     yield "<h2>Cost</h2>"
     yield _cost(found)
-
-
-def cells(parts: Iterable[str]) -> str:
-    """A row of HTML."""
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in parts) + "</tr>"
-
-
-def text(parts: Iterable[str]) -> str:
-    """A row of text, which may be broken."""
-    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in parts) + "</tr>"
 
 
 def heads(first: str, *more: str) -> tuple[str, ...]:
@@ -172,7 +162,7 @@ def _networks(found: Judgement) -> str:
     rows = []
     for row in found.rows:
         if row.error:
-            rows.append(f'<tr><td>{escape(row.network)}</td><td class="text" colspan="7">{escape(row.error)}</td></tr>')
+            rows.append(lacks(row.network, row.error, 7))
             continue
         less = (
             change(Estimate(*of[:3]), scale) if (of := row.less.get(BASE, {}).get(metric)) else "infinite"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from calibkit import plots
 from calibkit._extras import needs
-from calibkit.judging.html import SHOWN, cells, claims, framed, heads, text
+from calibkit.judging.html import SHOWN, claims, framed, heads
 from calibkit.judging.loss_verdict import BASE, WAYS, signs
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting.elements import change, figure, table
+from calibkit.reporting.elements import cells, change, figure, table, text
 
 with needs("plots"):
     from matplotlib.figure import Figure

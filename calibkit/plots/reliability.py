@@ -79,7 +79,7 @@ def reliability_diagram(
     return ax
 
 
-def _strip(ax: Axes, bins: ReliabilityBins) -> Axes:
+def _strip(ax: Axes, bins: ReliabilityBins) -> None:
     """The samples of each bin, on top of a diagram; its one tick is how many the fullest bin holds."""
     strip = ax.inset_axes((0, 1.03, 1, 0.13), sharex=ax)
     strip.bar(bins.edges[:-1], bins.counts, np.diff(bins.edges), align="edge", color=GREY, edgecolor=paper())
@@ -88,7 +88,6 @@ def _strip(ax: Axes, bins: ReliabilityBins) -> Axes:
     strip.tick_params(bottom=False, labelbottom=False, labelsize=8)
     strip.spines["left"].set_visible(False)
     strip.grid(False)
-    return strip
 
 
 def consistency_interval(

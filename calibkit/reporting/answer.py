@@ -11,11 +11,10 @@ import numpy as np
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.metrics.intervals import holm
 from calibkit.reporting.catalogue import BASE
-from calibkit.reporting.recommend import LEVEL
+from calibkit.reporting.recommend import LEVEL, capital
 
 if TYPE_CHECKING:
     from calibkit.reporting import Report
-    from calibkit.reporting.trial import Tried
 
 #: How sure the advice is, to somebody who knows no test.
 SURE = {
@@ -54,7 +53,8 @@ def says(report: Report) -> str:
         more = f". The class that it names is right in {right[1]}; always naming {other} would be in {most}"
     text += f": {_in_words(gap_of(said, hit, judged.groups), *words)}"
     if key != "identity":
-        text += f"; after {name_of(key, report.trial.methods[key])} it {word} {_percent(new.mean())}"
+        name = "one temperature" if key == BASE else report.trial.methods[key].need.name
+        text += f"; after {name} it {word} {_percent(new.mean())}"
     ece = [f"{report.metrics[when]['ece'].percent.value:.1f}" for when in ("before", "after")]
     apart = f"{ece[0]} points apart" + ("" if key == "identity" else f" before and {ece[1]} after")
     return f"{text}{more}. Confidence and accuracy lie {apart}, over levels of confidence (ECE)."
@@ -73,8 +73,7 @@ def near(report: Report) -> tuple[str, ...]:
             if better := _apart(compared, methods, key, metric, sign):
                 best = max(better, key=lambda name: sign * methods[name].values[metric].value)
                 numbers = [format(tried.values[metric].value, digits) for tried in (methods[best], trial.methods[key])]
-                name = methods[best].need.name
-                found.append(f"{name[:1].upper()}{name[1:]} {text}, beyond chance: {' against '.join(numbers)}.")
+                found.append(f"{capital(methods[best].need.name)} {text}, beyond chance: {' against '.join(numbers)}.")
         worse = _apart(compared, methods, key, "nll", 1)
         worse += [name for name, tried in methods.items() if not np.isfinite(tried.values["nll"].value)]
         tied = [tried.need.name for name, tried in methods.items() if name not in worse]
@@ -87,11 +86,6 @@ def near(report: Report) -> tuple[str, ...]:
     if off:
         found.append(f"Predictions that {'are' if key == 'identity' else 'stay'} off: {'; '.join(off)}.")
     return tuple(found)
-
-
-def name_of(key: str, tried: Tried) -> str:
-    """What a method is called in a sentence."""
-    return "one temperature" if key == BASE else tried.need.name
 
 
 def gap_of(said: np.ndarray, hit: np.ndarray, groups: np.ndarray | None = None) -> Estimate:

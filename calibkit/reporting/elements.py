@@ -63,6 +63,21 @@ def table(caption: str, head: Iterable[str], rows: Iterable[str]) -> str:
     return f'<div class="wide"><table>{caption}<thead><tr>{cells}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
+def cells(parts: Iterable[str], kind: str = "") -> str:
+    """A row of HTML."""
+    return f"<tr{kind and f' class={kind}'}>" + "".join(f"<td>{cell}</td>" for cell in parts) + "</tr>"
+
+
+def text(parts: Iterable[str]) -> str:
+    """A row of text, which may be broken."""
+    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in parts) + "</tr>"
+
+
+def lacks(name: str, why: str, columns: int) -> str:
+    """A row of text on what has no numbers for so many columns."""
+    return f'<tr><td>{escape(name)}</td><td class="text" colspan="{columns}">{escape(why)}</td></tr>'
+
+
 def _named(row: str, names: Sequence[str]) -> str:
     start, *cells = row.split("<td")
     return start + "".join(f'<td data-of="{escape(name)}"{cell}' for name, cell in zip(names, cells, strict=False))

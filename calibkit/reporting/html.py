@@ -15,7 +15,7 @@ from calibkit.keys import Key
 from calibkit.plots.classes import class_names
 from calibkit.reporting.answer import SURE, near, says
 from calibkit.reporting.catalogue import BASE
-from calibkit.reporting.elements import change, document, figure, table
+from calibkit.reporting.elements import cells, change, document, figure, lacks, table
 from calibkit.reporting.recommend import WORTH
 from calibkit.reporting.summary import ClassRow
 from calibkit.reporting.trial import FOLDS, Trial, Tried
@@ -81,9 +81,7 @@ def _code(key: str) -> str:
 
 def _methods(report: Report) -> str:
     rows = [_method(key, tried, key == report.choice.key) for key, tried in report.trial.measured.items()]
-    for tried in report.trial.left_out:
-        cells = f'<td>{escape(tried.need.name)}</td><td class="text" colspan="8">{escape(tried.reason)}</td>'
-        rows.append(f"<tr>{cells}</tr>")
+    rows += [lacks(tried.need.name, tried.reason, 8) for tried in report.trial.left_out]
     less = "minus one temperature's"
     head = ("method", "NLL", f"NLL {less}", "ECE, %", f"ECE {less}, points", "Brier", "accuracy, %")
     caption = (
@@ -97,7 +95,7 @@ def _methods(report: Report) -> str:
 def _method(key: str, tried: Tried, taken: bool) -> str:
     less = [change(tried.changes[m], s) if key != BASE else "" for m, s in (("nll", 1), ("ece", 100))]
     values = {metric: estimate.value for metric, estimate in tried.values.items()}
-    cells = (
+    parts = (
         escape(tried.need.name) + ("" if tried.enough else " *"),
         f"{values['nll']:.4f}" if math.isfinite(values["nll"]) else "infinite",
         less[0],
@@ -108,15 +106,12 @@ def _method(key: str, tried: Tried, taken: bool) -> str:
         "keeps all" if tried.calibrator.keeps_predictions else f"{tried.changed:.2%}",
         f"{tried.seconds:.2g}",
     )
-    return f"<tr{' class=taken' if taken else ''}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return cells(parts, "taken" * taken)
 
 
 def _metrics(report: Report) -> str:
-    rows = []
-    for metric, before in report.metrics["before"].items():
-        after = report.metrics["after"][metric]
-        cells = "".join(f"<td>{estimate:.4f}</td>" for estimate in (before, after))
-        rows.append(f"<tr><td>{metric}</td>{cells}</tr>")
+    before, after = report.metrics["before"], report.metrics["after"]
+    rows = [cells((metric, f"{before[metric]:.4f}", f"{after[metric]:.4f}")) for metric in before]
     caption = (
         "All metrics with their intervals, fractions and nats. A calibration error whose interval begins at 0 is not "
         "told apart from 0."
@@ -127,10 +122,8 @@ def _metrics(report: Report) -> str:
 def _classes(report: Report) -> str:
     rows = []
     for row in report.classes[:SHOWN]:
-        gaps = "".join(f"<td>{_points(gap)}</td>" for gap in (row.before, row.after))
-        right = f"{100 * row.accuracy:.1f}" if row.predicted else ""
-        cells = f"<td>{row.samples:,}</td><td>{row.predicted:,}</td><td>{right}</td>{gaps}"
-        rows.append(f"<tr><td>{escape(row.name)}</td>{cells}</tr>")
+        right, gaps = f"{100 * row.accuracy:.1f}" if row.predicted else "", map(_points, (row.before, row.after))
+        rows.append(cells((escape(row.name), f"{row.samples:,}", f"{row.predicted:,}", right, *gaps)))
     more = f" The {len(rows)} worst of {len(report.classes):,} classes." if len(report.classes) > len(rows) else ""
     caption = (
         f"Of what is predicted to be of a class: how much is, and the mean confidence less that share, in points.{more}"

@@ -56,7 +56,9 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     rivals = {
         key: tried
         for key, tried in measured.items()
-        if key not in (BASE, "identity") and tried.enough and _allowed(tried, keep_predictions)
+        if key not in (BASE, "identity")
+        and tried.enough
+        and (not keep_predictions or tried.calibrator.keeps_predictions)
     }
     better = {key: rivals[key] for key in _better(rivals, before, score)}
     worth = {key: tried for key, tried in better.items() if -tried.changes["nll"].value >= WORTH}
@@ -65,7 +67,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     if worth:
         key, sure = min(worth, key=lambda name: worth[name].values["nll"].value), "high"
         change, name = _minus(worth[key].changes["nll"]), worth[key].need.name
-        reasons.append(f"{_capital(name)} takes {change:.4f} nats more off the NLL than one temperature does.")
+        reasons.append(f"{capital(name)} takes {change:.4f} nats more off the NLL than one temperature does.")
         others = ", ".join(tried.need.name for other, tried in better.items() if other != key)
         reasons += [f"Better than one temperature beyond chance, but not as good: {others}."] if others else []
     elif gain.above() == "does not hold":
@@ -105,10 +107,6 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     return Choice(key, sure, tuple(reasons))
 
 
-def _allowed(tried: Tried, keep_predictions: bool) -> bool:
-    return not keep_predictions or tried.calibrator.keeps_predictions
-
-
 def _better(rivals: dict[str, Tried], before: Tried, score: str) -> list[str]:
     """Those whose NLL is lower beyond chance, all tests one family, at no price in ECE, and a score below before's."""
     adjusted = holm({key: tried.chance["nll"] for key, tried in rivals.items()})
@@ -121,5 +119,6 @@ def _minus(x: Estimate) -> Estimate:
     return Estimate(-x.value, -x.high, -x.low)
 
 
-def _capital(name: str) -> str:
+def capital(name: str) -> str:
+    """As at the beginning of a sentence."""
     return name[:1].upper() + name[1:]
