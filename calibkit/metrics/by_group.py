@@ -84,9 +84,7 @@ def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
     kinds = {type(name) for name in names}
     if kinds not in ({int}, {str}):
         raise expected("groups", "integers or strings", " and ".join(sorted(kind.__name__ for kind in kinds)))
-    distinct = sorted(set(names))
-    numbers = {name: k for k, name in enumerate(distinct)}
-    number = torch.tensor([numbers[name] for name in names], device=sample.labels.device)
-    rows = [(number == k).nonzero()[:, 0] for k in range(len(distinct))]
+    distinct, number = np.unique(names, return_inverse=True)
+    at = torch.from_numpy(number).to(sample.labels.device)
     fields = sample.probs, sample.labels, sample.confidence, sample.correct
-    return {name: Sample(*(x[of] for x in fields)) for name, of in zip(distinct, rows, strict=True)}
+    return {name: Sample(*(x[at == k] for x in fields)) for k, name in enumerate(distinct.tolist())}
