@@ -192,6 +192,8 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
                 got = f"{counts.min()} of {classes[counts.argmin()]!r}"
                 raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
             folds = list(folds.split(X, y, groups))
+            if not folds:
+                raise expected("cv", "of one fold or more", repr(self.cv))
             for rest, _ in folds:
                 if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
                     want = "folds that leave samples of every class to fit on"

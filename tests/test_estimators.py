@@ -281,6 +281,7 @@ def test_bad_input():
             {"y": ["a", "b"] * 150},
             "`classes` to be different, but got a, b",
         ),
+        (CalibratedClassifier(LogisticRegression(), cv=[]), {}, "`cv` to be of one fold or more"),
         (CalibratedClassifier(StandardScaler()), {}, "a classifier with decision_function or predict_proba"),
     ):
         with pytest.raises(ValueError, match="^Expected .*" + message):
