@@ -71,11 +71,13 @@ def _judge(args: argparse.Namespace) -> None:
 
 def _grid(texts: list[str]) -> dict[str, list[object]]:
     """Option -> its values, each read as in a key."""
-    grid = {}
+    grid: dict[str, list[object]] = {}
     for text in texts:
         option, _, values = text.partition("=")
         if not option or not values:
             raise expected("grid", "OPTION=VALUE,VALUE", repr(text))
+        if option in grid:
+            raise expected("grid", "one that gives each option once", repr(text))
         grid[option] = [Key.parse(f"loss {option}={value}").options[option] for value in values.split(",")]
     return grid
 

@@ -214,8 +214,10 @@ def judge_loss(
     """
     course = COURSES[check_choice("data", data, COURSES)]
     check_int("n_resamples", n_resamples, 1)
-    if not names_a_loss(key):
-        raise expected("key", "of a loss, a subclass of torch.nn.Module", repr(key))
+    if not names_a_loss(key) or Key.parse(key).objective is not None:
+        raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
+    if any(isinstance(of, str) or not hasattr(of, "__len__") or not len(of) for of in (grid or {}).values()):
+        raise expected("grid", "a list of one value or more for each option", grid)
     others = stored(data)
     if BASE not in others:
         raise expected("data", "one with the stored trainings of the book, in its checkout: work there", repr(data))

@@ -133,9 +133,17 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
         (["ets", "--seeds", "2"], "Expected `seeds` to be left out: 'ets' is no loss, but got 2"),
         (["mine.py:Smoothed", "--seeds", "0"], "Expected `seeds` to be "),
         (["mine.py:Smoothed", "--grid", "share"], "Expected `grid` to be "),
+        (["mine.py:Smoothed", "--grid", "share=1", "share=2"], "Expected `grid` to be one that gives each option once"),
+        (
+            ["mine.py:Smoothed:ece"],
+            "Expected `key` to be of a loss, a subclass of torch.nn.Module, without an objective",
+        ),
     ]:
         assert main(["judge", *wrong]) == 1
         assert capsys.readouterr().err.startswith(want)
+    for values in ([], "12", 3):
+        with pytest.raises(ValueError, match="^Expected `grid` to be a list of one value or more for each option"):
+            judge_loss("mbls", folder="out", grid={"margin": values})
     monkeypatch.setattr(losses._folders, "stored", lambda: Path("nowhere"))
     assert main(["judge", "mbls"]) == 1
     assert "Expected `data` to be one with the stored trainings of the book, in its checkout" in capsys.readouterr().err
