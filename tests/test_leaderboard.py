@@ -39,6 +39,9 @@ def test_an_entry_of_a_loss_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setattr(leaderboard, "folder", lambda: tmp_path)
     assert main(["enter", str(tmp_path / "judge.json"), "--tier", "ours"]) == 0
     found, known = json.loads((tmp_path / "losses" / "focal-digits.json").read_text()), json.loads(stored)
+    entered = (tmp_path / "losses" / "focal-digits.json").read_bytes()
+    assert main(["enter", str(tmp_path / "judge.json"), "--by", "me"]) == 1  # the name is taken
+    assert (tmp_path / "losses" / "focal-digits.json").read_bytes() == entered
     for name in ("date", "commit", "calibkit"):
         del found[name], known[name]
     for of in ("means", "rows"):

@@ -39,7 +39,7 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
     Raises:
         ValueError: no judgement, one that lacks a stored network, others' numbers without a name.
     """
-    facts = read_json(judged, judged.read_text("utf-8"))
+    facts = read_json(judged, judged.read_text("utf-8", "replace"))
     if not {"key", "made", "rows", "differences"} <= facts.keys():
         raise expected("path", "the judge.json of a judgement that was finished", repr(str(judged)))
     if (check_choice("tier", tier, TIERS) == "ours") == bool(by):
@@ -112,11 +112,19 @@ def text(found: dict) -> str:
 
 
 def enter(judged: Path, tier: str, by: str = "") -> Path:
-    """Write the entry of a judge.json, and the csv again; returns its file."""
+    """Write the entry of a judge.json, and the csv again; returns its file.
+
+    Raises:
+        ValueError: what :func:`entry` refuses; an entry of that name that is somebody else's, or was withdrawn.
+    """
     found = entry(judged, tier, by)
     name = found["key"].rpartition(".py:")[2] + (f"-{found['data']}" if "data" in found else "")
     name = "".join(c if c.isalnum() or c in "_-=" else "-" for c in name)
     path = folder() / ("losses" if "data" in found else "calibrators") / f"{name}.json"
+    old = json.loads(path.read_text("utf-8")) if path.exists() else None
+    if old is not None and (old["by"] != by or old["withdrawn"]):
+        got = f"{path.name}, which is by {old['by'] or 'this project'}{' and withdrawn' * bool(old['withdrawn'])}"
+        raise expected("path", "a judgement under a name that is free", got)
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, text(found))
     write_csv()
