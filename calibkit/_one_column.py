@@ -1,4 +1,4 @@
-"""Scores of two classes in one column: what they are in two, and back. Nothing else turns one into the other."""
+"""Scores of two classes in one column: what they are in two, and back."""
 
 from __future__ import annotations
 

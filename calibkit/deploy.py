@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
+from calibkit._one_column import two_columns
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.calibrators.neural_clamping.network import frozen
 from calibkit.fitting.base import Fitted, check_shape, without_autocast
@@ -142,11 +143,8 @@ class Calibration(nn.Module):
         """Probabilities over axis 1 of logits (N, K, ...), or of class 1 alone."""
         self._check(logits)
         given = torch.float32 if logits.dtype in HALF else logits.dtype
-        z = logits
-        if one := self._is_one_column(logits):
-            z = logits[:, None] if logits.ndim == 1 else logits
-            z = torch.cat([torch.zeros_like(z), z], 1)
-        images = z.movedim(1, -1)
+        one = self._is_one_column(logits)
+        images = two_columns(logits.reshape(-1), probs=False) if one else logits.movedim(1, -1)
         rows = images.reshape(-1, self.n_classes)
         with without_autocast(logits.device.type):
             probs = self._calibrator()._probs(rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given)))

@@ -1348,7 +1348,7 @@ table(
 #
 # Our transcription has only the ECE of this table, which Table 7 repeats: {numref}`tbl-mbls-7` has it next to ours. The
 # paper's 19,997 messages belong to the edition without a split by date, so it seems that they were split at random, as
-# in {numref}`tbl-mbls-news`. There the printed ECE of LS and MbLS is three to four times ours. We do not know why.
+# in {numref}`tbl-mbls-news`. There the printed ECE of LS and MbLS is far above ours. We do not know why.
 # In the edition split by date the test messages are later than all others.
 # {numref}`tbl-mbls-text` has shorter trainings on it.
 

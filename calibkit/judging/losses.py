@@ -210,7 +210,8 @@ def judge_loss(
         progress: whether to write a line a training to the standard error.
 
     Raises:
-        ValueError: no such loss or data, a claim that is none, options that the loss does not have.
+        ValueError: no such loss or data, a claim that is none. An option that the loss does not have is said by the
+            verdict, as every training fails.
     """
     course = COURSES[check_choice("data", data, COURSES)]
     check_int("n_resamples", n_resamples, 1)

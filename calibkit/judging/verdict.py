@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from calibkit._checks import expected
 from calibkit.judging.network import RIVALS, STRATA, Row
 from calibkit.judging.properties import PROPERTIES
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
-from calibkit.metrics.intervals import holm
+from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.trial import METRICS
 
@@ -23,7 +22,7 @@ LEVEL = 0.05  # of each family of tests
 ERRORS = ("nll", "ece", "brier")
 SAID = {"nll": "NLL", "ece": "ECE", "brier": "Brier score", "accuracy": "accuracy"}
 #: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at LEVEL / 3 (Bonferroni).
-WIDER = NormalDist().inv_cdf(1 - LEVEL / 2 / len(ERRORS)) / NormalDist().inv_cdf(1 - LEVEL / 2)
+WIDER = bonferroni(len(ERRORS), LEVEL)
 _CLAIM = re.compile(rf"(lower|higher) ({'|'.join(METRICS)}) than (\S.*)")
 
 

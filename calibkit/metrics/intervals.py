@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -143,6 +144,16 @@ def holm(chances: Mapping[Name, float]) -> dict[Name, float]:
         worst = max(worst, min(1.0, (len(chances) - rank) * chances[key]))
         adjusted[key] = worst
     return adjusted
+
+
+def bonferroni(n_tests: int, level: float) -> float:
+    """How many times as wide a normal interval is that is one of several, so that a test of all keeps its level.
+
+    Example:
+        >>> bonferroni(1, 0.05), round(bonferroni(3, 0.05), 3)
+        (1.0, 1.221)
+    """
+    return NormalDist().inv_cdf(level / 2 / n_tests) / NormalDist().inv_cdf(level / 2)
 
 
 def check_level(level: float, name: str = "level") -> None:

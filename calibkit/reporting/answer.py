@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.metrics.intervals import holm
+from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.recommend import LEVEL, capital
 
@@ -114,11 +114,11 @@ def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, class
     top, confidence = probs.argmax(1), probs.max(1)
     counts = np.bincount(top, minlength=len(classes))
     asked, found = np.flatnonzero(counts >= FEWEST), []
+    wider = bonferroni(max(len(asked), 1), LEVEL)
     for i in asked.tolist():
         of = top == i
         gap = gap_of(confidence[of], labels[of] == i, None if groups is None else groups[of])
-        z = NormalDist().inv_cdf(LEVEL / 2 / len(asked)) / NormalDist().inv_cdf(LEVEL / 2)  # Bonferroni's
-        if abs(gap.value) >= OFF and abs(gap.value) > z * (gap.high - gap.value):
+        if abs(gap.value) >= OFF and abs(gap.value) > wider * (gap.high - gap.value):
             word = "too sure" if gap.value > 0 else "not sure enough"
             found.append((counts[i] * abs(gap.value), f"{classes[i]}, {word} by {100 * abs(gap.value):.0f} points"))
     return [text for _, text in sorted(found, reverse=True)[:4]]

@@ -8,20 +8,19 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from book.kit.notebook.display_names import shown
-from book.kit.notebook.table import minus
 from book.kit.results.leaderboard import METRICS, entries
 from book.kit.sphinx.booktables import Computed
+from calibkit.judging.html import SHOWN, heads
 from calibkit.metrics.comparison import Estimate
+from calibkit.reporting.elements import change
 
-HEADS = {"nll": "NLL, nats", "ece": "ECE, points", "brier": "Brier score, points", "accuracy": "accuracy, points"}
+HEADS = dict(zip(SHOWN, heads("")[1:], strict=True))
 
 
 def cell(numbers: list[float | None], metric: str) -> str:
     """A mean difference with its interval, in the unit of the metric."""
-    if None in numbers:
-        return "infinite"
-    scale, spec = (1, "+.4f") if metric == "nll" else (100, "+.2f")
-    return minus(format(Estimate(*(scale * x for x in numbers if x is not None)), spec))
+    known = [x for x in numbers if x is not None]
+    return change(Estimate(*known), SHOWN[metric][0]) if known == numbers else "infinite"
 
 
 def ranked(of: Iterable[dict], first: str) -> list[dict]:
