@@ -55,10 +55,8 @@ def to_tensor(name: str, x: object) -> Tensor:
         if x.device.type == "meta":
             raise expected(name, "a tensor that holds values", "one on the device meta")
         return x.detach()
-    if np.ma.is_masked(x):
-        raise expected(
-            name, "without masked entries", f"{int(np.ma.getmaskarray(np.ma.asarray(x)).sum())} of them; leave them out"
-        )
+    if n_masked := _n_masked(x):
+        raise expected(name, "without masked entries", f"{n_masked} of them; leave them out")
     array = None
     try:
         array = np.asarray(x)
@@ -78,6 +76,13 @@ def to_tensor(name: str, x: object) -> Tensor:
         if array is not None and hasattr(x, "__array__"):
             got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
         raise expected(name, "a numpy array, a torch tensor or nested numbers", got) from None
+
+
+def _n_masked(x: object, deepest: int = 64) -> int:
+    """Masked entries of an array, or of those in a list, where numpy would take them for data."""
+    if isinstance(x, list | tuple) and deepest:  # numpy goes no deeper
+        return sum(_n_masked(each, deepest - 1) for each in x)
+    return int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
 
 
 @overload

@@ -35,10 +35,11 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     of a link the file that it names is written.
 
     Raises:
-        ValueError: a folder, a device or a pipe, which no file is to take the place of.
+        ValueError: a folder, a device or a pipe, which no file is to take the place of; no path.
         OSError: with the name ``path``, also where it is the disk that is full.
     """
-    given, path = Path(path), Path(os.path.realpath(path))
+    given = as_path(path)
+    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
     Raises:
         OSError: with the name of the file that cannot be written or replaced.
     """
-    folder = Path(folder)
+    folder = as_path(folder)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -201,6 +202,13 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
             raise expected("path", "a whole npz file without pickle", got) from error
 
 
+def as_path(path: str | os.PathLike) -> Path:
+    """A path without the NUL character, for no system has files with it in their names; ValueError of another."""
+    if "\0" in str(path):
+        raise expected("path", "without a NUL character", repr(str(path)))
+    return Path(path)
+
+
 def regular(path: str | os.PathLike) -> Path:
     """``path``, if a file is there that ends: a pipe waits for its writer, and a device may go on for ever.
 
@@ -208,7 +216,7 @@ def regular(path: str | os.PathLike) -> Path:
         ValueError: a folder, a pipe or a device.
         FileNotFoundError: no such file.
     """
-    path = Path(path)
+    path = as_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
         raise expected("path", "a regular file", repr(str(path)))
     return path

@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -109,13 +109,18 @@ def _literal(text: str) -> object:
 
 
 def make(cls: Callable[..., Made], what: str, options: Mapping[str, Any]) -> Made:
-    """``cls(**options)``; an option that it does not have raises ValueError, in the one wording, with those it has."""
+    """``cls(**options)``; ValueError of an option that it does not have."""
+    check_options(cls, what, options)
+    return cls(**options)
+
+
+def check_options(cls: Callable[..., Any], what: str, options: Iterable[str]) -> None:
+    """Raise ValueError, in the one wording, of an option that ``cls`` does not have, with those it has."""
     known = inspect.signature(cls).parameters
     takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not takes_more:
             raise expected(what, f"with options among {', '.join(known)}" if known else "without options", option)
-    return cls(**options)
 
 
 def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> Callable[..., Made]:

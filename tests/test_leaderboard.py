@@ -104,4 +104,15 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
     ]:
         assert main(["enter", *wrong]) == 1
         assert capsys.readouterr().err.startswith(want)
+    facts = json.loads((tmp_path / "judge.json").read_text())
+    for damage in (
+        {"made": 3},
+        {"made": {}},
+        {"rows": [3]},
+        {"rows": {"network": 3}},
+        {"made": facts["made"] | {"data": 3}},
+    ):
+        (tmp_path / "judge.json").write_text(json.dumps(facts | damage))
+        assert main(["enter", file, "--by", "me"]) == 1
+        assert capsys.readouterr().err.startswith("Expected `path` to be a judge.json as `calibkit judge` writes it")
     assert {path.name for path in tmp_path.iterdir()} == {"judge.html", "judge.json"}

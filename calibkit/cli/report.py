@@ -69,7 +69,7 @@ def _source_of(report: Path) -> str | None:
     """The source that a report.json names; None of what is no report."""
     try:
         facts = json.loads(report.read_bytes()) if report.is_file() else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     source = facts.get("source") if isinstance(facts, dict) else None
     return source if isinstance(source, str) else None

@@ -22,7 +22,7 @@ from calibkit.data import load_split
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
 from calibkit.judging.saved import plain, save
 from calibkit.judging.workers import Progress, cores, run
-from calibkit.keys import Key, checksum, find
+from calibkit.keys import Key, check_options, checksum, find
 from calibkit.logits import Logits
 from calibkit.losses import LOSSES
 from calibkit.metrics import nll
@@ -210,8 +210,7 @@ def judge_loss(
         progress: whether to write a line a training to the standard error.
 
     Raises:
-        ValueError: no such loss or data, a claim that is none. An option that the loss does not have is said by the
-            verdict, as every training fails.
+        ValueError: no such loss or data, a claim that is none, options that the loss does not have.
     """
     course = COURSES[check_choice("data", data, COURSES)]
     check_int("n_resamples", n_resamples, 1)
@@ -224,6 +223,7 @@ def judge_loss(
         raise expected("data", "one with the stored trainings of the book, in its checkout: work there", repr(data))
     of_claims = tuple(Claim.parse(claim, others) for claim in claims)
     parsed = Key.parse(key)
+    check_options(find(parsed.name, LOSSES, "loss"), "loss", {**parsed.options, **(grid or {})})
     made: dict[str, Any] = {
         "data": data, "model": course.model, "recipe": as_stored(recipe_of(data, "reduced", parsed.name)),
         "grid": dict(grid or {}), "n_resamples": n_resamples, "calibkit": __version__, "commit": _folders.commit(),

@@ -176,7 +176,10 @@ def _one(held: Any, columns: Columns, kind: Kind | None, known: Collection[str],
         return _of_arrays(arrays, kind, labelled)
     if isinstance(held, Mapping):
         return _of_arrays(held, kind, labelled)
-    table = of_table(held, columns, kind, known, labelled=labelled)
+    try:
+        table = of_table(held, columns, kind, known, labelled=labelled)
+    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
+        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
     return _Read(table.parts, table.kind, table.classes, table.told, table.others)
 
 

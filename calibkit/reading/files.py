@@ -61,7 +61,7 @@ def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any
     elif suffix_of(path) in TABLES:
         return _table(path, suffix_of(path), text)
     else:
-        path.stat()  # FileNotFoundError, with its name
+        regular(path)  # or FileNotFoundError, with its name
         raise expected("source", FILES, repr(str(path)))
     if not arrays:
         some = ", ".join(list(names)[:4])

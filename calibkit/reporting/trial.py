@@ -130,10 +130,10 @@ def try_all(
             even a temperature can be fitted to.
     """
     check_int("seed", seed, 0)
-    if keys is not None and (isinstance(keys, str) or not isinstance(keys, Iterable)):
+    if keys is not None and (isinstance(keys, str) or not np.iterable(keys)):
         raise expected("methods", "a sequence of keys of calibrators", repr(keys))
     (n, k), (n_units, _) = val.logits.shape, val.units
-    wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else keys)))  # the base first: others follow it
+    wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else map(str, keys))))  # the base first
     needs = {key: need_of(key) for key in wanted}
     judged = val if test is None else test
     folds = None if test is not None else deal(val, seed)

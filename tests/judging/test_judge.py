@@ -227,6 +227,11 @@ def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, 
     first = judging.judge("mine.py:Again", **options)
     assert judging.judge("mine.py:Again", **options) == first
     assert capsys.readouterr().err.splitlines()[-1] == "0 to judge, 1 there from before"
+    facts = json.loads((mine / "out" / "judge.json").read_text())
+    for row in ({"network": []}, {"less": {"temperature_scaling": 1}}, {"strata": 3}):  # made by hand
+        (mine / "out" / "judge.json").write_text(json.dumps({**facts, "rows": [facts["rows"][0] | row]}))
+        judging.judge("mine.py:Again", **options)
+        assert "1 to judge\n" in capsys.readouterr().err
     (mine / "mine.py").write_text(f"{MINE}\n# changed\n")
     judging.judge("mine.py:Again", **options)
     assert "1 to judge\n" in capsys.readouterr().err

@@ -132,6 +132,8 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
         (["mbls", "--networks", "digits/*"], "Expected `networks` to be left out: 'mbls' is a loss, but got "),
         (["ets", "--seeds", "2"], "Expected `seeds` to be left out: 'ets' is no loss, but got 2"),
         (["mine.py:Smoothed", "--seeds", "0"], "Expected `seeds` to be "),
+        (["mine.py:Smoothed margin=1"], "Expected `loss` to be with options among share, but got margin"),
+        (["mbls", "--grid", "share=1"], "Expected `loss` to be with options among margin, weight, "),
         (["mine.py:Smoothed", "--grid", "share"], "Expected `grid` to be "),
         (["mine.py:Smoothed", "--grid", "share=1", "share=2"], "Expected `grid` to be one that gives each option once"),
         (

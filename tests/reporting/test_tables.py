@@ -101,6 +101,9 @@ def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
             mine.write_text("\n".join(json.dumps(row) for row in [{**rows[0], name: odd}, *rows[1:]]))
             with pytest.raises(ValueError, match="^Expected `.*` to be "):
                 diagnose(read(mine))
+    names = pd.Series([*(row["label"] for row in rows[:-1]), "\ud800"], dtype=object)
+    with pytest.raises(ValueError, match="^Expected `.*` to be "):  # half a pair of surrogates
+        diagnose(read(pd.DataFrame(rows).assign(label=names)))
     lists = pd.DataFrame({"logits": arrays["val_logits"].tolist(), "label": arrays["val_labels"], "0": 1})
     with pytest.raises(ValueError, match="^Expected `source` to be a table without columns that are called as numbers"):
         read(lists)

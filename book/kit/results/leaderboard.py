@@ -44,10 +44,15 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
         raise expected("path", "the judge.json of a judgement that was finished", repr(str(judged)))
     if (check_choice("tier", tier, TIERS) == "ours") == bool(by):
         raise expected("by", "who measured it, where that is not this project", repr(by))
-    made, of_loss = facts["made"], "data" in facts["made"]
     found = {"key": facts["key"], "tier": tier, "by": by, "withdrawn": ""}
-    found |= {"date": datetime.date.today().isoformat()} | {name: made[name] for name in ("calibkit", "commit", "file")}
-    return found | (_of_loss if of_loss else _of_calibrator)(facts)
+    try:
+        made = facts["made"]
+        found |= {"date": datetime.date.today().isoformat()}
+        found |= {name: made[name] for name in ("calibkit", "commit", "file")}
+        return found | (_of_loss if "data" in made else _of_calibrator)(facts)
+    except (TypeError, KeyError, AttributeError, IndexError) as error:
+        got = f"{str(judged)!r}, {type(error).__name__}: {error}"
+        raise expected("path", "a judge.json as `calibkit judge` writes it", got) from error
 
 
 def _of_calibrator(facts: dict) -> dict:
