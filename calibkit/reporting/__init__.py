@@ -34,7 +34,7 @@ from calibkit.reporting.diagnosis import Diagnosed, diagnose
 from calibkit.reporting.outputs import Finding
 from calibkit.reporting.recommend import Choice, choose
 from calibkit.reporting.summary import ClassRow, facts, of_classes, text
-from calibkit.reporting.trial import Trial, measure, try_all
+from calibkit.reporting.trial import METRICS, Trial, try_all
 
 FILES = ("report.html", "report.json", "calibrator.npz")
 
@@ -129,11 +129,14 @@ def report(
         trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
         show("intervals of all metrics")
-        compared, probs = Comparison(judged.labels, REPORTED, groups=judged.groups, **resampling), {}
+        others = [metric for metric in REPORTED if metric not in METRICS]  # those in METRICS the trial has measured
+        compared = Comparison(judged.labels, others, groups=judged.groups, **resampling)
+        metrics, probs = {}, {}
         for name, key in (("before", "identity"), ("after", choice.key)):
             probs[name] = trial.probs(key)
-            measure(compared, name, probs[name], judged if key == "identity" else None)
-    metrics = {name: {metric: compared.of(name, metric) for metric in REPORTED} for name in probs}
+            compared.add(name, probs[name])
+            found = trial.methods[key].values | {metric: compared.of(name, metric) for metric in others}
+            metrics[name] = {metric: found[metric] for metric in REPORTED}
     chosen = trial.methods[choice.key].calibrator
     chosen.classes, chosen.floor = given.classes, diagnosed.floor
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
