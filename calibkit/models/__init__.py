@@ -25,6 +25,7 @@ from calibkit.models.densenet import DenseNet
 from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
 from calibkit.models.resnet import ResNet
+from calibkit.models.resnet8 import ResNet8
 from calibkit.models.small_cnn import SmallCNN
 from calibkit.models.wide_resnet import WideResNet
 
@@ -32,6 +33,7 @@ __all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suit
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
+    "resnet8": ResNet8,
     "resnet20": partial(ResNet, 20),
     "resnet32": partial(ResNet, 32),
     "resnet44": partial(ResNet, 44),

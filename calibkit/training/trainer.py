@@ -151,7 +151,8 @@ def train_epoch(setup: Setup, epoch: int) -> list[float]:
 
     generator = torch.Generator().manual_seed(seed)  # order, crops, flips, CutMix
     torch.manual_seed(seed)  # stochastic layers
-    batches = shuffled(setup.train, setup.labels, recipe, generator, fabric.global_rank, fabric.world_size)
+    in_epoch = recipe.in_epoch(epoch)
+    batches = shuffled(setup.train, setup.labels, in_epoch, generator, fabric.global_rank, fabric.world_size)
     total = torch.zeros(3, dtype=torch.float64, device=fabric.device)
     setup.network.train()
     text = f"epoch {epoch + 1}/{recipe.epochs}"  # shown on a terminal only

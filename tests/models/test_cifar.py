@@ -8,6 +8,7 @@ from calibkit import data
 from calibkit.models import build, load_weights
 from calibkit.models.densenet import DenseNet, Layer
 from calibkit.models.resnet import Block, ResNet
+from calibkit.models.resnet8 import ResNet8, Stage
 from calibkit.models.wide_resnet import Block as WideBlock
 from calibkit.models.wide_resnet import WideResNet
 
@@ -61,6 +62,18 @@ def test_stochastic_depth_is_right_on_average():
         expectation = block(x)
     assert abs(float(skipped) - 0.5) < 0.05
     torch.testing.assert_close(outputs.mean(0), expectation, rtol=0.02, atol=0.02)
+
+
+def test_resnet8_size_and_stage():
+    """2 x 2 and 3 x 3 convolutions, normalisation, linear layer; with a dead branch a stage is its first half."""
+    widths = [24, 64, 256, 256]
+    stages = sum(9 * a * b + 9 * b * b + 4 * b for a, b in zip(widths, widths[1:], strict=False))
+    assert size(ResNet8(100)) == 4 * 3 * 24 + 2 * 24 + stages + 257 * 100
+    stage, x = Stage(2, 3).eval(), torch.randn(1, 2, 5, 5)
+    torch.nn.init.zeros_(stage.bn2.weight)
+    convolved = torch.nn.functional.conv2d(x, stage.conv1.weight, padding=1)[:, :, :4, :4]
+    largest = convolved.unflatten(2, (2, 2)).unflatten(4, (2, 2)).amax((3, 5))
+    torch.testing.assert_close(stage(x), (largest / (1 + stage.bn1.eps) ** 0.5).relu())
 
 
 def test_wide_resnet_size_by_formula():

@@ -69,7 +69,13 @@ def test_the_settings_of_each_long_tailed_network():
 
 def test_every_model_setting_is_of_a_recipe_and_a_network():
     assert {key[:2] for key in MODEL_SETTINGS} <= RECIPES.keys()
-    assert {key[2] for key in MODEL_SETTINGS} == set(TABLE_4) <= MODELS.keys()
+    assert {key[2] for key in MODEL_SETTINGS} == {*TABLE_4, "resnet8"} <= MODELS.keys()
+
+
+def test_the_last_epochs_go_without_crops():
+    recipe = Recipe(4, uncropped=1)
+    assert [recipe.in_epoch(epoch).augment for epoch in range(4)] == ["crop+flip"] * 3 + ["flip"]
+    assert Recipe(4, augment="none", uncropped=3).in_epoch(3).augment == "none"
 
 
 def test_the_warm_up_of_110_layers_takes_some_four_hundred_steps():
