@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from calibkit._checks import expected
 from calibkit._extras import needs
+from calibkit._progress import progress
 from calibkit.cli import KEY, add_source, check_writable_folder, is_name, read_source, some_path
 
 if TYPE_CHECKING:
@@ -95,4 +96,5 @@ def _found(args: argparse.Namespace) -> Report:
     from calibkit.reporting import report
 
     given = read_source(args, args.labels)
-    return report(given, methods=args.calibrators, keep_predictions=args.keep_predictions, everything=args.all)
+    with progress(args.command, log=True):
+        return report(given, methods=args.calibrators, keep_predictions=args.keep_predictions, everything=args.all)

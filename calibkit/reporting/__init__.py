@@ -24,7 +24,7 @@ import numpy as np
 
 from calibkit._checks import Array
 from calibkit._files import write_atomic, write_together
-from calibkit._progress import progress, show
+from calibkit._progress import progress, step
 from calibkit.calibrators import Calibrator
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
@@ -128,7 +128,7 @@ def report(
     with progress("report"):
         trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
-        show("intervals of all metrics")
+        step("intervals of all metrics")
         others = [metric for metric in REPORTED if metric not in METRICS]  # those in METRICS the trial has measured
         compared = Comparison(judged.labels, others, groups=judged.groups, **resampling)
         metrics, probs = {}, {}

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from calibkit._checks import check_int, expected, to_tensor
-from calibkit._progress import show
+from calibkit._progress import step
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.logits import HeldOut
 from calibkit.metrics.comparison import Comparison, Estimate
@@ -149,7 +149,7 @@ def try_all(
             reason = f"{size}: minutes or more, so only where it is asked for"
             found[key] = Tried(key, need, None, reason, enough)
             continue
-        show(f"{i + 1} of {len(wanted)}, {need.name}")
+        step(f"{i + 1} of {len(wanted)}, {need.name}")
         try:
             fitted, seconds = timed_fit(key, val)
             of_folds = () if folds is None else _fit_folds(key, val, folds)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,12 @@ from calibkit.reading.files import opened
 from calibkit.reporting import report
 
 CLASSES = ["cat", "dog", "fox"]
+STEP = re.compile(r"(report|compare), \d+ s: (\d+ of \d+, .+|intervals of all metrics)\n")
+
+
+def but_for_steps(text):
+    """What the standard error has beside a line for each step."""
+    return STEP.sub("", text)
 
 
 @pytest.fixture
@@ -90,7 +97,7 @@ def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
         words = [sys.executable, "-m", "calibkit", command, "mine.csv", "--kind", "logits", "--calibrators", "ets"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.close()
-            assert process.stderr.read() == b"" and process.wait() == 1
+            assert but_for_steps(process.stderr.read().decode()) == "" and process.wait() == 1
     assert Path("mine-report/calibrator.npz").is_file()
 
 
@@ -102,7 +109,7 @@ def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 1
     captured = capsys.readouterr()
     assert "temperature scaling" in captured.out
-    assert captured.err == (
+    assert but_for_steps(captured.err) == (
         "Expected `path` to be one that can be used, but got 'mine-report/report.html': No space left on device\n"
     )
 
@@ -130,7 +137,7 @@ def test_any_name_of_a_file_can_be_told(name, csv):
     Path("mine.csv").rename(name)
     words = [sys.executable, "-m", "calibkit", "report", name, "--kind", "logits", "--calibrators", "identity"]
     found = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
-    assert (found.returncode, found.stderr) == (0, b"")
+    assert (found.returncode, but_for_steps(found.stderr.decode())) == (0, "")
     assert b"samples to fit on" in found.stdout and b"report.html" in found.stdout
     folder = Path(f"{Path(name).stem}-report")
     assert json.loads((folder / "report.json").read_bytes())["source"] == name
@@ -149,7 +156,8 @@ def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, capsys)
     for words in (command, ["compare", *command[1:]]):
         assert main(words) == 1
         captured = capsys.readouterr()
-        assert captured.err.startswith("Expected `source` to be outputs beside the labels of the same samples, but got")
+        said = but_for_steps(captured.err)
+        assert said.startswith("Expected `source` to be outputs beside the labels of the same samples, but got")
         assert "Nothing is recommended" in captured.out and "Take " not in captured.out
     assert {path.name for path in Path("mine-report").iterdir()} == {"report.html", "report.json"}
     facts = json.loads(Path("mine-report/report.json").read_text())
@@ -163,7 +171,7 @@ def test_a_doubt_is_told_beside_the_advice(csv, capsys):
     table.to_csv("mine.csv", index=False)
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "in doubt: missing class; read the warning first\n"
+    assert but_for_steps(captured.err) == "in doubt: missing class; read the warning first\n"
     assert "have no validation sample: age." in captured.out and "(sure: low)" in captured.out
 
 
