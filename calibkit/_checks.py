@@ -109,6 +109,7 @@ def check_integers(name: str, x: object, n_rows: int) -> Tensor:
         cure = "; flatten the column" if y.shape[1:] == (1,) else "; one-hot rows become integers by argmax(1)"
         if are_many(y):
             cure = f"; of many labels a row each column is by itself: {name}[:, k] with column k of the scores"
+            cure += ", or all at once by calibkit.evaluate and calibkit.report"
         raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         whole = y.dtype == torch.bool or (y.is_floating_point() and bool((y == y.round()).all()))
@@ -118,7 +119,7 @@ def check_integers(name: str, x: object, n_rows: int) -> Tensor:
 
 def are_many(y: Tensor) -> bool:
     """Whether labels are rows of 0 and 1 that say of each class whether it is there, and not each of one class."""
-    return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()) and bool((y.sum(1) != 1).any())
+    return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()) and bool(((y == 1).sum(1) != 1).any())
 
 
 def _are_strings(x: object) -> bool:

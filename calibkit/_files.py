@@ -38,8 +38,7 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
         ValueError: a folder, a device or a pipe, which no file is to take the place of; no path.
         OSError: with the name ``path``, also where it is the disk that is full.
     """
-    given = as_path(path)
-    path = Path(os.path.realpath(path))
+    given, path = as_path(path), Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +57,11 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     if sync:
         _sync_folder(path.parent)
     return given
+
+
+def write_text(path: str | os.PathLike, text: str) -> Path:
+    """A text file, atomically; what UTF-8 cannot hold is written as an escape."""
+    return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
 
 
 def write_together(folder: str | os.PathLike, names: Collection[str], write: Callable[[Path], object]) -> list[Path]:

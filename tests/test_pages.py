@@ -67,7 +67,8 @@ def test_python_runs(page, mine, monkeypatch):
     for name in ("logits", "paper.csv"):
         Path("results", name).symlink_to(stored / name)
     monkeypatch.setattr(_folders, "stored", lambda: Path("results").resolve())
-    seen = {**mine, "network": torch.nn.Linear(5, len(CLASSES))}
+    many = (mine["z_val"] + np.random.default_rng(1).logistic(size=(400, 3)) > 0).astype(int)
+    seen = {**mine, "labels": many, "network": torch.nn.Linear(5, len(CLASSES))}
     for block in blocks(page):
         exec(
             compile(block, page, "exec"), {**seen, "budget": "smoke", "n_bins": 15} if "parameters(" in block else seen

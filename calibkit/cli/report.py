@@ -14,7 +14,7 @@ from calibkit._progress import progress
 from calibkit.cli import KEY, add_source, check_writable_folder, is_name, read_source, some_path
 
 if TYPE_CHECKING:
-    from calibkit.reporting import Report
+    from calibkit.reporting import LabelReports, Report
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -82,17 +82,21 @@ def _compare(args: argparse.Namespace) -> None:
     _say_doubts(found)
 
 
-def _say_doubts(found: Report) -> None:
+def _say_doubts(found: Report | LabelReports) -> None:
     """What must not be overlooked, to the standard error: a doubt, or ValueError where nothing is recommended."""
-    kinds = {weight: [f.kind for f in found.diagnosed.findings if f.weight == weight] for weight in ("wrong", "doubt")}
-    if found.choice.sure == "none":
+    from calibkit.reporting import LabelReports
+
+    each = [*found.reports.values()] if isinstance(found, LabelReports) else [found]
+    findings = [finding for of in each for finding in of.diagnosed.findings]
+    kinds = {weight: [f.kind for f in findings if f.weight == weight] for weight in ("wrong", "doubt")}
+    if all(of.choice.sure == "none" for of in each):
         got = f"{', '.join(dict.fromkeys(kinds['wrong']))}; no calibrator is recommended"
         raise expected("source", "outputs beside the labels of the same samples", got)
     if kinds["doubt"]:
         print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the warning first", file=sys.stderr)
 
 
-def _found(args: argparse.Namespace) -> Report:
+def _found(args: argparse.Namespace) -> Report | LabelReports:
     from calibkit.reporting import report
 
     given = read_source(args, args.labels)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from calibkit import __version__, _folders
 from calibkit._checks import check_count, check_int, check_real, expected
+from calibkit._files import write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from calibkit.judging.network import Row
-from calibkit.judging.saved import FILES, plain, save, write
+from calibkit.judging.saved import FILES, plain, save
 from calibkit.judging.verdict import Claim, Tally
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
@@ -155,7 +156,7 @@ def judge(
     for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
-            write(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
+            write_text(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
         if tell is not None:
             less = row.less.get(BASE, {}).get("nll")
             tell(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))

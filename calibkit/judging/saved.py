@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 
 FILES = ("judge.html", "judge.json")
 
@@ -16,12 +16,7 @@ FILES = ("judge.html", "judge.json")
 def save(folder: str | os.PathLike, html: str, facts: dict) -> tuple[Path, ...]:
     """Write judge.html and judge.json into a folder; returns their paths."""
     texts = (html, json.dumps(facts, indent=1, allow_nan=False))
-    return tuple(write(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
-
-
-def write(path: Path, text: str) -> Path:
-    """Write a text file in one step."""
-    return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
+    return tuple(write_text(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
 
 
 def plain(x: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from calibkit._checks import Array, check_bins, check_choice, expected
+from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
 from calibkit.metrics.metric import Metric
 from calibkit.metrics.sample import Sample
@@ -28,12 +28,14 @@ def evaluate(
 
     Args:
         probs: (N, K) probabilities, numpy or torch; rows sum to 1.
-        labels: (N,) integers in [0, K).
+        labels: (N,) integers in [0, K). Or, where each sample has several labels, (N, K) of 0 and 1; ``probs`` are
+            then those of each label, and rows need not sum to 1: K problems of two classes.
         metrics: names of ``METRICS``; all of them if None.
         n_bins: number of bins of the binned metrics.
 
     Returns:
-        ``{name: value}``, each equal to ``METRICS[name](probs, labels)``.
+        ``{name: value}``, each equal to ``METRICS[name](probs, labels)``; of several labels to the mean of
+        ``METRICS[name](probs[:, k], labels[:, k])``, in which every label counts the same (macro).
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, ``n_bins`` < 1.
@@ -43,9 +45,26 @@ def evaluate(
         >>> values = evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
         >>> values["accuracy"], round(values["ece"], 2), round(values["nll"], 4)
         (1.0, 0.15, 0.1643)
+        >>> evaluate(np.array([[0.9, 0.8], [0.2, 0.4]]), np.array([[1, 1], [0, 1]]), ["accuracy"])
+        {'accuracy': 0.75}
     """
     n_bins, names = check_bins(n_bins), check_names(metrics)
-    return measure(Sample.of(probs, labels), names, n_bins)
+    each = [measure(sample, names, n_bins) for sample in _samples(probs, labels)]
+    return each[0] if len(each) == 1 else {name: sum(of[name] for of in each) / len(each) for name in names}
+
+
+def _samples(probs: Array, labels: Array) -> list[Sample]:
+    """The one sample, or of several labels a row one a label."""
+    try:
+        y = to_tensor("labels", labels)
+    except ValueError:  # which a sample says better
+        return [Sample.of(probs, labels)]
+    if not are_many(y):
+        return [Sample.of(probs, labels)]
+    p = to_tensor("probs", probs)
+    if p.shape != y.shape:
+        raise expected("labels", f"of shape {tuple(p.shape)}, as `probs`", f"shape {tuple(y.shape)}")
+    return [Sample.of(p[:, k], y[:, k].long()) for k in range(y.shape[1])]
 
 
 def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:

@@ -58,6 +58,24 @@ def label_among(names: Collection[str], asked: str | None) -> str | None:
     return asked if asked is not None else next((lower[name] for name in LABELS if name in lower), None)
 
 
+def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
+    """Of several labels a row the column of each and that of its score: ``label_cat`` and ``prob_cat``; or none.
+
+    Example:
+        >>> scores_of_labels(["p_cat", "label_dog", "p_dog", "label_cat"], None)
+        {'label_dog': 'p_dog', 'label_cat': 'p_cat'}
+    """
+    labels = [name.removeprefix("label_") for name in names if name.startswith("label_")]
+    found = []
+    for prefix, of in PREFIXES.items():
+        scores = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        if len(labels) > 1 and scores == set(labels) and (of is None or kind in (of, None)):
+            found.append({f"label_{name}": prefix + name for name in labels})
+    if len(found) > 1:
+        raise expected("kind", "logits or probabilities, where a table holds both (--kind)", "columns of both")
+    return found[0] if found else {}
+
+
 def check_names(table: DataFrame) -> None:
     """Refuse columns without a name, or with one that another has."""
     if table.columns.nlevels > 1:

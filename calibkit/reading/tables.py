@@ -10,7 +10,7 @@ import numpy as np
 
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import Classes, check_names, class_columns, label_among, listed
+from calibkit.reading.columns import Classes, check_names, class_columns, label_among, listed, scores_of_labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -117,6 +117,8 @@ def of_table(
     table, kind, numbered = _spread(table, kind)
     asked = _asked(table, columns, labelled)
     label = label_among([name for name in table if name not in known], asked["label"])
+    if label is None and labelled and (scores := scores_of_labels(table, kind)):
+        return _of_labels(table, columns, kind, scores)
     if label is None and labelled:
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
     split, group = asked["split"] or "split", asked["group"] or "group"
@@ -137,6 +139,19 @@ def of_table(
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     told = [*table.attrs.get("told", ()), *told, *found.told]
     return Table(tuple(parts), said, found.names, table.drop(columns=found.columns), tuple(told))
+
+
+def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Table:
+    """A table with several labels a row, and a score for each: each by itself, then side by side."""
+    each = [of_table(table, columns._replace(label=of, classes=[score]), kind) for of, score in scores.items()]
+    parts = []
+    for found in zip(*(one.parts for one in each), strict=True):
+        labels: Any = [part.labels for part in found]
+        parts.append(Part(np.hstack([part.outputs for part in found]), np.stack(labels, 1), found[0].groups))
+    names, told = tuple(of.removeprefix("label_") for of in scores), (f"labels: {listed(scores)}",)
+    others = table.drop(columns=[*scores.values()])
+    said: Any = each[0].kind or kind_of(parts[0].outputs)
+    return Table(tuple(parts), said, names, others, told)
 
 
 def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str | None]:

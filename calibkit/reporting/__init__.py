@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array
-from calibkit._files import write_atomic, write_together
+from calibkit._checks import Array, expected
+from calibkit._files import write_text, write_together
 from calibkit._progress import progress, step
 from calibkit.calibrators import Calibrator
 from calibkit.logits import Logits
@@ -31,6 +31,7 @@ from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reading import Given, Source, read
 from calibkit.reporting.diagnosis import Diagnosed, diagnose
+from calibkit.reporting.labels import LabelReports, each_label, files_in, has_many
 from calibkit.reporting.outputs import Finding
 from calibkit.reporting.recommend import Choice, choose
 from calibkit.reporting.summary import ClassRow, facts, of_classes, text
@@ -87,12 +88,12 @@ class Report:
         html, data = self.html(), json.dumps(self.facts(), indent=1, allow_nan=False)
 
         def write(new: Path) -> None:
-            write_atomic(new / FILES[0], lambda stream: stream.write(html.encode("utf-8", "backslashreplace")))
-            write_atomic(new / FILES[1], lambda stream: stream.write(data.encode()))
+            write_text(new / FILES[0], html)
+            write_text(new / FILES[1], data)
             if self.choice.sure != "none":
                 self.calibrator.save(new / FILES[2])
 
-        saved = {path.name: path for path in write_together(folder, FILES, write)}
+        saved = {path.name: path for path in write_together(folder, files_in(folder), write)}
         return tuple(saved[name] for name in FILES if name in saved)
 
 
@@ -106,8 +107,11 @@ def report(
     n_resamples: int = 1000,
     seed: int = 0,
     **options: Any,
-) -> Report:
+) -> Report | LabelReports:
     """Look at the data, fit and compare the calibrators, and recommend one.
+
+    Where each sample has several labels, (N, K) of 0 and 1, each is a problem of two classes and gets a report of its
+    own: the result is then a :class:`~calibkit.reporting.labels.LabelReports`, which says the means over the labels.
 
     Args:
         source: what :func:`calibkit.reading.read` reads, or what it gave.
@@ -123,8 +127,30 @@ def report(
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.
     """
     given = source if isinstance(source, Given) else read(source, labels, **options)
-    diagnosed = diagnose(given)
     resampling: dict[str, int] = {"n_resamples": n_resamples, "seed": seed}
+    if not has_many(given):
+        return _of_one(given, methods, keep_predictions, everything, resampling)
+    keys, found, each = list(methods) if isinstance(methods, Iterator) else methods, {}, dict(each_label(given))
+    for name, of in each.items():
+        if len(set(np.asarray(of.val.labels).tolist())) > 1:
+            try:
+                found[name] = _of_one(of, keys, keep_predictions, everything, resampling)
+            except ValueError as error:
+                raise ValueError(f"{error}, of the label {name!r}") from error
+    if not found:
+        raise expected("labels", "there in some samples to fit on and not in others", "none that is")
+    return LabelReports(found, tuple(each), given.source)
+
+
+def _of_one(
+    given: Given,
+    methods: Iterable[str] | None,
+    keep_predictions: bool,
+    everything: bool,
+    resampling: dict[str, int],
+) -> Report:
+    """The report where each sample has one label."""
+    diagnosed = diagnose(given)
     with progress("report"):
         trial = try_all(diagnosed.val, diagnosed.test, methods, everything=everything, **resampling)
         choice, judged = choose(trial, diagnosed, keep_predictions=keep_predictions), trial.judged
@@ -142,4 +168,7 @@ def report(
     return Report(diagnosed, trial, choice, metrics, probs, of_classes(probs, judged.labels, diagnosed.classes))
 
 
-__all__ = ["Choice", "Diagnosed", "Finding", "Logits", "Report", "Trial", "choose", "diagnose", "report", "try_all"]
+__all__ = [
+    "Choice", "Diagnosed", "Finding", "LabelReports", "Logits", "Report", "Trial", "choose", "diagnose", "report",
+    "try_all",
+]  # fmt: skip

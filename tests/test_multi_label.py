@@ -1,0 +1,104 @@
+"""Samples with several labels each: K problems of two classes, as a loop over them and scikit-learn see them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import brier_score_loss, log_loss
+
+from calibkit import METRICS, calibrator, evaluate, load_calibrator, read, report
+from calibkit.__main__ import main
+
+NAMES = ("cat", "dog", "fox")
+QUICK = {"methods": ["vector_scaling"], "n_resamples": 20}
+
+
+def drawn(n: int = 1200) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of labels that are there in a half, a quarter and a tenth of the samples, twice as sure as they may be."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(scale=1.5, size=(n, 3)) - [0, 1.5, 3]
+    return 2 * true, (rng.random(true.shape) < 1 / (1 + np.exp(-true))).astype(int)
+
+
+def test_metrics_are_the_means_over_labels():
+    z, y = drawn()
+    p = 1 / (1 + np.exp(-z))
+    found = evaluate(p, y)
+    assert list(found) == list(METRICS)
+    for name, metric in METRICS.items():
+        assert found[name] == pytest.approx(np.mean([metric(p[:, k], y[:, k]) for k in range(3)]), rel=1e-12), name
+    assert found["nll"] == pytest.approx(np.mean([log_loss(y[:, k], p[:, k]) for k in range(3)]), rel=1e-9)
+    brier = np.mean([brier_score_loss(y[:, k], p[:, k]) for k in range(3)])
+    assert found["brier"] == pytest.approx(2 * brier, rel=1e-9)  # over both classes
+    for probs, labels in ((p.tolist(), y.tolist()), (torch.from_numpy(p), torch.from_numpy(y) == 1), (p, y * 1.0)):
+        assert evaluate(probs, labels) == found
+
+
+def test_what_is_no_sample_with_several_labels():
+    z, y = drawn(50)
+    p = 1 / (1 + np.exp(-z))
+    for probs, labels, message in (
+        (p, y[:, :2], r"`labels` to be of shape \(50, 3\), as `probs`, but got shape \(50, 2\)"),
+        (p, y + 1, r"`.*` to be "),
+        (np.full((50, 3), 1 / 3), np.eye(3, dtype=int)[np.arange(50) % 3], r"`labels` to be of shape \(50,\)"),
+        (z, y, r"`probs` to be in \[0, 1\]"),
+    ):
+        with pytest.raises(ValueError, match="^Expected " + message):
+            evaluate(probs, labels)
+    with pytest.raises(ValueError, match=r"^Expected `labels` to be of the shape \(N, K\) of the outputs, a column a"):
+        report({"logits": z, "labels": y[:, :2]}, **QUICK)
+    with pytest.raises(ValueError, match="^Expected `outputs` to be without missing values, .*, of the label '1'$"):
+        report({"logits": z * [1, np.nan, 1], "labels": y}, **QUICK)
+    with pytest.raises(ValueError, match="^Expected `labels` to be there in some samples to fit on"):
+        report({"logits": z, "labels": np.ones_like(y)}, **QUICK)
+
+
+def table(scores: np.ndarray, y: np.ndarray, prefix: str = "p_") -> pd.DataFrame:
+    held = pd.DataFrame(scores, columns=[prefix + name for name in NAMES])
+    return held.assign(**{f"label_{name}": y[:, k] for k, name in reversed([*enumerate(NAMES)])})
+
+
+def test_a_report_is_one_a_label():
+    z, y = drawn()
+    found = report({"logits": z, "labels": y}, **QUICK)
+    for k, of in enumerate(found.reports.values()):
+        alone = report(z[:, k], y[:, k], kind="logits", **QUICK)
+        assert of.facts()["metrics"] == alone.facts()["metrics"] and of.choice == alone.choice
+    p = 1 / (1 + np.exp(-z))
+    assert found.mean("before", "nll") == pytest.approx(evaluate(p, y)["nll"], rel=1e-9)
+    assert found.mean("after", "nll") < found.mean("before", "nll")
+    assert str(found).startswith("the data: Over your 3 labels, ")
+    found = report({"logits": z, "labels": y * [1, 0, 1]}, **QUICK)  # a label that is never there
+    assert list(found.reports) == ["0", "2"] and "1: left out, as it is there in all or in none" in str(found)
+
+
+def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
+    """Each label with a calibrator of its own in a file, by the names of the columns; and those of before go."""
+    monkeypatch.chdir(tmp_path)
+    z, y = drawn()
+    p = 1 / (1 + np.exp(-z))
+    table(p, y, "prob_").assign(split=["val", "test"] * 600, note="x").to_csv("mine.csv", index=False)
+    (tmp_path / "mine-report").mkdir()
+    for name in ("calibrator.npz", "calibrator-7.npz"):
+        (tmp_path / "mine-report" / name).touch()
+    assert main(["report", "mine.csv", "--calibrators", "vector_scaling"]) == 0
+    assert "Over your 3 labels, " in capsys.readouterr().out
+    files = sorted(path.name for path in (tmp_path / "mine-report").iterdir())
+    assert files == [*(f"calibrator-{i}.npz" for i in range(3)), "report.html", "report.json"]
+    facts = json.loads((tmp_path / "mine-report" / "report.json").read_text())
+    assert list(facts["labels"]) == ["fox", "dog", "cat"]  # in the order of the labels' columns
+    for i, (name, of) in enumerate(facts["labels"].items()):
+        k = NAMES.index(name)
+        want = calibrator(of["recommended"]["key"]).fit(z[::2, k], y[::2, k])
+        fitted = load_calibrator(tmp_path / "mine-report" / f"calibrator-{i}.npz")
+        np.testing.assert_allclose(fitted(z[1::2, k]), want(z[1::2, k]), rtol=1e-6)
+        assert f"<h2>{name}</h2>" in (tmp_path / "mine-report" / "report.html").read_text()
+    both = table(z, y, "logit_").join(table(p, y, "prob_")[[f"prob_{name}" for name in NAMES]])
+    assert read(both, kind="logits").val.outputs[0].tolist() == z[0, ::-1].tolist()
+    with pytest.raises(ValueError, match="^Expected `kind` to be logits or probabilities, where a table holds both"):
+        read(both)
+    both.to_csv("both.csv", index=False)
+    assert main(["evaluate", "both.csv", "--kind", "logits"]) == 1
+    assert "or all at once by calibkit.evaluate and calibkit.report" in capsys.readouterr().err
