@@ -882,9 +882,10 @@ plt.show()
 # of the two mean confidences. The first pair differs by many times its paired standard deviation, but by less than
 # one standard deviation of independent test sets.
 #
-# Close to the best temperature, gaps have both signs. There pairing only halves the spread, and less than a third of the
-# true difference is left, because both numbers are mostly bias. This is where good methods are compared with each other.
-# So look at the NLL, too, which has no such bias and sees more ({numref}`tbl-metrics-pairs`).
+# Close to the best temperature, gaps have both signs. There pairing takes off less than half of the spread, and less
+# than a third of the true difference is left, because both numbers are mostly bias. This is where good methods are
+# compared with each other. So look at the NLL, too, which has no such bias and sees more
+# ({numref}`tbl-metrics-pairs`).
 #
 # ## Why toolkits disagree
 #

@@ -97,6 +97,8 @@ def test_published_logits(published):
     share = (s - x[right - 1]) / np.maximum(x[right] - x[right - 1], 1e-300)
     swapped = np.where(s >= x[-1], r[-1], share * r[right - 1] + (1 - share) * r[right]).clip(0, 1)
     assert swapped[:10] == pytest.approx(known["first10"], abs=1e-8)
+    moved = abs(swapped - np.interp(s, x, r).clip(0, 1))[s >= x[0]]
+    assert 0.00005 < moved.mean() < 0.00016 and moved.max() < 0.025  # as the errata say
 
     probs = spline(test_logits)
     assert ks_error(probs, test_labels) == pytest.approx(known["test_ks"], abs=3e-4)

@@ -1,18 +1,23 @@
 """Numbers that pages say in so many words, recomputed from the stored results."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pytest
+from scipy import special, stats
 
 from book.kit.notebook.over_networks import select, stratum
-from book.kit.results import load
+from book.kit.results import compare, load
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.leaderboard import entries
 from book.kit.results.paired_differences import load_effects
-from calibkit import _folders
+from calibkit import Network, _folders, ece
+from calibkit.reporting.catalogue import need_of
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
-TS, CE = "temperature_scaling", "cross_entropy"
+TS, CTS, CE = "temperature_scaling", "class_temperature_scaling", "cross_entropy"
 
 
 def says(page: str, *texts: str) -> None:
@@ -51,3 +56,174 @@ def test_trainings_on_the_leaderboard_and_in_the_comparison():
     once = [of["key"] for of in entries() if of.get("data") == "cifar10" and of["networks"] == 1]
     assert once and {*n[once]} == {2}
     says("leaderboard", "Where a row for CIFAR-10 has one training, the {ref}`comparison <sec-comparison-losses>` has")
+
+
+def checked(chapter: str) -> str:
+    """What the cells of a chapter print whose outputs are computed again and compared by ``make test``."""
+    cells = json.loads((BOOK.parent / "notebooks" / f"{chapter}.ipynb").read_text())["cells"]
+    found = []
+    for cell in (cell for cell in cells if "nbval-check-output" in cell["metadata"].get("tags", ())):
+        for output in cell["outputs"]:
+            data = output.get("data", output)
+            found.append("".join(data.get("text/markdown") or data.get("text/plain") or data.get("text", "")))
+    return " ".join(" ".join(found).split())
+
+
+IN_CHAPTERS = {  # what the errata say, and what a cell of the chapter prints
+    "Four rows of Neural Clamping": ("neural_clamping", "4 contradict themselves"),
+    "A printed ECE of 37.26 is above the 34.43": ("neural_clamping", "37.26 > 34.43 (ResNet-110)"),
+    "leaves a length of 0.010 instead of 0.040": ("neural_clamping", "0.040 under the square and 0.010 under the norm"),
+    "one of 0.92 instead of 0.88": ("neural_clamping", "0.875 under the square and 0.921 under the norm"),
+    "the objective [P6] falls by less than a tenth of a percent": ("class_loss_scaling", "[P6] falls by 0.09%"),
+    "By the code eight of nine printed ECEs": ("class_temperature_scaling", "8 of the 9 printed ECEs come out"),
+    "come out to the last digit, by the text four": ("class_temperature_scaling", "the paper describes it 4 do"),
+    "differ by up to 0.25 points": ("class_temperature_scaling", "ResNet-50 Brier 1.59 1.84 1.59"),
+    "1.3 against 2.8% with CE": ("class_temperature_scaling", "[−4.30, +4.84] 2.84 1.32"),
+    "−0.1 from the smallest logit to the top one, and −0.0025 back": ("acls", "0.7600 −0.1000 −0.0025"),
+    "3 instead of 0 in the chapter's first sample": ("acls", "predicted 0 0.0000 3.0000 not zero"),
+    "the exact term is 0.80 to 0.97 of it": ("acls", "p_j (1 + p_ŷ) 0.0019 0.0018 ratio from 0.80 to 0.97"),
+    "0.05 to 0.29 for the predicted class": ("acls", "predicted constant 1.0000 0.0873 ratio from 0.05 to 0.29"),
+    "takes over 72 numbers": ("acls", "have 72 of these numbers too, none with another value"),
+}
+
+
+@pytest.mark.parametrize("said", IN_CHAPTERS)
+def test_a_number_of_the_errata_is_printed_by_a_checked_cell_of_its_chapter(said):
+    chapter, printed = IN_CHAPTERS[said]
+    says("errata", said)
+    assert printed in checked(chapter)
+
+
+def test_errors_by_batch_in_the_errata():
+    """Six losses on CamVid in two trainings: by how much the ECE by batch is larger, and whose place it changes."""
+    more, moved = [], []
+    for seed in (0, 1):
+        losses = (CE, "ecp", "label_smoothing", "focal", "mbls", "acls")
+        facts = [
+            Network("camvid", "deeplabv3_resnet34", loss, seed=seed).logits().meta["test_pixels"] for loss in losses
+        ]
+        whole, by_batch = (np.array([of[name] for of in facts]) for name in ("ece", "ece_by_batch"))
+        more += list(100 * (by_batch - whole))
+        moved.append(int((whole.argsort().argsort() != by_batch.argsort().argsort()).sum()))
+    says("errata", f"By batch the ECE is {min(more):.1f} to {max(more):.1f} points larger on CamVid")
+    assert moved == [0, 2]
+    says("errata", "Of six losses none changes its place in one training, and two do in the other")
+
+
+def printed(paper: str, table: str, dataset: str, model: str) -> pd.Series:
+    """The printed ECEs of a network in percent, by loss and calibrator."""
+    rows = load("paper").query("paper == @paper and table == @table and metric == 'ece' and source == 'printed'")
+    return rows.query("dataset == @dataset and model == @model").set_index(["loss", "method"])["value"]
+
+
+def test_tables_that_contradict_their_paper_in_the_errata():
+    higher = []
+    for row in load("paper").query("paper == 'mbls' and table == '7'")[["dataset", "model"]].drop_duplicates().values:
+        of = printed("mbls", "7", *row)
+        higher.append(of["mbls", "identity"] > of[CE, f"{TS}:ece"])
+    assert (sum(higher), len(higher)) == (2, 6)
+    for model in ("densenet40", "resnet110", "resnet110_sd", "wide_resnet_28"):
+        of = printed("class_loss_scaling", "2", "cifar10_lt", model)
+        methods = of.index.get_level_values("method")
+        assert (
+            max(of[CE, "ets:label_smoothing"], of[CE, "pts:label_smoothing"])
+            < of[methods.str.contains("class_loss_scaling")].min()
+        )
+    of = printed("mbls", "1", "cifar10", "resnet50").sort_values()
+    assert (len(of), of.index.get_loc(("mbls margin=0 weight=0.05", "identity"))) == (7, 3)
+
+
+def test_numbers_of_the_protocol():
+    cell = {"dataset": "cifar10", "model": "densenet40", "loss": CE, "metric": "ece"}
+    ours = load("ours")
+    replay = ours[(ours[[*cell]] == cell).all(axis=1) & (ours["method"] == f"{TS} solver=sctl")]["value"].item()
+    assert printed("class_loss_scaling", "1", "cifar10", "densenet40")[CE, TS] == 0.96 == round(100 * replay, 2)
+    far = compare("class_loss_scaling").query("dataset == 'cifar100_lt' and model == 'resnet110' and method == @TS")
+    far = far[(far["metric"] == "ece") & (far["printed"] == "8.46")]["ours"]
+    says("protocol", f"such as {far.iloc[0]:.2f} where 8.46 is printed")
+
+    alone = ours[ours["dataset"].str.startswith("cifar") & (ours["metric"] == "ece") & (ours["n_seeds"] == 1)]
+    low, high = (50 * (alone["high"] - alone["low"])).quantile([0.1, 0.9])
+    says("protocol", f"an ECE is known to {low:.1f} to {high:.1f} points")
+
+    seen = pd.read_csv(_folders.stored() / "power.csv").set_index(["one", "other"])
+    assert seen.loc[(0, 0.5), "ece"] < 10 and seen.loc[(0, 1), "holm"] < 20  # rarely
+    assert seen.loc[(1, 1.5), "ece"] > 95 and (seen["nll"] >= seen["ece"]).all()
+    assert (seen[seen.index.get_level_values("one") < 0]["ece"] <= 5).all()
+    kept = pd.read_csv(_folders.stored() / "chapters" / "metrics.csv").query("table == 'paired' and row == 'reflected'")
+    equal = kept[
+        kept["column"].isin(["over 1.0, under 1.0", "too cold 0.2, too warm 0.2", "wavy 1.0, counter-wavy 1.0"])
+    ]
+    assert len(equal) == 3 and (equal["value"] > 10).all()  # more than one test set of ten
+
+    contains = pd.read_csv(_folders.stored() / "coverage.csv").set_index("difference").iloc[:, 1:]
+    says("protocol", f"each interval contains it {contains.iloc[:, 1].min()} times or more")
+    assert f"{stats.t.ppf(0.975, 1):.1f}" == "12.7"
+
+
+def test_numbers_of_the_guide():
+    for key, numbers in {"ets": 3, "order_preserving": 10, "pts": 91}.items():
+        assert need_of(key).parameters(10) == need_of(key).parameters(1000) == numbers
+    says("which_method", "`ets`, three parameters", "`order_preserving`, ten parameters", "`pts`, about ninety")
+    found = load("ours").query("dataset == 'cifar100_lt' and model == 'resnet20' and method == 'identity'")
+    assert abs(found.query("metric == 'accuracy'")["value"].item() - 1 / 3) < 0.03  # right on a third
+    assert load("ours").query("dataset == 'camvid' and method == 'pts' and metric == 'nll'").empty  # it is infinite
+
+    effects = load_effects()
+    for method in ("ms_odir", "dir_odir"):
+        rows = select(effects, TS, method=method, metric="nll")
+        assert 0.15 < rows[rows["dataset"] == "camvid"]["value"].item() < 0.5  # tenths of a nat
+        ten = rows[(rows["dataset"] == "cifar10") & (rows["source"] == "published-logits")]["value"]
+        assert -0.0105 < ten.min() < -0.005 and (ten < 0).all()  # as structured matrices: up to a hundredth
+    largest = select(effects, f"{TS}:ece", method=CTS, metric="ece").sort_values("value").iloc[0]
+    assert [*largest[["dataset", "model", "loss", "source"]]] == ["cifar100", "resnet110", "brier", "published-logits"]
+    few = load("third_party").query("source == 'calarena' and metric == 'nll' and note.str.startswith('10000 fitted')")
+    nll = few.assign(network=few["dataset"] + few["model"]).pivot(index="network", columns="method", values="value")
+    assert 0.05 < (nll["vector_scaling"] - nll[TS]).mean() < 0.15  # a tenth
+
+
+def test_class_temperatures_and_acls_on_their_cards():
+    rows = select(load_effects(), TS, method=CTS)
+    for dataset, n, word in (("cifar10_lt", 5, "holds"), ("cifar100_lt", 3, "does not hold")):
+        of = rows[rows["dataset"] == dataset]
+        for metric in ("ece", "nll"):
+            values = of[of["metric"] == metric]
+            assert (len(values), over_networks(values).below()) == (n, word)
+    lost = rows[(rows["metric"] == "accuracy") & (stratum(rows) == "published, balanced")]["value"].min()
+    assert -0.0035 < lost < -0.0025  # three tenths of a point
+    rows = select(load_effects(), "identity", "mbls", loss="acls", method="identity", metric="ece", dataset="cifar10")
+    assert [over_networks(rows).below()] == ["not decided"]
+
+
+def test_what_the_page_on_running_fetches():
+    """Four files without a known size hold logits in float32 and labels in 8 bytes, as the others of that paper do."""
+    files = pd.read_csv(_folders.PACKAGE / "data" / "published.csv").query("skipped.isna()")
+    unknown = files[files["bytes"].isna()]
+    assert unknown["target"].str.contains("cifar100lt").all()
+    size = files["bytes"].sum() + len(unknown) * (9_787 + 10_000) * (4 * 100 + 8)
+    says("running", f"of other people's networks, about {round(size / 1e6, -1):.0f} MB")
+
+
+def test_pairs_of_temperatures_and_the_corrected_wave_in_the_metrics_chapter():
+    """Its text on pairs, and its third and fourth exercises, by a simulation of our own."""
+    rng, ts = np.random.default_rng(1), (1.0, 1.05, 1.45, 1.5, 1.55)
+    errors = []
+    for _ in range(100):
+        z = 20 * rng.standard_normal((10_000, 10))
+        labels = (z / 1.5 + rng.gumbel(size=z.shape)).argmax(1)
+        errors.append([100 * ece(special.softmax(z / t, axis=1), labels) for t in ts])
+    top = np.array([special.softmax(z / t, axis=1).max(1).mean() for t in ts])
+    true = np.diff(100 * abs(top - top[3]))
+    change, each = np.diff(errors, axis=1), np.std(errors, axis=0, ddof=1)
+    paired, apart = change.std(axis=0, ddof=1), np.hypot(each[1:], each[:-1])
+    assert paired[0] < abs(change[:, 0].mean()) / 5 and abs(change[:, 0].mean()) < apart[0]
+    assert (paired[2:] > apart[2:] / 2).all() and (change[:, 2:].mean(0) / true[2:] < 1 / 3).all()
+    assert (paired[2:] > 2 * (1.01 - 0.96)).all()  # more than twice the difference
+
+    noise = []
+    for _ in range(100):
+        c = special.softmax(5 * rng.standard_normal((2000, 10)), axis=1).max(1)
+        truth = c + 0.08 * np.sin(4 * np.pi * c)
+        gap = np.bincount((15 * c).astype(int).clip(max=14), (rng.random(2000) < truth) - truth)
+        noise.append(abs(gap).sum() / 20)  # percent of 2,000
+    assert 1.5 < np.mean(noise) < 2.5  # about two points
