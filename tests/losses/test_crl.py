@@ -14,12 +14,6 @@ def with_history(counts, epochs, **options):
     return loss
 
 
-def test_value(three):
-    """Counts 3, 1, 2 of 4 epochs; a fourth sample that was never right makes the minimum 0."""
-    loss = with_history([3, 1, 2, 0], 4)
-    assert loss.penalty(*three, torch.arange(3)).item() == pytest.approx(0.118748, abs=1e-6)
-
-
 def test_equals_the_pairs(batch):
     logits, labels = batch
     loss = with_history([5, 2, 2, 7, 1, 6, 3, 3, 4, 7, 1, 2, 1, 8, 9], 9)

@@ -14,10 +14,6 @@ def with_true_probability(p):
     return torch.tensor([[p, 1 - p]], dtype=torch.float64).log(), torch.tensor([0])
 
 
-def test_value(three):
-    assert FLSD()(*three).item() == pytest.approx(0.085262, abs=1e-6)
-
-
 def test_gamma_depends_on_the_true_class(gradient):
     for p, gamma in ((0.01, 5.0), (0.19, 5.0), (0.21, 3.0), (0.51, 3.0), (0.99, 3.0)):
         row = with_true_probability(p)

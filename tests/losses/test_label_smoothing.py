@@ -9,11 +9,6 @@ from calibkit.losses.cross_entropy import CrossEntropy
 from calibkit.losses.label_smoothing import LabelSmoothing
 
 
-@pytest.mark.parametrize(("convention", "value"), [("K", 0.642798), ("K-1", 0.745298)])
-def test_value(three, convention, value):
-    assert LabelSmoothing(convention=convention)(*three).item() == pytest.approx(value, abs=1e-6)
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.4])
 class TestIdentities:
     def test_is_torchs_own(self, batch, alpha):
