@@ -27,31 +27,17 @@ BUDGETS = ("smoke", "reduced", "paper")
 #: Published logits of networks that the papers used, by name: data set, model and loss of the network.
 PUBLISHED: dict[str, tuple[str, str, str]] = {
     "cts-cifar10-resnet50-cross_entropy": ("cifar10", "resnet50", "cross_entropy"),
-    "cts-cifar10-resnet50-brier": ("cifar10", "resnet50", "brier"),
-    "cts-cifar10-resnet110-brier": ("cifar10", "resnet110", "brier"),
-    "cts-cifar10-wide_resnet_26_10-brier": ("cifar10", "wide_resnet_26_10", "brier"),
-    "cts-cifar10-densenet121-brier": ("cifar10", "densenet121", "brier"),
-    "cts-cifar100-resnet50-brier": ("cifar100", "resnet50", "brier"),
-    "cts-cifar100-resnet110-brier": ("cifar100", "resnet110", "brier"),
-    "cts-cifar100-wide_resnet_26_10-brier": ("cifar100", "wide_resnet_26_10", "brier"),
-    "cts-cifar100-densenet121-brier": ("cifar100", "densenet121", "brier"),
+    **{
+        f"cts-{dataset}-{model}-brier": (dataset, model, "brier")
+        for dataset in ("cifar10", "cifar100")
+        for model in ("resnet50", "resnet110", "wide_resnet_26_10", "densenet121")
+    },
     "cts-svhn-resnet152_sd": ("svhn", "resnet152_sd", "cross_entropy"),
-    "sctl-cifar10-densenet40": ("cifar10", "densenet40", "cross_entropy"),
-    "sctl-cifar10-resnet110": ("cifar10", "resnet110", "cross_entropy"),
-    "sctl-cifar10-resnet110_sd": ("cifar10", "resnet110_sd", "cross_entropy"),
-    "sctl-cifar10-wide_resnet_32": ("cifar10", "wide_resnet_32", "cross_entropy"),
-    "sctl-cifar100-densenet40": ("cifar100", "densenet40", "cross_entropy"),
-    "sctl-cifar100-resnet110": ("cifar100", "resnet110", "cross_entropy"),
-    "sctl-cifar100-resnet110_sd": ("cifar100", "resnet110_sd", "cross_entropy"),
-    "sctl-cifar100-wide_resnet_32": ("cifar100", "wide_resnet_32", "cross_entropy"),
-    "sctl-cifar10lt-densenet40": ("cifar10_lt", "densenet40", "cross_entropy"),
-    "sctl-cifar10lt-resnet110": ("cifar10_lt", "resnet110", "cross_entropy"),
-    "sctl-cifar10lt-resnet110_sd": ("cifar10_lt", "resnet110_sd", "cross_entropy"),
-    "sctl-cifar10lt-wide_resnet_28": ("cifar10_lt", "wide_resnet_28", "cross_entropy"),
-    "sctl-cifar100lt-densenet40": ("cifar100_lt", "densenet40", "cross_entropy"),
-    "sctl-cifar100lt-resnet110": ("cifar100_lt", "resnet110", "cross_entropy"),
-    "sctl-cifar100lt-resnet110_sd": ("cifar100_lt", "resnet110_sd", "cross_entropy"),
-    "sctl-cifar100lt-wide_resnet_28": ("cifar100_lt", "wide_resnet_28", "cross_entropy"),
+    **{
+        f"sctl-{dataset.replace('_', '')}-{model}": (dataset, model, "cross_entropy")
+        for dataset in ("cifar10", "cifar100", "cifar10_lt", "cifar100_lt")
+        for model in ("densenet40", "resnet110", "resnet110_sd", f"wide_resnet_{28 if 'lt' in dataset else 32}")
+    },
 }
 
 #: What :meth:`Network.train` takes beside the budget, and :meth:`Network.logits` passes on.

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from calibkit._checks import expected
-from calibkit._files import read_npz, remove_strays, write_npz
+from calibkit._files import read_npy, read_npz, remove_strays, write_npz
 from calibkit._folders import PACKAGE, cache
 from calibkit.data._archive import File, official
 from calibkit.logits import ARRAYS, Logits
@@ -135,13 +135,6 @@ def _arrays(target: Target, archive: str | os.PathLike | None) -> dict[str, np.n
 
 
 # ---------------------------------------------------------------------------------------------------------- the formats
-def _of_npy(path: Path, part: str) -> dict[str, np.ndarray]:
-    try:
-        return {part: np.load(path, allow_pickle=False)}
-    except Exception as error:  # as in _of_torch
-        raise expected("path", "an array of numbers that numpy.save wrote", repr(str(path))) from error
-
-
 class _Arrays(pickle.Unpickler):
     """Knows the four names by which numpy writes arrays, and no other."""
 
@@ -219,7 +212,7 @@ def _named(split: str, logits: np.ndarray, labels: np.ndarray) -> dict[str, np.n
 
 #: How a file is read, by the end of its name.
 READ: dict[str, Callable[[Path, str], dict[str, np.ndarray]]] = {
-    ".npy": _of_npy,
+    ".npy": lambda path, part: {part: read_npy(path)},
     ".p": _of_pickle,
     ".pt": _of_pair,
     ".pth": _of_state,
