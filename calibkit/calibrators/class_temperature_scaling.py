@@ -16,9 +16,8 @@ from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
-from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.sctl_replay import Replayable, Solver
-from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.smooth import fit_smooth, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, temperature_bounds, typical_spread
 from calibkit.objectives import Objective, ObjectiveName, get
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from calibkit._checks import expected
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import ROUNDING, Shape, as_vector
-from calibkit.fitting.never_worse import is_lowest, is_no_worse
 from calibkit.fitting.sctl_replay import Replayable, Solver
-from calibkit.fitting.smooth import fit_losses, fit_smooth
+from calibkit.fitting.smooth import fit_losses, fit_smooth, is_lowest, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get, losses
 

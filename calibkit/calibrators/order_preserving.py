@@ -7,8 +7,7 @@ from torch import Tensor
 
 from calibkit._checks import check_int, check_real
 from calibkit.fitting.base import Calibrator, Shape, as_vector
-from calibkit.fitting.never_worse import is_no_worse
-from calibkit.fitting.smooth import fit_smooth
+from calibkit.fitting.smooth import fit_smooth, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
 

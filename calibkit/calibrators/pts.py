@@ -12,10 +12,9 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector
-from calibkit.fitting.never_worse import is_no_worse
 from calibkit.fitting.row_losses import RowLosses
 from calibkit.fitting.sctl_replay import Replayable, Solver
-from calibkit.fitting.smooth import fit_losses
+from calibkit.fitting.smooth import fit_losses, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import Objective, SmoothName, get
 

@@ -25,8 +25,7 @@ from calibkit._extras import needs
 from calibkit._folders import cache
 from calibkit.data import newsgroups
 from calibkit.data.glove import word_vectors
-from calibkit.data.order import arranged
-from calibkit.data.subsets import halves, subset
+from calibkit.data.order import arranged, halves, subset
 
 __all__ = ["DATASETS", "Dataset", "Split", "available", "files", "halves", "load_split", "subset", "vocabulary"]
 __all__ += ["word_vectors"]

@@ -1,10 +1,9 @@
 r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
 
-- ``base``: what every calibrator has; ``file_header``: which class wrote a file; ``never_worse``: no fit ends worse
-  than the network as it is,
+- ``base``: what every calibrator has; ``file_header``: which class wrote a file,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
-- ``smooth``: any parameters by L-BFGS (``lbfgs``), and the fixed point of an adaptive objective; ``row_losses``:
-  the losses as functions of a temperature of each row, from a table,
+- ``smooth``: any parameters by L-BFGS (``lbfgs``), the fixed point of an adaptive objective, and no fit that ends worse
+  than the network as it is; ``row_losses``: the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
 - ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes.

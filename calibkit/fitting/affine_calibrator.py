@@ -19,7 +19,7 @@ from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_descent import fit_affine
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
-from calibkit.fitting.never_worse import is_no_worse
+from calibkit.fitting.smooth import is_no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from calibkit._checks import Array, check_bins, check_choice, check_int, check_real, expected
 from calibkit.metrics.binning import bin_sums, width_bins
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.null_draws import null_draws
+from calibkit.metrics.registry import null_draws
 from calibkit.metrics.resampling import draws
 from calibkit.metrics.sample import Sample, is_argmax
 

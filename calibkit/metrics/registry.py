@@ -1,9 +1,13 @@
-"""The metrics by name, and their values on one sample: the one path to a number, whoever asks for it."""
+"""The metrics by name, their values on one sample, the one path to a number, and what chance alone makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import torch
+
+from calibkit._blocks import blocks
 from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
 from calibkit.metrics.metric import Metric
@@ -19,6 +23,8 @@ BINNED = tuple(name for name, metric in METRICS.items() if metric.binned)
 IN_NATS = tuple(name for name, metric in METRICS.items() if metric.unit == "nats")
 #: What is reported with intervals: all whose bootstrap is not slow.
 REPORTED = tuple(name for name, metric in METRICS.items() if not metric.slow)
+#: Of a block of gaps (R, N) in float64.
+BLOCK_BYTES = 1 << 25
 
 
 def evaluate(
@@ -82,3 +88,24 @@ def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, floa
     if {"ace", "tace"} <= {*names}:  # one sort for both
         known["ace"], known["tace"] = classwise.mass_errors(sample, n_bins, (0.0, classwise.THRESHOLD))
     return {name: known[name] if name in known else METRICS[name].value(sample, n_bins) for name in names}
+
+
+def null_draws(
+    sample: Sample, names: Iterable[str], n_draws: int, rng: np.random.Generator, n_bins: int
+) -> dict[str, np.ndarray]:
+    """Those of ``names`` that have ``Metric.of_gaps``, on outcomes drawn from the confidences: (n_draws,) each.
+
+    A prediction of confidence c is right with probability c, so that the network is calibrated and its true error 0.
+    The bins are those of the sample, for the confidences stay as they are.
+
+    Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
+    """
+    known = {name: of_gaps(sample, n_bins) for name in names if (of_gaps := METRICS[name].of_gaps)}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in known}
+    confidence = sample.confidence.double().cpu()
+    for block in blocks(n_draws, len(sample), 8, BLOCK_BYTES) if known else ():
+        drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
+        gaps = (confidence - (drawn < confidence).double()).to(sample.labels.device)
+        for name, statistic in known.items():
+            found[name].append(statistic(gaps).cpu().numpy())
+    return {name: np.concatenate(parts) for name, parts in found.items()}

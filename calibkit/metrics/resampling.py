@@ -14,8 +14,7 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_int, check_integers, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.metric import Statistic, on_copies
-from calibkit.metrics.null_draws import null_draws
-from calibkit.metrics.registry import METRICS, check_names, measure
+from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
 from calibkit.metrics.sample import Sample
 
 #: Of a block of resamples' weights (R, N) in float64.
@@ -49,7 +48,7 @@ def bootstrap(
 
     * the upper end is at least ``v + (h - l) / 2``;
     * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
-      (:func:`~calibkit.metrics.null_draws.null_draws`; as many draws as resamples), and never below 0. The
+      (:func:`~calibkit.metrics.registry.null_draws`; as many draws as resamples), and never below 0. The
       class-wise ones, the smooth and the debiased one have no such quantile, nor has a sample with ``groups``.
 
     No interval goes beyond the values that its metric can have.

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibkit.fitting.never_worse import is_no_worse
+from calibkit.fitting.smooth import is_no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
 

@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 from calibkit.metrics import Sample, calibration_test
 from calibkit.metrics.calibrated import NOT_SEEN, SEEN, Columns
-from calibkit.metrics.null_draws import null_draws
+from calibkit.metrics.registry import null_draws
 
 
 def network(n, n_classes=5, scale=5.0):

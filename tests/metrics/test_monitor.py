@@ -11,8 +11,8 @@ import torch
 
 from calibkit._files import write_npz
 from calibkit.metrics import Monitor, Sample, accuracy, brier, ece, nll
-from calibkit.metrics.null_draws import null_draws
 from calibkit.metrics.proper import sample_brier, sample_nll
+from calibkit.metrics.registry import null_draws
 
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")
 

@@ -13,7 +13,7 @@ from calibkit.metrics import (
     resampling,
 )
 from calibkit.metrics.intervals import Resampled, percentiles
-from calibkit.metrics.null_draws import null_draws
+from calibkit.metrics.registry import null_draws
 from calibkit.metrics.resampling import draws, resampled
 
 
@@ -180,7 +180,7 @@ def test_null_draws_against_a_loop(name):
 def test_null_draws_come_in_blocks(mixed, monkeypatch):
     sample = Sample.of(*mixed)
     whole = null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"]
-    monkeypatch.setattr("calibkit.metrics.null_draws.BLOCK_BYTES", 8 * 300 * 4)
+    monkeypatch.setattr("calibkit.metrics.registry.BLOCK_BYTES", 8 * 300 * 4)
     assert whole == pytest.approx(null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"])
 
 
