@@ -161,11 +161,3 @@ def test_separated_labels():
         one = MatrixScaling().fit(z, y)
     assert metrics.accuracy(one(z), y) == 1.0 and np.isfinite(rows(one)).all()
     assert metrics.accuracy(MatrixScaling(lam=1e-3).fit(z, y)(z), y) > 0.9  # with a penalty there is an optimum
-
-
-def test_float32_equals_float64():
-    z, y = random_sample(7, 1000, 12)
-    z = z.astype(np.float32)
-    one, two = (MatrixScaling(lam=None).fit(given, y) for given in (z, z.astype(np.float64)))
-    assert one.chosen_lam == two.chosen_lam
-    np.testing.assert_allclose(rows(one), rows(two), atol=1e-7)

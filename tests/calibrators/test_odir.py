@@ -223,14 +223,6 @@ def test_corners_are_finite_and_the_same_again(method, dtype, case):
         assert one(z)[:, 4].mean() == pytest.approx(-2 * 0.1 / 5 * one.bias[4], abs=1e-8)
 
 
-def test_float32_equals_float64():
-    z, y = random_sample(10, 1000, 12)
-    z = z.astype(np.float32)
-    one, two = (MSODIR().fit(given, y) for given in (z, z.astype(np.float64)))
-    assert (one.chosen_lam, one.chosen_mu) == (two.chosen_lam, two.chosen_mu)
-    np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [

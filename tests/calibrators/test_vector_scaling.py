@@ -56,18 +56,6 @@ def test_gradient_equals_autograd_of_the_plain_formula(objective, diagonal):
     torch.testing.assert_close(ours[2], ce)
 
 
-def test_gradient_equals_finite_differences():
-    z, y = random_sample(n=30)
-    weights, x = torch.full((30,), 1 / 30, dtype=torch.float64), torch.full((4, 2), 0.5, dtype=torch.float64)
-
-    def value(x):
-        return affine.value_and_grad(NLL(), Rows(z, y), weights, x, None, torch.float64)[0]
-
-    grad = affine.value_and_grad(NLL(), Rows(z, y), weights, x, None, torch.float64)[1]
-    for i, step in enumerate(torch.eye(8, dtype=torch.float64).view(8, 4, 2) * 1e-5):
-        assert (value(x + step) - value(x - step)) / 2e-5 == pytest.approx(grad.view(-1)[i].item(), abs=1e-9)
-
-
 def test_closed_form():
     """With one-hot logits, scales and biases free, each group gets its own shares."""
     z = np.repeat(4.0 * np.eye(3), [10, 20, 10], axis=0)

@@ -168,13 +168,6 @@ def test_batches_of_the_forward_pass_do_not_matter(network, images, labels):
     np.testing.assert_allclose(clamping(network, images), whole, atol=1e-12)
 
 
-def test_state_round_trip(network, images, labels):
-    clamping = NeuralClamping(**FAST, objective="nll").fit(network, images, labels)
-    copy = NeuralClamping(**clamping.options()).load_state_dict(clamping.state_dict())
-    assert copy.options() == clamping.options()
-    assert torch.equal(copy(network, images), clamping(network, images))
-
-
 def test_save_and_load_without_pickle(network, images, labels, tmp_path):
     options = {"objective": Focal(gamma=0.5), "init": "theorem", "input_range": ((-2.0,), (2.0,))}
     clamping = NeuralClamping(**FAST, **options).fit(network, images, labels)
