@@ -17,6 +17,7 @@ from calibkit._extras import needs
 from calibkit._floor import log_probs
 from calibkit.calibrators import calibrator
 from calibkit.fitting.base import Calibrator
+from calibkit.fitting.sigmoid import Sigmoid
 
 with needs("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -44,7 +45,8 @@ class LogitCalibrator(_Classifier):
 
     Args:
         method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
-            Options stand in the key, so that a grid search over them is one over keys.
+            Options stand in the key, so that a grid search over them is one over keys. ``"sigmoid"`` is that of
+            scikit-learn: Platt scaling of each class against the others.
         classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
             labels, as text, are among them; else the sorted labels where all K occur; else, as some do not, the labels
             are taken to be column numbers in [0, K), with a warning where none is 0.
@@ -72,7 +74,8 @@ class LogitCalibrator(_Classifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self."""
-        made = deepcopy(self.method) if isinstance(self.method, Calibrator) else calibrator(self.method)
+        own = Sigmoid() if isinstance(self.method, str) and self.method == "sigmoid" else self.method
+        made = deepcopy(own) if isinstance(own, Calibrator) else calibrator(own)
         if not isinstance(made, Calibrator):
             raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
         columns = [str(name) for name in getattr(X, "columns", ())]
@@ -139,8 +142,9 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     Differs from ``CalibratedClassifierCV``: its ensemble has a calibrator for each fold, where this fits one on the
     out-of-fold scores of all. Of its ``"temperature"`` T here is the exact optimum, and theirs is as near to it as a
     scalar search comes (relative to T they agree to about 1e-7). They write a binary score as (-s, s), so that for the
-    same probabilities T is ``1 / (2 beta_)`` here, and a probability below 1e-12 counts as that much. Their calibrator
-    takes sample weights, and none of ours does: weights are refused.
+    same probabilities T is ``1 / (2 beta_)`` here, and a probability below 1e-12 counts as that much. ``"sigmoid"`` is
+    theirs on scores; where there are none, they take probabilities, and this their logarithms. Their calibrator takes
+    sample weights, and none of ours does: weights are refused.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -279,9 +283,7 @@ def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
         return seen
     if len(seen) < n_columns and seen.dtype.kind in "iu" and 0 <= seen[0] and seen[-1] < n_columns:
         if seen[0] > 0:
-            text = (
-                "no label is 0: they are taken for numbers of columns from 0; if they begin with 1, say so in `classes`"
-            )
+            text = "no label is 0: they are taken for numbers of columns from 0; if from 1, say so in `classes`"
             warnings.warn(text, UserWarning, stacklevel=3)
         return np.arange(n_columns)
     cure = "; name the class of each column in `classes`" if len(seen) < n_columns else ""
