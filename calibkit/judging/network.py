@@ -97,7 +97,7 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
     fitted, seconds = timed_fit(key, val)
     probs = fitted(test.logits)
     comparison.add(_JUDGED, probs)
-    values = {metric: _finite(comparison.of(_JUDGED, metric).value) for metric in METRICS}
+    values = {metric: comparison.of(_JUDGED, metric).value for metric in METRICS}
     return Row(
         network=network,
         test_set=_test_set(network, data),
@@ -106,15 +106,11 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
         keeps=keeps,
         changed=float((probs.argmax(1) != test.logits.argmax(1)).mean()),
         seconds=(seconds, base_seconds),
-        values=values,
+        values={metric: value if math.isfinite(value) else None for metric, value in values.items()},
         less={base: {m: _less(comparison, base, m) for m in METRICS} for base in comparison if base != _JUDGED},
         left_out=left_out,
         properties=check(key, fitted, val, test, seconds),
     )
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
 
 
 def _less(comparison: Comparison, base: str, metric: str) -> Sequence[float] | None:
