@@ -6,6 +6,7 @@ method the colour that it has in every figure.
 
 from calibkit.plots.class_values import class_scatter, class_temperatures
 from calibkit.plots.classes import class_gaps, class_reliability
+from calibkit.plots.ece_nll import ece_nll_map
 from calibkit.plots.forest import forest_plot
 from calibkit.plots.method_style import color_of, look_of
 from calibkit.plots.periods import ece_by_period
@@ -56,6 +57,7 @@ __all__ = [
     "confidence_histogram",
     "consistency_interval",
     "ece_by_period",
+    "ece_nll_map",
     "forest_plot",
     "look_of",
     "reliability_by_group",

@@ -18,6 +18,8 @@ LABELS = (LOGITS / 2 + RNG.gumbel(size=LOGITS.shape)).argmax(1)
 PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
 CALIBRATED = np.exp(LOGITS / 2) / np.exp(LOGITS / 2).sum(1, keepdims=True)
 BOTH = {"identity": PROBS, "temperature_scaling": CALIBRATED}
+COMPARED = Comparison(LABELS, ["ece"], n_resamples=10)
+COMPARED.add("ets", PROBS)
 NAMES = [f"class {k}" for k in range(12)]
 VALUES, ACCURACY = RNG.uniform(1, 2, 12), RNG.uniform(0.5, 0.9, 12)
 ROWS = [("a", -1.0, -12.0, 1.0), ("a_longer_name", 2.0, 1.0, 3.0)]
@@ -34,6 +36,7 @@ IN_AXES: dict[str, Callable] = {
     "equal_mass": lambda **ax: plots.reliability_diagram(PROBS, LABELS, scheme="mass", **ax),
     "named_gaps": lambda **ax: plots.class_gaps(PROBS, LABELS, names=NAMES, **ax),
     "two_risks": lambda **ax: plots.risk_coverage(BOTH, LABELS, **ax),
+    "ece_nll_map": lambda **ax: plots.ece_nll_map(BOTH, LABELS, **ax),
     "class_scatter": lambda **ax: plots.class_scatter(ACCURACY, VALUES, names=NAMES, **ax),
     "in_order": lambda **ax: plots.class_temperatures(VALUES, names=NAMES, reference=1.5, **ax),
     "many_in_order": lambda **ax: plots.class_temperatures(np.linspace(1, 2, 60), reference=1.5, **ax),
@@ -75,6 +78,10 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("probs", lambda: plots.before_after(methods, LABELS)),
         ("methods", lambda: plots.before_after({}, LABELS)),
         ("methods", lambda: plots.risk_coverage({}, LABELS)),
+        ("methods", lambda: plots.ece_nll_map({}, LABELS)),
+        ("probs", lambda: plots.ece_nll_map(methods, LABELS)),
+        ("labels", lambda: plots.ece_nll_map(BOTH)),
+        ("metric", lambda: plots.ece_nll_map(COMPARED)),
         ("rows", lambda: plots.forest_plot({})),
         ("names", lambda: plots.class_reliability(PROBS, LABELS, names=["a"])),
         ("level", lambda: plots.class_reliability(PROBS, LABELS, level=1.0)),

@@ -9,6 +9,7 @@ from matplotlib.patheffects import withStroke
 from calibkit import Estimate, TemperatureScaling, calibrator
 from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
+from calibkit.plots.ece_nll import better_in_both, cross
 from calibkit.plots.method_style import color_of
 from calibkit.plots.style import BLUE, GREEN, GREY, RED, ink, on_paper, wash
 from calibkit.plots.style import paper as sheet
@@ -40,26 +41,19 @@ def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str,
         short, kind = name.split(", ", 1)
         x, y, color = of.percent, in_nll[name], on_paper(color_of(short))
         marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
-        right.errorbar(*x[:1], *y[:1], **arms(x, y), color=color, elinewidth=0.7, markersize=5, **marker)
+        cross(right, x, y, color=color, **marker)
         at, where = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
         label = right.annotate(
             short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
         )
         label.set_path_effects([withStroke(linewidth=2.5, foreground=sheet())])
     (least, _), (low, high) = right.get_xlim(), right.get_ylim()
-    right.fill_between([least, 0], low, 0, color=GREEN, alpha=wash(0.15), linewidth=0)
+    better_in_both(right, 0, 0)
     right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
-    for line in (right.axhline, right.axvline):
-        line(0, color=ink(), linewidth=0.8, linestyle="--")
-    right.set(xlim=(least, None), ylim=(low, high + 0.2 * (high - low)))  # room for the legend
+    right.set_ylim(low, high + 0.2 * (high - low))  # room for the legend
     right.set(xlabel="ECE, points from one temperature", ylabel="NLL, nats")
     looks = {"published": GREY, "ours": sheet()}
     keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
     kinds = {"o": "balanced data", "s": "long-tailed data"}
     keys += [Line2D([], [], ls="", marker=marker, color=GREY, label=text) for marker, text in kinds.items()]
     right.legend(handles=keys, loc="upper left", ncols=2)
-
-
-def arms(x: Estimate, y: Estimate) -> dict[str, list]:
-    """The ends of two intervals as matplotlib's error bars have them."""
-    return {f"{of}err": [[e.value - e.low], [e.high - e.value]] for of, e in (("x", x), ("y", y))}
