@@ -38,3 +38,14 @@ def test_what_the_page_says_of_its_example(seen):
     assert ((z.argmax(1) == y) == [row["acc"] for row in rows]).all()
     keys = ["temperature_scaling", "order_preserving"]
     assert report((z, y), kind="logits", methods=keys).choice.key == "order_preserving"
+
+
+def test_the_numbers_in_its_text(seen):
+    """Weights of textgenrnn: an embedding, two LSTMs, attention over all three, an output layer over them, too."""
+    inputs, units, characters = 100, 128, 465
+    states = inputs + 2 * units
+    lstms = sum(4 * units * (n + units + 2) for n in (inputs, units))
+    weights = characters * inputs + lstms + states + (states + 1) * characters
+    text = PAGE.read_text()
+    assert f"in its package: {round(weights, -4):,} of them" in text
+    assert "with a thousand questions, as here" in text and round(len(seen["rows"]), -3) == 1000
