@@ -243,6 +243,11 @@ def check_bins(n_bins: object) -> int:
     return check_count("n_bins", n_bins, 1, MOST_BINS)
 
 
+def check_draws(name: str, value: object, low: int = 1) -> int:
+    """How many resamples or simulated sets; 10**30 of them would take all memory."""
+    return check_count(name, value, low, 1 << 20)
+
+
 def check_count(name: str, value: object, low: int, most: int) -> int:
     """An integer from ``low`` to ``most``, which is far beyond all use."""
     number = check_int(name, value, low)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_count, check_int, check_real, expected
+from calibkit._checks import check_count, check_draws, check_real, expected
 from calibkit._files import write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
@@ -137,7 +137,7 @@ def judge(
     """
     of_claims = tuple(map(Claim.parse, claims))
     check_real("timeout", timeout, 0.0, open_low=True)
-    check_int("n_resamples", n_resamples, 1)
+    check_draws("n_resamples", n_resamples)
     n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
     if not isinstance(calibrator(key), Calibrator):
         raise expected("key", "of a calibrator that takes logits", repr(key))

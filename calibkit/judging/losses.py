@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_choice, check_count, check_int, check_real, expected
+from calibkit._checks import check_choice, check_count, check_draws, check_int, check_real, expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
@@ -213,7 +213,7 @@ def judge_loss(
         ValueError: no such loss or data, a claim that is none, options that the loss does not have.
     """
     course = COURSES[check_choice("data", data, COURSES)]
-    check_int("n_resamples", n_resamples, 1)
+    check_draws("n_resamples", n_resamples)
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
     if any(isinstance(of, str) or not hasattr(of, "__len__") or not len(of) for of in (grid or {}).values()):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_int, expected, to_tensor
+from calibkit._checks import Array, check_draws, expected, to_tensor
 from calibkit.metrics.calibrated import CalibrationTest, calibration_test
 from calibkit.metrics.intervals import check_level, holm
 from calibkit.metrics.sample import Sample
@@ -63,7 +63,7 @@ def calibration_by_group(
     """
     check_level(level)
     parts = split_by_group(Sample.of(probs, labels), groups)
-    n_draws = max(check_int("n_draws", n_draws, 1), math.ceil(min(10 * len(parts) / level, MOST_DRAWS)))
+    n_draws = max(check_draws("n_draws", n_draws), math.ceil(min(10 * len(parts) / level, MOST_DRAWS)))
     found = {
         name: calibration_test(
             part, None, classwise=classwise, level=level / len(parts), power=power, n_draws=n_draws, seed=seed

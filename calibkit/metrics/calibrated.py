@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_int
+from calibkit._checks import Array, check_draws, check_int
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
 from calibkit.metrics.intervals import check_level
@@ -124,7 +124,7 @@ def calibration_test(
     check_level(level)
     if power is not None:
         check_level(power, "power")
-    n_draws, seed = check_int("n_draws", n_draws, 1), check_int("seed", seed, 0)
+    n_draws, seed = check_draws("n_draws", n_draws), check_int("seed", seed, 0)
     sample = Sample.of(probs, labels)
     given, view = sample.probs.double().cpu(), torch.clone if classwise else right_and_wrong
     columns = Columns(view(given))

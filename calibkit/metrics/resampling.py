@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_bins, check_int, check_integers, expected, like
+from calibkit._checks import Array, check_bins, check_draws, check_int, check_integers, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.metric import Statistic, on_copies
 from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
@@ -218,7 +218,7 @@ def resampled(
     n_bins: int,
 ) -> dict[str, Resampled]:
     """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw; own functions get tensors."""
-    n_resamples, n_bins = check_int("n_resamples", n_resamples, 1), check_bins(n_bins)
+    n_resamples, n_bins = check_draws("n_resamples", n_resamples), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     counts = draws(len(sample), n_resamples, rng, groups)
     if isinstance(metrics, Mapping):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, check_int, expected, scan_probs
+from calibkit._checks import Array, check_draws, expected, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
@@ -107,7 +107,7 @@ def consistency_interval(
     Raises:
         ValueError: bad ``probs``, ``n_resamples`` < 1.
     """
-    n_resamples = check_int("n_resamples", n_resamples, 1)
+    n_resamples = check_draws("n_resamples", n_resamples)
     confidence = scan_probs(probs)[1].cpu().numpy()
     n_bins = len(bins.counts)
     index = np.searchsorted(bins.edges[1:-1], confidence, side="left")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from calibkit._checks import Array, check_int, check_real
+from calibkit._checks import Array, check_draws, check_real
 from calibkit._extras import needs
 from calibkit.metrics import Sample
 from calibkit.metrics.ece_alternatives import GRID, MIN_WIDTH, reflected, smooth_ece
@@ -66,7 +66,7 @@ def smooth_reliability(
     sample = Sample.of(probs, labels)
     error = smooth_ece(sample, None)
     width = max(error, MIN_WIDTH) if width is None else check_real("width", width, MIN_WIDTH, 1.0)
-    n_resamples, level = check_int("n_resamples", n_resamples, 1), check_real("level", level, 0.0, 1.0)
+    n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     all_, right = _node_counts(sample)
     density, accuracy = smooth_accuracy(all_, right, width)
     rng = np.random.default_rng(seed)

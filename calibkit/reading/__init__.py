@@ -213,6 +213,7 @@ def _test_of(logits: Logits) -> dict[str, np.ndarray]:
 
 def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> _Read:
     """Arrays by name: one split, or val and test."""
+    arrays = {name: x for name, x in arrays.items() if x is not None}
     outputs = [(prefix, name) for prefix in PREFIXES for name in OUTPUTS if prefix + name in arrays]
     prefixes = [prefix for prefix, _ in outputs]
     if prefixes not in ([""], ["val_"], ["test_"], ["val_", "test_"]):

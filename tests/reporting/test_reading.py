@@ -174,6 +174,7 @@ def test_what_is_not_clear_is_asked_for(arrays):
         (lambda a: {"val_logits": a["val_logits"]}, {}, "with `val_labels` beside `val_logits`"),
         (lambda a: {**a, "logits": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
         (lambda a: {"x": a["val_logits"]}, {}, "`source` to be with one array of outputs"),
+        (lambda a: {**a, "val_logits": None, "test_logits": None}, {}, "`source` to be with one array of outputs"),
         (lambda a: {"val_logits": 1, "test_probs": 1, "val_labels": 1, "test_labels": 1}, {}, "`kind` to be that of"),
         (lambda a: as_frame(a, None), {"kind": "logits", "label": "truth"}, "`label` to be a column of the table"),
         (
