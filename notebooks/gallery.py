@@ -219,7 +219,7 @@ KEYS = ["identity", "temperature_scaling", "class_temperature_scaling"]
 KEYS += ["vector_scaling", "ets", "isotonic", "histogram_binning", "spline"]
 fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
-methods = Comparison.on(data.test, fitted, ["ece"], **options)
+methods = Comparison.on(data.test, fitted, ["nll", "ece"], **options)
 
 # %% mystnb={"figure": {"caption": "No calibrator here is clearly better than one temperature. Difference in ECE from temperature scaling, in points, with its 95% interval over test images. Blue is clearly lower, vermilion clearly higher, black neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
@@ -228,6 +228,13 @@ plt.show()
 # %% [markdown]
 # Rows of your own numbers do as well, with `plots.forest_plot([("mine", -0.4, -0.7, -0.1), ...])`.
 #
+# A map shows two metrics at once, beside the network as it is.
+
+# %% mystnb={"figure": {"caption": "The calibrators lie close together, far from the uncalibrated network. ECE and NLL of each with their 95% intervals over test images; in the green area both are lower than the network's. A calibrator of infinite NLL has no point.", "name": "fig-gallery-map"}, "image": {"alt": "A map of calibrators by ECE and NLL: a hollow point for the uncalibrated network at the upper right, the others in one group at the lower left, in a green area."}}
+plots.ece_nll_map(methods)
+plt.show()
+
+# %% [markdown]
 # ## Does the confidence know which answers are wrong?
 #
 # If the network may decline to answer, it should decline where it would err. The curve shows the errors among the images
