@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -272,6 +272,14 @@ def check_real(
     if not (math.isfinite(number) and low <= number <= high) or (open_low and number == low):
         raise expected(name, f"a number in {'(' if open_low else '['}{low}, {high}]", repr(value))
     return number
+
+
+def check_texts(name: str, value: object) -> list[str]:
+    """A list of text; one text alone is none."""
+    found: list[Any] = list(cast(Any, value)) if np.iterable(value) and not isinstance(value, str) else [None]
+    if not all(isinstance(each, str) for each in found):
+        raise expected(name, "a list of text", repr(value))
+    return found
 
 
 def check_choice(name: str, value: object, choices: Collection[T]) -> T:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_count, check_draws, check_real, expected
+from calibkit._checks import check_count, check_draws, check_real, check_texts, expected
 from calibkit._files import write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
@@ -135,7 +135,7 @@ def judge(
     Raises:
         ValueError: no such calibrator or networks, a claim that is none.
     """
-    of_claims = tuple(map(Claim.parse, claims))
+    of_claims = tuple(map(Claim.parse, check_texts("claims", claims)))
     check_real("timeout", timeout, 0.0, open_low=True)
     check_draws("n_resamples", n_resamples)
     n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
@@ -181,7 +181,7 @@ def _chosen(networks: Sequence[str] | None) -> list[str]:
             raise expected("networks", want, "none")
         return usual()
     found: list[str] = []
-    for name in networks:
+    for name in check_texts("networks", networks):
         alike = [of for of in known if fnmatchcase(of, name)] if "*" in name else [name]
         if not alike:
             raise expected("networks", "names that `calibkit networks` lists", repr(name))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_choice, check_count, check_draws, check_int, check_real, expected
+from calibkit._checks import check_choice, check_count, check_draws, check_int, check_real, check_texts, expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
@@ -216,12 +216,14 @@ def judge_loss(
     check_draws("n_resamples", n_resamples)
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
-    if any(isinstance(of, str) or not hasattr(of, "__len__") or not len(of) for of in (grid or {}).values()):
+    if not isinstance(grid, Mapping | None) or any(
+        isinstance(of, str) or not hasattr(of, "__len__") or not len(of) for of in (grid or {}).values()
+    ):
         raise expected("grid", "a list of one value or more for each option", grid)
     others = stored(data)
     if BASE not in others:
         raise expected("data", "one with the stored trainings of the book, in its checkout: work there", repr(data))
-    of_claims = tuple(Claim.parse(claim, others) for claim in claims)
+    of_claims = tuple(Claim.parse(claim, others) for claim in check_texts("claims", claims))
     parsed = Key.parse(key)
     check_options(find(parsed.name, LOSSES, "loss"), "loss", {**parsed.options, **(grid or {})})
     made: dict[str, Any] = {
