@@ -21,6 +21,7 @@ from calibkit._one_column import is_one_column, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
+NUMBERS = "a numpy array, a torch tensor or nested numbers"
 
 #: Rows of probabilities must sum to 1 within this plus the machine epsilon of their dtype, which is what rounding to
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
@@ -57,11 +58,8 @@ def to_tensor(name: str, x: object) -> Tensor:
         return x.detach()
     if n_masked := _n_masked(x):
         raise expected(name, "without masked entries", f"{n_masked} of them; leave them out")
-    array = None
+    array = to_array(name, x)
     try:
-        array = np.asarray(x)
-        if array.dtype == object:
-            raise TypeError
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if any(stride < 0 for stride in array.strides):
@@ -71,11 +69,21 @@ def to_tensor(name: str, x: object) -> Tensor:
         with warnings.catch_warnings():  # of the whole process, so no more often than it must be
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
             return torch.from_numpy(array)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of tensors in a list that need a gradient
+    except (TypeError, ValueError):  # objects, text
         got = type(x).__name__
-        if array is not None and hasattr(x, "__array__"):
+        if hasattr(x, "__array__"):
             got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
-        raise expected(name, "a numpy array, a torch tensor or nested numbers", got) from None
+        raise expected(name, NUMBERS, got) from None
+
+
+def to_array(name: str, x: object, want: str = NUMBERS, dtype: type | None = None) -> np.ndarray:
+    """Numpy of numbers, text or objects; an object may raise whatever it likes on the way."""
+    try:
+        return np.asarray(x, dtype)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise expected(name, want, type(x).__name__) from error
 
 
 def _n_masked(x: object, deepest: int = 64) -> int:
@@ -101,7 +109,7 @@ def check_integers(name: str, x: object, n_rows: int) -> Tensor:
     try:
         y = to_tensor(name, x)
     except ValueError:
-        if not _are_strings(x):
+        if not _are_strings(name, x):
             raise
         cure = f"np.unique({name}, return_inverse=True)[1] numbers them by the alphabet"
         raise expected(name, "integers", f"strings; {cure}") from None
@@ -122,13 +130,9 @@ def are_many(y: Tensor) -> bool:
     return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()) and bool(((y == 1).sum(1) != 1).any())
 
 
-def _are_strings(x: object) -> bool:
+def _are_strings(name: str, x: object) -> bool:
     """Whether what is no tensor, nor becomes one, is an array, a list or a column of strings."""
-    try:
-        first = np.asarray(x).reshape(-1)[:1].tolist()
-    except (TypeError, ValueError, RuntimeError):
-        return False
-    return isinstance(first[0] if first else None, (str, bytes))
+    return any(isinstance(first, str | bytes) for first in to_array(name, x).reshape(-1)[:1].tolist())
 
 
 def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
@@ -179,8 +183,7 @@ def are_probs(z: Tensor) -> bool:
 
 def could_be_probs(z: Tensor) -> bool:
     """Whether rows lie in [0, 1] and sum to 1, as a row of logits may by chance."""
-    inside = bool(((z >= 0) & (z <= 1)).all())
-    return inside and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
+    return bool(((z >= 0) & (z <= 1)).all()) and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
 
 
 def check_not_sigmoids(name: str, z: Tensor) -> None:
@@ -216,16 +219,13 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
     if not (low.min().item() >= 0.0 and error <= tolerance):  # NaN fails too
         ends = float(low.min()), float(high.max())
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
-            worst = ends[0] if ends[0] < 0 else ends[1]
             percent = ends[0] >= 0 and float((total - 99.0).abs().max()) < 1.0
-            cure = (
-                "divide percent by 100"
-                if percent
-                else "logits become probabilities by the softmax, (N,) by the sigmoid"
-            )
-            got = "NaN" if ends[0] != ends[0] else f"{worst}; {cure}"
+            cure = "logits become probabilities by the softmax, (N,) by the sigmoid"
+            cure = "divide percent by 100" if percent else cure
+            got = "NaN" if ends[0] != ends[0] else f"{ends[0] if ends[0] < 0 else ends[1]}; {cure}"
             raise expected("probs", "in [0, 1]", got)
-        cure = "; divide rounded rows by their sums" if error <= ROUNDED else ""
+        many = "; scores of many labels a row go to calibkit.evaluate or calibkit.report, with labels (N, K)"
+        cure = "; divide rounded rows by their sums" if error <= ROUNDED else many
         raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}{cure}")
     return p, high
 
@@ -272,6 +272,13 @@ def check_real(
     if not (math.isfinite(number) and low <= number <= high) or (open_low and number == low):
         raise expected(name, f"a number in {'(' if open_low else '['}{low}, {high}]", repr(value))
     return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False; no number, text or array counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise expected(name, "True or False", repr(value))
+    return bool(value)
 
 
 def check_texts(name: str, value: object) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from calibkit._checks import expected
+from calibkit._checks import check_flag, expected, to_array
 from calibkit._extras import needs
 from calibkit._floor import log_probs
 from calibkit.calibrators import calibrator
@@ -82,15 +82,16 @@ class LogitCalibrator(_Classifier):
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
         if self.classes is not None:
-            classes = np.asarray(self.classes)
+            classes = to_array("classes", self.classes, "a list or an array, a class a column")
         elif set(np.unique(y).astype(str)) <= set(columns):
             classes = _names_as(y, columns)  # a table whose columns are called as the classes
         else:
             classes = _classes_of(y, max(X.shape[1], 2))
         if classes.shape != (max(X.shape[1], 2),):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
-        if len(np.unique(classes)) < len(classes):
-            raise expected("classes", "different", ", ".join(map(str, classes)))
+        kinds = {type(each) for each in classes.tolist()}
+        if len(kinds) > 1 or len(np.unique(classes)) < len(classes):
+            raise expected("classes", "different, and of one type", ", ".join(map(str, classes)))
         self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
         return self
 
@@ -180,6 +181,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
+        ensemble = check_flag("ensemble", self.ensemble)
         prefit = isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
         if prefit:
             check_is_fitted(self.estimator)
@@ -210,16 +212,15 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         order = np.argsort(rows, kind="stable")
         parts = [_scores(model, _safe_indexing(X, held)) for model, held in zip(fitted, held_out, strict=True)]
         scores, floor = np.concatenate(parts)[order], None
-        if not (prefit or self.ensemble):
+        if not (prefit or ensemble):
             fitted = [clone(self.estimator).fit(X, y, **fit_params)]
         if _response(fitted[0]) == "predict_proba":
             scores, floor = log_probs(scores)
         classes = np.asarray(fitted[0].classes_)
         self.calibrator_ = LogitCalibrator(self.method, classes=classes).fit(scores, y[rows[order]])
         self.estimators_, self.floor_, self.classes_ = fitted, floor, classes
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(fitted[0], name):
-                setattr(self, name, getattr(fitted[0], name))
+        names = ("n_features_in_", "feature_names_in_")
+        self.__dict__.update({name: getattr(fitted[0], name) for name in names if hasattr(fitted[0], name)})
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

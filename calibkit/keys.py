@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibkit._checks import expected
+from calibkit._files import as_path
 
 Made = TypeVar("Made")
 
@@ -164,7 +165,7 @@ def checksum(name: str) -> str | None:
         FileNotFoundError: no such file.
     """
     own = _IN_FILE.fullmatch(name)
-    return hashlib.sha256(Path(own["path"]).read_bytes()).hexdigest() if own else None
+    return hashlib.sha256(as_path(own["path"]).read_bytes()).hexdigest() if own else None
 
 
 def in_file_name(key: Key) -> str:
@@ -185,7 +186,7 @@ def _entry_points(what: str) -> dict[str, EntryPoint]:
 
 def _executed(path: str, what: str) -> object:
     """The module of a file, executed once for each state of the file."""
-    file = Path(path).resolve()
+    file = as_path(path).resolve()
     if not file.is_file():
         raise expected(what, "PATH.py:CLASS of a file", f"{path!r}, where there is none")
     try:

@@ -6,10 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
+from calibkit import read, report
 from calibkit._checks import (
     blocks,
     check_choice,
+    check_flag,
     check_held_out,
     check_int,
     check_label,
@@ -21,6 +24,12 @@ from calibkit._checks import (
     scan_probs,
     to_tensor,
 )
+from calibkit.calibrators import NeuralClamping
+from calibkit.estimators import CalibratedClassifier, LogitCalibrator
+from calibkit.judging import judge
+from calibkit.metrics import calibration_by_group, calibration_test
+from calibkit.objectives import Focal
+from calibkit.plots import before_after, forest_plot, reliability_diagram, use_style
 
 CPU = torch.device("cpu")
 
@@ -67,6 +76,54 @@ def test_what_holds_no_plain_values_is_refused():
         with pytest.raises(ValueError, match=f"Expected `x` to be .*{re.escape(message)}"):
             to_tensor("x", bad)
     assert to_tensor("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # nothing is masked
+
+
+def raising(error):
+    """An object that becomes no array, in words of its own."""
+
+    class Raising:
+        def __array__(self, *_, **__):
+            raise error
+
+    return Raising()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("boom"), OSError("boom")])
+def test_what_raises_on_its_way_to_an_array(error):
+    p, y, odd = np.full((4, 2), 0.5), [0, 1, 0, 1], raising(error)
+    for made, message in (
+        (lambda: to_tensor("labels", odd), "labels` to be a numpy array, a torch tensor or nested numbers"),
+        (lambda: check_labels(odd, 4, 2, CPU), "labels` to be a numpy array, a torch tensor or nested numbers"),
+        (lambda: read(odd, y), "source` to be a numpy array, a torch tensor or nested numbers"),
+        (lambda: calibration_by_group(p, y, odd), "groups` to be integers or strings"),
+        (lambda: LogitCalibrator(classes=odd).fit(p, y), "classes` to be a list or an array, a class a column"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `{message}, but got Raising$"):
+            made()
+    with pytest.raises(MemoryError):
+        to_tensor("x", raising(MemoryError()))
+
+
+@pytest.mark.parametrize("odd", [np.array([True, False]), torch.ones(2), "no", None, 1], ids=repr)
+def test_what_is_neither_yes_nor_no(odd):
+    p, y = np.full((4, 2), 0.5), np.array([0, 1, 0, 1])
+    for name, made in {
+        "classwise": lambda: calibration_test(p, y, classwise=odd),
+        "keep_predictions": lambda: report(p, y, keep_predictions=odd),
+        "everything": lambda: report(p, y, everything=odd),
+        "labelled": lambda: read(p, y, labelled=odd),
+        "counts": lambda: before_after({"a": p}, y, counts=odd),
+        "interval": lambda: reliability_diagram(p, y, interval=odd),
+        "sort": lambda: forest_plot({"a": (0, 0, 1)}, sort=odd),
+        "dark": lambda: use_style(dark=odd),
+        "ensemble": lambda: CalibratedClassifier(LogisticRegression(), ensemble=odd).fit(p, y),
+        "progress": lambda: judge("ets", folder="", progress=odd),
+        "detach": lambda: Focal(detach=odd),
+        "exact_temperature": lambda: NeuralClamping(exact_temperature=odd),
+    }.items():
+        with pytest.raises(ValueError, match=f"^Expected `{name}` to be True or False, but got "):
+            made()
+    assert check_flag("x", np.bool_(True)) is True and check_flag("x", False) is False
 
 
 def test_labels_of_every_integer_type_become_int64():
@@ -171,7 +228,7 @@ def test_rounded_rows_and_logits_are_told_what_to_do():
     with pytest.raises(ValueError, match="off by 0.0002; divide rounded rows by their sums"):
         scan_probs(rounded)
     scan_probs(rounded / rounded.sum(1, keepdims=True))
-    with pytest.raises(ValueError, match="off by 0.5$"):
+    with pytest.raises(ValueError, match="off by 0.5; scores of many labels a row go to calibkit.evaluate or "):
         scan_probs(rounded / 2)
     with pytest.raises(ValueError, match="but got -2.0; logits become probabilities by the softmax"):
         scan_probs(np.array([[3.0, -2.0]]))

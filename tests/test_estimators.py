@@ -279,8 +279,10 @@ def test_bad_input():
         (
             LogitCalibrator(classes=["a", "b", "c", "a"]),
             {"y": ["a", "b"] * 150},
-            "`classes` to be different, but got a, b",
+            "`classes` to be different, and of one type, but got a, b",
         ),
+        (LogitCalibrator(classes=[None, 1, 2, 3]), {}, "`classes` to be different, and of one type, but got None, 1"),
+        (LogitCalibrator(classes=[["a", "b"], ["c"]]), {}, "`classes` to be a list or an array, a class a column"),
         (CalibratedClassifier(LogisticRegression(), cv=[]), {}, "`cv` to be of one fold or more"),
         (CalibratedClassifier(StandardScaler()), {}, "a classifier with decision_function or predict_proba"),
     ):

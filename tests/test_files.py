@@ -13,6 +13,7 @@ import pytest
 
 from calibkit import _files
 from calibkit._files import read_folder, read_npy, read_npz, remove_strays, write_atomic, write_npz
+from calibkit.calibrators import calibrator
 from calibkit.reading import read
 
 ARRAYS = {"x": np.arange(6.0).reshape(2, 3), "y": np.array([1, 0]), "meta": np.array("{}")}
@@ -163,7 +164,7 @@ def test_what_is_no_regular_file(tmp_path):
             read_npz(path)
     with pytest.raises(FileNotFoundError):
         read_npz(tmp_path / "absent")
-    for call in (read_npz, read, lambda path: write_npz(path, ARRAYS)):
+    for call in (read_npz, read, lambda path: write_npz(path, ARRAYS), lambda path: calibrator(f"{path}.py:Mine")):
         with pytest.raises(ValueError, match="^Expected `path` to be without a NUL character, but got 'a"):
             call("a\0.npz")
 

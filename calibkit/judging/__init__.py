@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_count, check_draws, check_real, check_texts, expected
+from calibkit._checks import check_count, check_draws, check_flag, check_real, check_texts, expected
 from calibkit._files import write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
@@ -138,6 +138,7 @@ def judge(
     of_claims = tuple(map(Claim.parse, check_texts("claims", claims)))
     check_real("timeout", timeout, 0.0, open_low=True)
     check_draws("n_resamples", n_resamples)
+    check_flag("progress", progress)
     n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
     if not isinstance(calibrator(key), Calibrator):
         raise expected("key", "of a calibrator that takes logits", repr(key))

@@ -7,7 +7,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_choice, expected
+from calibkit._checks import check_choice, check_flag
 from calibkit.losses._base import PenalisedLoss, Variant
 
 WIDTH = 0.4  #: of the Laplacian kernel, in the paper and in every public code.
@@ -62,9 +62,7 @@ class MMCE(PenalisedLoss):
         self, *, weight: float = 2.0, weighted: bool = True, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
         super().__init__(weight, ignore_index)
-        if not isinstance(weighted, bool):
-            raise expected("weighted", "True or False", repr(weighted))
-        self.weighted = weighted
+        self.weighted = check_flag("weighted", weighted)
         self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:

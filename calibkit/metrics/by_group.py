@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_draws, expected, to_tensor
+from calibkit._checks import Array, check_draws, expected, to_array, to_tensor
 from calibkit.metrics.calibrated import CalibrationTest, calibration_test
 from calibkit.metrics.intervals import check_level, holm
 from calibkit.metrics.sample import Sample
@@ -76,7 +76,8 @@ def calibration_by_group(
 
 def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
     """The rows of each group, sorted by group."""
-    array = np.asarray(to_tensor("groups", groups).tolist() if isinstance(groups, Tensor) else groups, dtype=object)
+    groups = to_tensor("groups", groups).tolist() if isinstance(groups, Tensor) else groups
+    array = to_array("groups", groups, "integers or strings", object)
     if array.shape not in ((len(sample),), (len(sample), 1)) or np.ma.is_masked(groups):
         got = "masked entries" if np.ma.is_masked(groups) else f"shape {array.shape}"
         raise expected("groups", f"one for each of the {len(sample)} rows", got)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_draws, check_int
+from calibkit._checks import Array, check_draws, check_flag, check_int
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
 from calibkit.metrics.intervals import check_level
@@ -125,7 +125,7 @@ def calibration_test(
     if power is not None:
         check_level(power, "power")
     n_draws, seed = check_draws("n_draws", n_draws), check_int("seed", seed, 0)
-    sample = Sample.of(probs, labels)
+    sample, classwise = Sample.of(probs, labels), check_flag("classwise", classwise)
     given, view = sample.probs.double().cpu(), torch.clone if classwise else right_and_wrong
     columns = Columns(view(given))
     own = columns.look((sample.labels if classwise else (~sample.correct).long()).cpu()[:, None])

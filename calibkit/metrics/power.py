@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from calibkit._checks import Array, check_bins, check_choice, check_draws, check_int, check_real, expected
+from calibkit._checks import Array, check_bins, check_choice, check_draws, check_int, check_real, check_texts, expected
 from calibkit.metrics.binning import bin_sums, width_bins
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.registry import null_draws
@@ -89,7 +89,7 @@ def detectable(
         True
     """
     sample = Sample.of(probs, labels)
-    names = tuple(check_choice("metrics", name, SIMULATED) for name in metrics)
+    names = tuple(check_choice("metrics", name, SIMULATED) for name in check_texts("metrics", metrics))
     n, n_bins, seed = check_int("n", len(sample) if n is None else n, 2), check_bins(n_bins), check_int("seed", seed, 0)
     n_sets, n_resamples = check_draws("n_sets", n_sets), check_draws("n_resamples", n_resamples, 2)
     check_level(level)

@@ -77,7 +77,7 @@ def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:
     """Names of ``METRICS``, all of them for None."""
     if metrics is None:
         return tuple(METRICS)
-    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+    if isinstance(metrics, str) or not np.iterable(metrics):
         raise expected("metrics", "a sequence of names of METRICS", repr(metrics))
     return tuple(check_choice("metrics", name, METRICS) for name in metrics)
 

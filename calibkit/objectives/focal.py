@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_real
+from calibkit._checks import check_flag, check_real
 from calibkit.objectives.base import Objective
 
 SMALLEST = 2.0**-52  # of 1 - p: a cross-entropy is rounded by as much, and its negative powers would be noise
@@ -37,6 +37,7 @@ class Focal(Objective):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_real("gamma", self.gamma, 0.0))
+        check_flag("detach", self.detach)
 
     @property
     def adaptive(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, expected
+from calibkit._checks import Array, check_flag, expected
 from calibkit._extras import needs
 from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Comparison, Estimate
@@ -65,7 +65,7 @@ def forest_plot(
         rows = {name: Estimate(*interval) for name, *interval in rows}
     if not rows:
         raise expected("rows", "at least one estimate", "none")
-    if sort:
+    if check_flag("sort", sort):
         rows = dict(sorted(rows.items(), key=lambda row: row[1][0]))
     ax = axes_of(ax, (6.5, 0.7 + 0.24 * len(rows)))
     if reference is not None:

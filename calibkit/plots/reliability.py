@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, check_draws, expected, scan_probs
+from calibkit._checks import Array, check_draws, check_flag, expected, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
@@ -56,6 +56,7 @@ def reliability_diagram(
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme.
     """
+    counts, interval = check_flag("counts", counts), check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
     error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=len(bins.counts))
     chance = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed) if interval else None
@@ -202,6 +203,7 @@ def reliability_by_group(
 
 def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
+    check_flag("counts", counts)
     for sample in samples.values():  # all are checked before a figure is made
         reliability_bins(sample, None, n_bins=options["n_bins"], scheme=options["scheme"])
     columns = min(len(samples), COLUMNS)

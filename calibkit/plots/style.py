@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 from zlib import crc32
 
+from calibkit._checks import check_flag
 from calibkit._extras import needs
 
 with needs("plots"):
@@ -87,7 +88,7 @@ def use_style(*, dark: bool = False) -> None:
         ...     mpl.rcParams["figure.facecolor"]
         '#121212'
     """
-    mpl.rcParams.update(STYLE | (DARK if dark else LIGHT))
+    mpl.rcParams.update(STYLE | (DARK if check_flag("dark", dark) else LIGHT))
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
         inline = import_module("matplotlib_inline.config").InlineBackend  # comes with IPython
         inline.instance(parent=shell).figure_formats = {"svg"}

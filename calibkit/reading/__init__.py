@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args
 import numpy as np
 import torch
 
-from calibkit._checks import Array, check_choice, expected, to_tensor
+from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit.logits import Logits
 from calibkit.reading.columns import label_among
 from calibkit.reading.files import opened
@@ -118,6 +118,7 @@ def read(
         >>> given.kind, given.val.outputs.shape, given.test
         ('probabilities', (1, 2), None)
     """
+    labelled = check_flag("labelled", labelled)
     if kind is not None:
         check_choice("kind", kind, get_args(Kind))
     columns = Columns(label, split, group, id, classes, ignore)
@@ -252,7 +253,7 @@ def _array(name: str, x: object) -> np.ndarray:
     if not isinstance(x, torch.Tensor):
         try:
             values = np.asarray(x)
-        except ValueError:  # rows of different lengths, which `to_tensor` says
+        except Exception:  # rows of different lengths, an object that raises; `to_tensor` says so
             values = None
         if values is not None and values.dtype.kind in "OUST":
             return values

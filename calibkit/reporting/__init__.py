@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, expected
+from calibkit._checks import Array, check_flag, expected
 from calibkit._files import write_text, write_together
 from calibkit._progress import progress, step
 from calibkit.calibrators import Calibrator
@@ -126,6 +126,8 @@ def report(
     Raises:
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.
     """
+    keep_predictions = check_flag("keep_predictions", keep_predictions)
+    everything = check_flag("everything", everything)
     given = source if isinstance(source, Given) else read(source, labels, **options)
     resampling: dict[str, int] = {"n_resamples": n_resamples, "seed": seed}
     if not has_many(given):

@@ -85,6 +85,7 @@ def test_no_difference_is_seldom_seen(metric):
     ("options", "message"),
     [
         ({"metrics": ["mce"]}, "Expected `metrics` to be one of ece, nll, brier, accuracy"),
+        ({"metrics": np.array("ece")}, "Expected `metrics` to be a list of text, but got array"),
         ({"power": 1.0}, "Expected `power` to be between 0 and 1"),
         ({"level": 0.0}, "Expected `level` to be between 0 and 1"),
         ({"error": 0.3}, "Expected `error` to be below 1 - accuracy, 0.25 here, but got 0.3"),

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit import objectives
-from calibkit._checks import Array, check_choice, check_int, check_labels, check_real, expected, like
+from calibkit._checks import Array, check_choice, check_flag, check_int, check_labels, check_real, expected, like
 from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
 from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
 from calibkit.fitting.base import Fitted, Shape, without_autocast
@@ -114,7 +114,7 @@ class NeuralClamping(Fitted):
         self.momentum = check_real("momentum", momentum, 0.0, 1.0)
         self.batch_size = check_int("batch_size", batch_size, 1)
         self.epochs = check_int("epochs", epochs, 0)
-        self.exact_temperature = check_choice("exact_temperature", exact_temperature, (True, False))
+        self.exact_temperature = check_flag("exact_temperature", exact_temperature)
         self.seed = check_int("seed", seed, 0)
         super().__init__()
 
