@@ -10,7 +10,8 @@ import pytest
 from book.kit.__main__ import main
 from book.kit.results import leaderboard
 from calibkit.judging import judge, judge_loss
-from calibkit.judging.network import judge_on
+from calibkit.judging.network import judge_on, strata_of
+from calibkit.networks import load_logits
 from calibkit.reporting.catalogue import BASE
 
 ENTRIES = leaderboard.entries()
@@ -57,6 +58,17 @@ def test_means_are_those_of_the_rows():
             rows = [row[i] for row in found["rows"].values() if row[i] is not None]
             mean = found["means"]["all"][metric][0]
             assert mean is None and not rows or mean == pytest.approx(np.mean(rows), abs=2e-6)
+
+
+def test_which_networks_are_imbalanced():
+    """As the page counts them."""
+    found = [
+        name
+        for name in CALIBRATORS["ets"]["rows"]
+        if (data := load_logits(name)) and "imbalanced" in strata_of(data.val, data.test, data.val_logits.shape[1])
+    ]
+    assert (len(found), sum(name.startswith("camvid/") for name in found)) == (8, 6)
+    assert "Six of these eight are CamVid's" in (leaderboard.folder().parent / "leaderboard.md").read_text()
 
 
 def test_the_files_and_the_csv_say_the_same():

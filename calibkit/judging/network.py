@@ -23,7 +23,7 @@ RIVALS = {True: "order_preserving", False: "structured_matrix_scaling"}
 #: Networks of these kinds are pooled by themselves, too; all but the first two may overlap.
 STRATA = {
     "balanced": "no class has five times the samples of another to fit on",
-    "long-tailed": "one class has five times the samples of another to fit on, or more",
+    "imbalanced": "one class has five times the samples of another to fit on, or more",
     "many classes": "100 or more",
     "few samples": "fewer than 100 a class to fit on, on average",
     "shifted": "the test samples show other class shares, accuracy or confidence than those to fit on, beyond chance",
@@ -135,7 +135,7 @@ def strata_of(val: HeldOut, test: HeldOut, n_classes: int) -> tuple[str, ...]:
     counts = np.bincount(val.labels, minlength=n_classes)
     holds = {
         "balanced": counts.max() < 5 * counts[counts > 0].min(),
-        "long-tailed": counts.max() >= 5 * counts[counts > 0].min(),
+        "imbalanced": counts.max() >= 5 * counts[counts > 0].min(),
         "many classes": n_classes >= 100,
         "few samples": len(val.labels) < 100 * n_classes,
         "shifted": any(between_splits(val, test, tuple(map(str, range(n_classes))), coarse=True)),

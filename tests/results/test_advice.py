@@ -1,5 +1,7 @@
 """What the front page and the decision guide count in words, counted again from the recorded differences."""
 
+import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from book.kit.results.difference_intervals import chance_of, over_networks
 from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
 from calibkit.metrics.comparison import Estimate
+from calibkit.networks import load_logits
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 WORDS = "none one two three four five six seven eight nine ten eleven twelve".split()
@@ -134,6 +137,44 @@ def test_class_temperatures_in_the_guide():
     assert counts["not decided"] > 30
 
 
+def test_a_temperature_fitted_by_ece_in_the_guide():
+    """In steps of 0.01: lower on published networks, nothing clear on ours, far higher on the dated newsgroups."""
+    fine = f"{TS} grid=0.01:ece"
+    rows = against(TS, fine)
+    published, own = rows["source"] == "published-logits", stratum(rows) != "apart"
+    ece, nll = (rows["metric"] == metric for metric in ("ece", "nll"))
+    counts = rows[published & ece]["word"].value_counts()
+    assert (published & ece).sum() == 15 and (counts["better"], counts["worse"]) == (6, 1)
+    assert "on 5 of 15 published networks, and with that temperature on 6 and higher on one" in text("which_method")
+    mean = over_networks(rows[published & ece])
+    assert -0.0065 < mean.value < -0.0055 and mean.below() == "holds" and "is 0.6 points lower" in text("which_method")
+    assert (
+        over_networks(rows[published & nll]).above() == "holds" and over_networks(rows[published & nll]).value < 0.005
+    )
+    assert over_networks(rows[~published & own & ece]).below() == "not decided"
+    dated = rows[(rows["dataset"] == "20newsgroups") & ece]["value"].item()
+    assert "on the newsgroups split by date it rises by five points" in text("which_method") and 0.045 < dated < 0.055
+
+
+def test_five_hundred_samples_of_a_hundred_classes_in_the_guide():
+    """As the chapter on one temperature prints it."""
+    cells = json.loads((BOOK.parent / "notebooks" / "temperature_scaling.ipynb").read_text())["cells"]
+    outputs = [out.get("data", {}) for cell in cells for out in cell.get("outputs", [])]
+    texts = ["".join(of.get(kind, "")) for of in outputs for kind in ("text/plain", "text/markdown")]
+    row = re.search(r"^CIFAR-100 .* (\d+) +(\d+)$", next(x for x in texts if "nearly always pays" in x), re.MULTILINE)
+    assert f"it beat no calibration from {max(map(int, row.groups()))} images on" in text("which_method")
+    said = r"none of the \d richer fits beats\s+\*one temperature\* in every draw within 5,000 images"
+    assert any(re.search(said, x) for x in texts)
+
+
+def test_the_network_of_the_front_page():
+    assert "fitted to 5,000 samples" in text("index") and "the mean of three trainings" in text("index")
+    found = load("ours").query("dataset == 'cifar10' and model == 'resnet20' and source == 'ours'")
+    found = found[(found["loss"] == "cross_entropy") & found["method"].isin(["identity", TS])]
+    assert {*found[found["metric"] == "ece"]["n_seeds"]} == {3}
+    assert len(load_logits("cifar10/resnet20-cross_entropy-s0").val_labels) == 5000
+
+
 def test_the_increasing_map_in_the_guide():
     """On most published networks lower in both scores, on none worse beyond chance; of ours one test is decided."""
     rows = against(TS, "order_preserving", ("ece", "nll", "brier"))
@@ -172,7 +213,8 @@ def test_bins_and_curves_in_the_guide():
         n = rows["network"].nunique()
         assert (rows["metric"] == "nll").sum() < n / 2  # an infinite NLL has no row
         higher.append((rows[rows["metric"] == "ece"]["value"] > 0).sum())
-    said = "give some true class the probability 0 on most networks. On {}, {} and {} of {} their ECE is higher"
+    assert "give some true class the probability 0 on most networks" in text("which_method")
+    said = "with one temperature on {} (histogram binning), {} (isotonic) and {} (spline) of our {} networks"
     assert said.format(*higher, n) in text("which_method")
 
 
