@@ -467,7 +467,7 @@ for s in range(3):
     )
     print("ECE of MbLS and of CE + one temperature:", np.round(errors, 4))
 
-# %% mystnb={"figure": {"caption": "Before calibration the losses differ by points; after one temperature most of them are alike. Test ECE in percent on CIFAR-10, ResNet-20, uncalibrated (filled) and with one NLL-fitted temperature (open): means over two or three trainings, 95% intervals over test images. Dashed: cross-entropy plus one temperature.", "name": "fig-mbls-losses"}, "image": {"alt": "One row per loss, sorted by the uncalibrated ECE: label smoothing, MbLS and MbLS without margin lowest, cross-entropy, the focal losses, MDCA and ECP highest. The open dots after a temperature all lie between one and three percent, cross-entropy leftmost."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Before calibration the losses differ by points; after one temperature all lie between one and three percent. Test ECE in percent on CIFAR-10, ResNet-20, uncalibrated (filled) and with one NLL-fitted temperature (open): means over two or three trainings, 95% intervals over test images. Dashed: cross-entropy plus one temperature.", "name": "fig-mbls-losses"}, "image": {"alt": "One row per loss, sorted by the uncalibrated ECE: label smoothing, MbLS and MbLS without margin lowest, cross-entropy, the focal losses, MDCA and ECP highest. The open dots after a temperature all lie between one and three percent, cross-entropy leftmost."}} tags=["hide-input"]
 every = [key for key in SHORT if np.isfinite(score(key).value)]
 order = sorted(every, key=lambda key: score(key).value)
 colors = [plots.color_of(SHORT[key].split(",")[0]) for key in order]
@@ -829,9 +829,9 @@ print(f"-H(p) and KL(p || u) - log K: {minus_entropy:.10f}, {reversed_kl:.10f}")
 focal, entropy = LOSSES["focal"](gamma=3.0), LOSSES["ecp"](variant="paper")
 ce = LOSSES["cross_entropy"]()
 added = {  # what the loss adds to CE, per unit of its weight
-    "LS": lambda z, y: (smoothing(z, y) - 0.95 * ce(z, y)) / 0.05 - np.log(K),
-    "ECP": lambda z, y: entropy.penalty(z, y) + np.log(K),
-    "FL": lambda z, y: (focal(z, y) - ce(z, y)) / 3.0 + np.log(K),
+    "LS": lambda z, y: (smoothing(z, y) - 0.95 * ce(z, y)) / 0.05,
+    "ECP": entropy.penalty,
+    "FL": lambda z, y: (focal(z, y) - ce(z, y)) / 3.0,
 }
 zero, some = (LOSSES["mbls"](margin=m).penalty for m in (0.0, margin))
 panels = {
@@ -840,13 +840,14 @@ panels = {
     "(c) LS, ECP and FL": added,
 }
 
-# %% mystnb={"figure": {"caption": "LS keeps pushing far out; ECP and FL fade. Top: penalty of a sample whose top class is a distance d above all others, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is what three losses add to cross-entropy, LS to 0.95 of it, per unit of their weight, plus log K for ECP and FL, less log K for LS.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; the penalties of LS, ECP and focal loss differ in shape."}} tags=["hide-input"]
-far_apart = np.linspace(0.01, 16, 45)
+# %% mystnb={"figure": {"caption": "LS keeps pushing far out; ECP and FL fade. Top: penalty of a sample whose top class is a distance d above all others, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is the term that each loss adds to cross-entropy (LS to 0.95 of it), divided by its weight and shifted to start at 0.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; the terms of LS, ECP and focal loss start at zero and differ in shape."}} tags=["hide-input"]
+far_apart = np.linspace(0.01, 16, 33)
 fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, sharey="row")
 for (upper, lower), (title, group) in zip(axes.T, panels.items(), strict=True):
     for name, penalty in group.items():
         values, slopes = along_distance(penalty, far_apart, K)
         color = plots.color_of(name if name in added else "MbLS")
+        values = np.asarray(values) - values[0]
         upper.plot(far_apart, values, color=color, label=name)
         lower.plot(far_apart, slopes, color=color)
     upper.set_title(title)
@@ -906,11 +907,25 @@ moved = penalty(z + 100, torch.tensor([0]))
 print(f"penalty {penalty(z, torch.tensor([0])):.4f}, all logits 100 higher {moved:.4f}")
 
 # %% [markdown]
+# (sec-mbls-weak)=
+# ### Why is the printed cross-entropy baseline weak?
+#
+# Neither paper tells why, and we have not found the cause. Both rows are of a ResNet-50 on CIFAR-10, with the same schedule.
+#
+# | CE, as printed | accuracy (%) | ECE (%) |
+# |---|---|---|
+# | in this paper, and taken over by {cite:t}`park2023acls` | 93.20 | 5.85 |
+# | {cite:t}`mukhoti2020calibrating` | 95.05 | 4.35 |
+#
+# Two things differ, the code and the tested epoch. MbLS tests the epoch of best validation accuracy, the others the last
+# one. {ref}`On text <sec-mbls-epochs>` the epoch hardly matters. On images we have not tested it. In the paper every other
+# loss has a higher accuracy than CE there, so a part of the distance between MbLS and CE may be due to a weak CE.
+#
 # ### Table 1: ECE and AECE
 
 # %% tags=["hide-input"]
 here = {"ours": ours, "names": SHORT}
-caption = "MbLS, Table 1: ECE and AECE on test images, in percent"
+caption = "MbLS, Table 1: ECE and AECE on test images, in percent. A badge compares MbLS with LS, other losses with CE"
 paper_tables.paper_table("mbls", "1", "metric", caption, "tbl-mbls-1", **here)
 
 # %% [markdown]
@@ -942,7 +957,7 @@ table(
     pd.DataFrame.from_dict(
         rows, orient="index", columns=pd.MultiIndex.from_tuples(columns)
     ),
-    "After one temperature the losses are alike in ECE, less so in NLL. All losses on the same network, "
+    "After one temperature the losses lie closer together. All losses on the same network, "
     "means over two or three trainings, percent and nats",
     "tbl-mbls-all",
 )
@@ -1091,24 +1106,31 @@ found = {
         for other in ("cross_entropy", LS, "focal")
     ],
 }
+
+
+def same_margin(of_val, of_test, apart):
+    """Whether two splits choose one margin, else whether the ECEs at the two differ beyond chance."""
+    text, both = "best margin agrees on val and test", f"{of_val:g} and {of_test:g}"
+    if of_val == of_test:
+        return claims.checked(text, True, both)
+    verdict = "does not hold" if apart.above() == "holds" else "not decided"
+    return claims.Claim(text, verdict, f"{both}, {apart:+.2f} apart")
+
+
 if key_of:
-    of_lowest = {
-        of: at[column].idxmin() for of, column in (("val", "val"), ("test", "value"))
-    }
-    near = abs(np.subtract(*map(at.index.get_loc, of_lowest.values()))) <= 1
-    agree = claims.checked(
-        "best margin agrees on val and test",
-        near,
-        "{val:g} and {test:g}".format(**of_lowest),
+    ends = at["val"].idxmin(), at["value"].idxmin()
+    two = {f"{m:g}": nets[m] for m in ends}
+    pair, _ = notebook.side_by_side(two, {"": "identity"}, ["ece"], n_bins=n_bins)
+    change = pair.difference(*(f"{m:g}" for m in ends)).percent
+    found[f"Uncalibrated, {display_names.shown(dataset)}"].append(
+        same_margin(*ends, change)
     )
-    found[f"Uncalibrated, {display_names.shown(dataset)}"].append(agree)
-step = abs(margins.index(chosen["val"]) - margins.index(chosen["test"]))
+of_small = swept["test"][[margins.index(m) for m in chosen.values()], :, 0]
 apart_small = claims.over_draws(gap_to_ls.mean(0))
 steadier = claims.over_draws(spread[f"m = {chosen['val']:g}"] - spread["LS"])
-best = f"{chosen['val']:g} and {chosen['test']:g}"
 found["Small networks"] = [
     claims.judged("m = 0 behaves as LS, mean over weights", apart_small, alike),
-    claims.checked("best margin agrees on val and test", step <= 1, best),
+    same_margin(*chosen.values(), claims.over_draws(of_small[0] - of_small[1])),
     claims.judged("less sensitive to its weight than LS", steadier),
 ]
 
@@ -1195,7 +1217,7 @@ apart = {
     SHORT[key]: distance(torch.from_numpy(data.test_logits)).numpy()
     for key, data in first.items()
 }
-shares = np.linspace(0, 1, 41)
+shares = np.linspace(0, 1, 33)
 fig, ax = plt.subplots(figsize=(6.5, 2.6))
 for name, d in apart.items():
     line = "--" if name == "MbLS, m = 0" else "-"
@@ -1255,7 +1277,7 @@ table(
 # AECE, which uses a hundred pixels per image. Intervals resample ten frames of a video together.
 
 # %% tags=["hide-input"]
-caption = "MbLS, Table 5: segmentation, in percent"
+caption = "MbLS, Table 5: segmentation, in percent. A badge compares MbLS with LS, other losses with CE"
 paper_tables.paper_table("mbls", "5", "metric", caption, "tbl-mbls-5", **here)
 
 # %% [markdown]
@@ -1502,10 +1524,6 @@ Markdown("```bash\n" + "\n".join(commands) + "\n```")
 # | segmentation | how pixels are pooled: not mentioned | background left out, ECE by batch, then averaged | CamVid, all labelled pixels at once, and by batch in the note of each row |
 # | temperatures | cites the fit by NLL | ECE on a grid of 0.1, on validation | the same, and by NLL |
 # | runs | not mentioned, no interval | one | one to three, by loss, with a bootstrap over test images |
-#
-# The CE baseline is weak. Its printed CIFAR-10 accuracy with a ResNet-50, 93.20%, is below the accuracy of every other
-# loss. {cite:t}`mukhoti2020calibrating` report 95.05% for the same network and schedule, and an ECE of 4.35% instead
-# of 5.85%. Neither paper tells why. So a part of the distance between MbLS and CE may be due to a weak CE.
 #
 # Some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). One is that MbLS beats the other
 # losses even with a margin that is not the best. Its examples are an ECE of 3.05% on CIFAR-10, where LS has 2.79%, and
