@@ -138,7 +138,9 @@ def seen_apart() -> tuple[str, str]:
 
 def light_and_dark(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:
     """A figure for light pages and one for dark ones; the theme shows one of the two."""
-    return "".join(plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (0, 1))
+    return "".join(
+        plots.svg(draw, size, alt, dark=dark, css=f"only-{'dark' if dark else 'light'}") for dark in (False, True)
+    )
 
 
 def figure(draw: Callable[[Figure], object], size: tuple[float, float], alt: str) -> str:

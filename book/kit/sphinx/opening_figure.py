@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
@@ -11,7 +13,7 @@ from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
 from calibkit.plots.ece_nll import better_in_both, cross
 from calibkit.plots.method_style import color_of
-from calibkit.plots.style import BLUE, GREEN, GREY, RED, ink, on_paper, wash
+from calibkit.plots.style import BLUE, COLORS, GREEN, GREY, RED, ink, on_paper, wash
 from calibkit.plots.style import paper as sheet
 
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
@@ -35,11 +37,27 @@ def gap_closes(left: Axes) -> None:
     left.legend(loc="upper left")
 
 
+def distinct(names: Iterable[str]) -> dict[str, str]:
+    """A colour for each method: its own, or a free one where a method before it has the same. Green is the corner's.
+
+    Example:
+        >>> len({*distinct(["CTS", "CLS", "NC", "MbLS", "ACLS"]).values()})
+        5
+    """
+    found, taken = {name: color_of(name) for name in names}, set()
+    free = (color for color in map(on_paper, COLORS) if color not in {on_paper(GREEN), *found.values()})
+    for name, color in found.items():
+        found[name] = next(free, color) if color in taken else color
+        taken.add(color)
+    return found
+
+
 def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str, Estimate]) -> None:
     """How far in ECE and in NLL each proposal is from one temperature, by its name and stratum."""
+    colors = distinct(name.split(", ", 1)[0] for name in in_ece)
     for name, of in in_ece.items():
         short, kind = name.split(", ", 1)
-        x, y, color = of.percent, in_nll[name], on_paper(color_of(short))
+        x, y, color = of.percent, in_nll[name], colors[short]
         marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
         cross(right, x, y, color=color, **marker)
         at, where = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
