@@ -207,9 +207,9 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
 
 
 def as_path(path: str | os.PathLike) -> Path:
-    """A path without the NUL character, for no system has files with it in their names; ValueError of another."""
-    if "\0" in str(path):
-        raise expected("path", "without a NUL character", repr(str(path)))
+    """A path without what no name of a file has, a NUL character or a lone surrogate; ValueError of another."""
+    if any(c == "\0" or "\ud800" <= c < "\udc80" or "\udcff" < c <= "\udfff" for c in str(path)):
+        raise expected("path", "without NUL characters and lone surrogates", repr(str(path)))
     return Path(path)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from calibkit._checks import expected
 from calibkit.metrics.sample import Sample
 
 #: From numbers of each row (R, N), in each of R resamples, to the metric of each resample (R,).
@@ -99,11 +100,19 @@ def row_mean(function: Callable[..., float], of_rows: Callable[[Sample], Tensor]
     return Metric(function, of_weights, sums=sums, of_sums=torch.div, mean=True, **facts)
 
 
+def as_number(value: Any) -> float:
+    """What an own metric gave; ValueError of what is not one number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):  # the last of a tensor of many
+        raise expected("metrics", "functions that give one number", f"one that gives {value!r}") from None
+
+
 def on_copies(sample: Sample, metric: Callable[[Tensor, Tensor], float]) -> Statistic:
     """A function of probabilities and labels as one of weights: each row is copied as often as it is drawn."""
 
     def statistic(weights: Tensor) -> Tensor:
         rows = map(torch.repeat_interleave, weights.long())
-        return torch.tensor([float(metric(sample.probs[i], sample.labels[i])) for i in rows], dtype=torch.float64)
+        return torch.tensor([as_number(metric(sample.probs[i], sample.labels[i])) for i in rows], dtype=torch.float64)
 
     return statistic

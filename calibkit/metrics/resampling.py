@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, check_integers, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.metric import Statistic, on_copies
+from calibkit.metrics.metric import Statistic, as_number, on_copies
 from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
 from calibkit.metrics.sample import Sample
 
@@ -224,7 +224,7 @@ def resampled(
     if isinstance(metrics, Mapping):
         check_functions(metrics)
         drawn = _by_weights(sample, {name: on_copies(sample, of) for name, of in metrics.items()}, counts, n_resamples)
-        values = {name: float(of(sample.probs, sample.labels)) for name, of in metrics.items()}
+        values = {name: as_number(of(sample.probs, sample.labels)) for name, of in metrics.items()}
         return {name: Resampled(value, drawn[name], False, None) for name, value in values.items()}
     known = {name: METRICS[name] for name in check_names(metrics)}
     values = measure(sample, tuple(known), n_bins)

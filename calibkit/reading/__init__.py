@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 import numpy as np
 import torch
 
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
+from calibkit._files import as_path
 from calibkit.logits import Logits
 from calibkit.reading.columns import label_among
 from calibkit.reading.files import opened
@@ -158,7 +158,7 @@ def _held(source: Any, columns: Columns) -> Any:
     def as_text(header: list[str]) -> list[str]:
         return [name for name in header if name in (label_among(header, asked["label"]), asked["id"])]
 
-    return opened(Path(source), NAMES, as_text)
+    return opened(as_path(source), NAMES, as_text)
 
 
 def _is_table(held: Any) -> bool:

@@ -113,7 +113,8 @@ def class_columns(
     """
     for what, given in (("classes", classes), ("ignore", ignore)):
         names = () if given is None else given
-        if isinstance(names, str) or not isinstance(names, Collection) or not set(map(str, names)) <= set(table):
+        many = isinstance(names, Collection) and not isinstance(names, str) and np.iterable(names)
+        if not many or not set(map(str, names)) <= set(table):
             raise expected(what, f"names among {listed(table.columns)}", repr(given))
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]

@@ -114,7 +114,8 @@ def of_table(
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
         table = table.set_axis(list(map(str, table.columns)), axis=1)
-    table, kind, numbered = _spread(table, kind)
+    swapped = {name: of.newbyteorder("=") for name, of in table.dtypes.items() if not getattr(of, "isnative", True)}
+    table, kind, numbered = _spread(table.astype(swapped) if swapped else table, kind)
     asked = _asked(table, columns, labelled)
     label = label_among([name for name in table if name not in known], asked["label"])
     if label is None and labelled and (scores := scores_of_labels(table, kind)):
@@ -224,7 +225,7 @@ def _check_whole(
 def _labels(labels: Series, classes: Collection[str]) -> np.ndarray:
     """Labels that name no class as the numbers that they are the text of, as a csv writes them; others as they are."""
     text = labels.astype(str)
-    if labels.dtype.kind in "iufb" or set(text) <= set(classes):
+    if labels.dtype.kind in "iufbc" or set(text) <= set(classes):
         return labels.to_numpy()
     if set(text.str.lower()) <= {"true", "false"}:
         return (text.str.lower() == "true").to_numpy()

@@ -206,6 +206,10 @@ def test_infinite_nll_of_some_resamples():
     [
         ({"metrics": {"ece": 15}}, "`metrics` to be names, or a mapping of names to functions, but got {'ece': 15}"),
         ({"metrics": ["f1"]}, "`metrics` to be one of accuracy, .*, but got 'f1'"),
+        (
+            {"metrics": {"mine": lambda p, y: p}},
+            "`metrics` to be functions that give one number, but got one that",
+        ),
         ({"metrics": np.array("ece")}, "`metrics` to be a sequence of names of METRICS, but got array"),
         ({"n_resamples": 0}, "`n_resamples` to be an integer >= 1, but got 0"),
         ({"n_resamples": 10**30}, "`n_resamples` to be at most 1,048,576, but got 10"),

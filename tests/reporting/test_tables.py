@@ -88,6 +88,20 @@ def test_a_missing_value_names_its_row(arrays, frame, tmp_path):
         diagnose(read(z, arrays["val_labels"], kind="logits"))
 
 
+def test_numbers_of_another_byte_order_and_complex_ones(arrays):
+    """Columns as FITS has them are read; the imaginary part of a label is not dropped in silence."""
+    z, y = arrays["val_logits"], arrays["val_labels"]
+    plain = pd.DataFrame(z, columns=["0", "1", "2"]).assign(label=y, split="val")
+    swapped = plain.astype({"0": ">f8", "label": ">i4"})
+    for name in ("outputs", "labels"):
+        np.testing.assert_array_equal(getattr(read(swapped).val, name), getattr(read(plain).val, name))
+    with pytest.raises(ValueError, match="^Expected `labels` to be integers, but got dtype torch.complex128"):
+        diagnose(read(plain.assign(label=y + 1j)))
+    for what in ("classes", "ignore"):
+        with pytest.raises(ValueError, match=f"^Expected `{what}` to be names among "):
+            read(plain, **{what: np.array("0")})
+
+
 def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
     """A list, a dict and a number beyond any float are no classes, and no labels either; a column has one name."""
     rows = pd.DataFrame(arrays["val_logits"], columns=CLASSES).assign(label=np.array(CLASSES)[arrays["val_labels"]])
