@@ -293,8 +293,7 @@ def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
 
 def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The column (N,) of each label."""
+    if unknown := set(np.unique(y).tolist()) - set(classes.tolist()):
+        raise expected("y", "of labels among the classes", repr(min(unknown)))
     order = np.argsort(classes)
-    columns = order[np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)]
-    if (unknown := classes[columns] != y).any():
-        raise expected("y", "of labels among the classes", repr(y[unknown][0]))
-    return columns
+    return order[np.searchsorted(classes, y, sorter=order)]

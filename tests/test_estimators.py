@@ -281,6 +281,7 @@ def test_bad_input():
             {"y": ["a", "b"] * 150},
             "`classes` to be different, and of one type, but got a, b",
         ),
+        (LogitCalibrator(classes=np.array([*"abcd"], object)), {}, "`y` to be of labels among the classes, but got 0"),
         (LogitCalibrator(classes=[None, 1, 2, 3]), {}, "`classes` to be different, and of one type, but got None, 1"),
         (LogitCalibrator(classes=[["a", "b"], ["c"]]), {}, "`classes` to be a list or an array, a class a column"),
         (CalibratedClassifier(LogisticRegression(), cv=[]), {}, "`cv` to be of one fold or more"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit._checks import Array, expected, to_tensor
+from calibkit._checks import Array, check_real, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
@@ -47,10 +47,11 @@ def class_scatter(
     if x.ndim != 1 or x.shape != y.shape:
         raise expected("values", f"of shape {x.shape} like `class_accuracy`, one value a class", f"shape {y.shape}")
     names = None if names is None else class_names(names, len(x))
+    color, line = on_paper(color), None if reference is None else check_real("reference", reference)
     ax = axes_of(ax)
-    if reference is not None:
-        ax.axhline(reference, color=ink(), linewidth=0.8, linestyle="--")
-    ax.plot(x, y, "o", color=on_paper(color), alpha=0.75, label=label)
+    if line is not None:
+        ax.axhline(line, color=ink(), linewidth=0.8, linestyle="--")
+    ax.plot(x, y, "o", color=color, alpha=0.75, label=None if label is None else str(label))
     ax.set_xlabel("accuracy of the class")
     if names:
         label_points(ax, x, y, names)
@@ -144,7 +145,7 @@ def class_temperatures(
 def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: float | None) -> Axes:
     """Rising temperatures: a row and a name a class; of many classes only dots, from left to right."""
     places, color = np.arange(len(values)), color_of("class_temperature_scaling")
-    start = 1.0 if reference is None else reference
+    start = 1.0 if reference is None else check_real("reference", reference)
     if len(values) <= NAMED:
         ax = axes_of(ax, (5.0, 0.8 + 0.2 * len(values)))
         ax.hlines(places, start, values, color=GREY, linewidth=1)

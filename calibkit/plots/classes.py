@@ -13,10 +13,9 @@ from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, reliability_bins
 from calibkit.metrics.classwise import width_gaps
 from calibkit.metrics.sample import Sample
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, figure_of, ink, on_paper
 
 with needs("plots"):
-    from matplotlib import pyplot
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
     from matplotlib.figure import Figure
@@ -52,8 +51,8 @@ def class_names(names: Sequence[str] | None, n_classes: int) -> list[str]:
     """``names``, one a class, or their numbers, as matplotlib draws them: a dollar sign begins no formula."""
     if names is None:
         return [str(k) for k in range(n_classes)]
-    if len(names) != n_classes:
-        raise expected("names", f"{n_classes} names, one a class", len(names))
+    if not np.iterable(names) or len(names := list(names)) != n_classes:
+        raise expected("names", f"{n_classes} names, one a class", len(names) if np.iterable(names) else repr(names))
     return [str(name).replace("$", r"\$") for name in names]
 
 
@@ -102,7 +101,7 @@ def class_reliability(
     order, errors = worst_classes(sample, n_bins, n_panels)
     columns = min(check_int("columns", columns, 1), len(order))
     rows = -(-len(order) // columns)
-    fig = fig or pyplot.figure(figsize=(1.72 * columns, 1.85 * rows + 0.2), layout="constrained")
+    fig = figure_of(fig, (1.72 * columns, 1.85 * rows + 0.2))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, k, error in zip(panels.flat, order, errors, strict=False):
         bins = class_bins(sample, n_bins, k)

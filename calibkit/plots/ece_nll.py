@@ -43,6 +43,8 @@ def ece_nll_map(
         ['better in both', 'uncalibrated', 'ets']
     """
     if not isinstance(methods, Comparison):
+        if not isinstance(methods, Mapping):
+            raise expected("methods", "a Comparison, or names with their probabilities", type(methods).__name__)
         given, methods = methods, Comparison(labels, ("ece", "nll"))
         for name, probs in given.items():
             methods.add(name, probs)

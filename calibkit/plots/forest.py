@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, check_flag, expected
+from calibkit._checks import Array, check_flag, check_real, expected, to_array
 from calibkit._extras import needs
 from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Comparison, Estimate
@@ -61,19 +61,22 @@ def forest_plot(
         rows, title = _of_comparison(rows, metric, base)
         if base is None:
             reference, numbers = None, numbers and numbers.replace("+", "")
-    elif not isinstance(rows, Mapping):
-        rows = {name: Estimate(*interval) for name, *interval in rows}
+    rows = _estimates(rows)
     if not rows:
         raise expected("rows", "at least one estimate", "none")
     if check_flag("sort", sort):
         rows = dict(sorted(rows.items(), key=lambda row: row[1][0]))
+    reference = None if reference is None else check_real("reference", reference)
+    linear = None if linear is None else check_real("linear", linear, 0.0, open_low=True)
+    if points is not None and not isinstance(points, Mapping):
+        raise expected("points", "a mapping of names to numbers", type(points).__name__)
     ax = axes_of(ax, (6.5, 0.7 + 0.24 * len(rows)))
     if reference is not None:
         ax.axvline(reference, color=ink(), linewidth=0.8)
     below, above, neither = on_paper(BLUE), RED, ink()
     for y, (name, (value, low, high)) in enumerate(rows.items()):
         if points is not None and name in points:
-            x = np.asarray(points[name], float)
+            x = np.atleast_1d(to_array("points", points[name], "a mapping of names to numbers", float))
             ax.plot(x, np.full(len(x), y + 0.22), "o", color=GREY, markersize=2.5, alpha=0.7)
         side = reference is not None and (high < reference) - (low > reference)
         color = {1: below, -1: above, 0: neither}[side]
@@ -93,6 +96,15 @@ def forest_plot(
     elif linear is not None:
         ax.locator_params(axis="x", nbins=4)
     return ax
+
+
+def _estimates(rows: Any) -> dict[str, Estimate]:
+    """The rows as estimates by name."""
+    try:
+        pairs = rows.items() if isinstance(rows, Mapping) else ((name, each) for name, *each in rows)
+        return {str(name): Estimate(*map(float, each)) for name, each in pairs}
+    except (TypeError, ValueError):
+        raise expected("rows", "names, each with a value and the ends of its interval", repr(rows)) from None
 
 
 def _ticks(linear: float, reach: float) -> list[float]:
@@ -125,7 +137,10 @@ def _of_comparison(methods: Comparison, metric: str, base: str | None) -> tuple[
 
 def _write(ax: Axes, estimates: Iterable[Estimate], spec: str) -> None:
     """The numbers of each row to the right of the axes, in columns."""
-    texts = [[format(x, spec).replace("-", "−") for x in estimate] for estimate in estimates]
+    try:
+        texts = [[format(x, spec).replace("-", "−") for x in estimate] for estimate in estimates]
+    except (TypeError, ValueError):
+        raise expected("numbers", "a format of numbers, or None", repr(spec)) from None
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     style: dict[str, Any] = {
         "family": "DejaVu Sans Mono",

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibkit._checks import expected
+from calibkit._checks import check_texts, expected
 from calibkit._extras import needs
+from calibkit.metrics.monitor import Monitor
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, on_paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
-if TYPE_CHECKING:
-    from calibkit.metrics import Monitor
 
 TICKS = 8  # periods that are named at most
 
@@ -43,11 +41,11 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
         >>> ax.lines[0].get_ydata().round(1).tolist()
         [10.0, 90.0]
     """
-    rows = monitor.report()
+    rows = monitor.report() if isinstance(monitor, Monitor) else []
     if not rows:
         raise expected("monitor", "one with a period", "none")
     names = [str(row["period"]) for row in rows]
-    for name in drifted:
+    for name in (drifted := check_texts("drifted", drifted)):
         if name not in names:
             raise expected("drifted", f"periods of the monitor, {names[0]} to {names[-1]}", repr(name))
     ax, x = axes_of(ax, (6.5, 2.6)), np.arange(len(rows))

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, check_draws, check_flag, expected, scan_probs
+from calibkit._checks import Array, check_draws, check_flag, check_int, check_real, expected, scan_probs
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
 from calibkit.metrics.by_group import split_by_group
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper, wash
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, figure_of, ink, on_paper, paper, wash
 
 with needs("plots"):
-    from matplotlib import pyplot
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -108,11 +107,13 @@ def consistency_interval(
     Raises:
         ValueError: bad ``probs``, ``n_resamples`` < 1.
     """
-    n_resamples = check_draws("n_resamples", n_resamples)
+    n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
+    if not isinstance(bins, ReliabilityBins):
+        raise expected("bins", "what reliability_bins gives", type(bins).__name__)
     confidence = scan_probs(probs)[1].cpu().numpy()
     n_bins = len(bins.counts)
     index = np.searchsorted(bins.edges[1:-1], confidence, side="left")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_int("seed", seed, 0))
     accuracy = np.full((n_resamples, n_bins), np.nan)
     full = bins.counts > 0
     for row in accuracy:
@@ -159,8 +160,9 @@ def before_after(
         >>> [ax.get_title() for ax in figure.axes]
         ['before', 'after']
     """
-    if not methods:
-        raise expected("methods", "at least one name with its probabilities", "none")
+    if not isinstance(methods, Mapping) or not methods:
+        got = "none" if isinstance(methods, Mapping) else type(methods).__name__
+        raise expected("methods", "at least one name with its probabilities", got)
     samples = {title: Sample.of(probs, labels) for title, probs in methods.items()}
     return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
 
@@ -209,7 +211,7 @@ def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, 
     columns = min(len(samples), COLUMNS)
     rows, size = -(-len(samples) // columns), SIZE[columns]
     figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
-    fig = fig or pyplot.figure(figsize=figsize, layout="constrained")
+    fig = figure_of(fig, figsize)
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, (title, sample) in zip(panels.flat, samples.items(), strict=False):
         reliability_diagram(sample.probs, sample.labels, ax=ax, counts=counts, **options)

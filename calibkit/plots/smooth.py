@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from calibkit._checks import Array, check_draws, check_real
+from calibkit._checks import Array, check_draws, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics import Sample
 from calibkit.metrics.ece_alternatives import GRID, MIN_WIDTH, reflected, smooth_ece
@@ -69,7 +69,7 @@ def smooth_reliability(
     n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     all_, right = _node_counts(sample)
     density, accuracy = smooth_accuracy(all_, right, width)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_int("seed", seed, 0))
     curves = []
     for _ in range(n_resamples):  # as many samples of each kind at each node as resampling gives: about Poisson
         hits, misses = rng.poisson(right), rng.poisson(all_ - right)
@@ -79,11 +79,11 @@ def smooth_reliability(
     low, high = np.full((2, POINTS), np.nan)
     if seen.any():
         low[seen], high[seen] = np.nanquantile(np.array(curves)[:, seen], (tail, 1 - tail), axis=0).clip(0, 1)
-    ax, t, color = axes_of(ax, (3.6, 3.6)), np.linspace(0, 1, POINTS), on_paper(color)
+    color, t, ax = on_paper(color), np.linspace(0, 1, POINTS), axes_of(ax, (3.6, 3.6))
     ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=wash(0.35), linewidth=0, label="density")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
     ax.fill_between(t, low, high, color=color, alpha=wash(0.2), linewidth=0, label=f"{100 * level:g}% band")
-    ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=label)
+    ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=str(label))
     ax.text(0.97, 0.2, f"smooth ECE {100 * error:.2f}%", transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")

@@ -17,15 +17,15 @@ from importlib import import_module
 from typing import Any
 from zlib import crc32
 
-from calibkit._checks import check_flag
+from calibkit._checks import check_flag, expected
 from calibkit._extras import needs
 
 with needs("plots"):
     import matplotlib as mpl
     from matplotlib import pyplot, rcsetup
     from matplotlib.axes import Axes
-    from matplotlib.colors import to_hex, to_rgb
-    from matplotlib.figure import Figure
+    from matplotlib.colors import is_color_like, to_hex, to_rgb
+    from matplotlib.figure import Figure, FigureBase
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#000000 #E69F00 #56B4E9 #009E73 #F0E442 #0072B2 #D55E00 #CC79A7".split()
@@ -152,6 +152,8 @@ def on_paper(color: str) -> str:
         >>> on_paper(BLUE) == BLUE
         True
     """
+    if not is_color_like(color):
+        raise expected("color", "a colour of matplotlib", repr(color))
     return ON_DARK.get(color, color) if is_dark() else color
 
 
@@ -172,4 +174,13 @@ def wash(alpha: float) -> float:
 
 def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> Axes:
     """``ax``, or that of a new figure, which a notebook shows by itself."""
+    if ax is not None and not isinstance(ax, Axes):
+        raise expected("ax", "Axes of matplotlib or None", repr(ax))
     return pyplot.subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax
+
+
+def figure_of(fig: Figure | None, figsize: tuple[float, float]) -> Figure:
+    """``fig``, or a new figure."""
+    if fig is not None and not isinstance(fig, FigureBase):
+        raise expected("fig", "a Figure of matplotlib or None", repr(fig))
+    return pyplot.figure(figsize=figsize, layout="constrained") if fig is None else fig

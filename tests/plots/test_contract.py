@@ -83,6 +83,25 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("labels", lambda: plots.ece_nll_map(BOTH)),
         ("metric", lambda: plots.ece_nll_map(COMPARED)),
         ("rows", lambda: plots.forest_plot({})),
+        ("rows", lambda: plots.forest_plot({"a": (1, 2)})),
+        ("rows", lambda: plots.forest_plot(3)),
+        ("points", lambda: plots.forest_plot({"a": (1, 0, 2)}, [1])),
+        ("reference", lambda: plots.forest_plot({"a": (1, 0, 2)}, reference="x")),
+        ("linear", lambda: plots.forest_plot({"a": (1, 0, 2)}, linear=0)),
+        ("methods", lambda: plots.before_after(PROBS, LABELS)),
+        ("methods", lambda: plots.ece_nll_map(PROBS, LABELS)),
+        ("monitor", lambda: plots.ece_by_period(None)),
+        ("bins", lambda: plots.consistency_interval(PROBS, None)),
+        ("level", lambda: plots.reliability_diagram(PROBS, LABELS, level=2)),
+        ("seed", lambda: plots.reliability_diagram(PROBS, LABELS, seed=0.5)),
+        ("seed", lambda: plots.smooth_reliability(PROBS, LABELS, seed=-1)),
+        ("color", lambda: plots.smooth_reliability(PROBS, LABELS, color="none such")),
+        ("ax", lambda: plots.confidence_histogram(PROBS, LABELS, ax=3)),
+        ("fig", lambda: plots.class_reliability(PROBS, LABELS, fig=3)),
+        ("names", lambda: plots.class_gaps(PROBS, LABELS, names=3)),
+        ("color", lambda: plots.class_scatter([0.1], [1.0], color=[])),
+        ("reference", lambda: plots.class_scatter([0.1], [1.0], reference="x")),
+        ("reference", lambda: plots.class_temperatures([1.0, 2.0], reference=[])),
         ("names", lambda: plots.class_reliability(PROBS, LABELS, names=["a"])),
         ("level", lambda: plots.class_reliability(PROBS, LABELS, level=1.0)),
         ("n_panels", lambda: plots.class_reliability(PROBS, LABELS, n_panels=0)),
@@ -100,6 +119,8 @@ def test_bad_input_is_refused_before_a_figure_is_made():
     ):
         with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
             call()
+    with pytest.raises(ValueError, match="^Expected `numbers` to be a format of numbers, or None, but got 'z"):
+        plots.forest_plot({"a": (1, 0, 2)}, numbers="zz", ax=Figure().subplots())
     with pytest.raises(RuntimeError, match="Expected `ClassTemperatureScaling` to be fitted"):
         plots.class_temperatures(ClassTemperatureScaling())
     assert not plt.get_fignums()
