@@ -167,6 +167,8 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
         cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
         raise expected(name, "finite", f"NaN or infinity{cure}")
+    if z.dtype == torch.float64 and len(z) and not math.isfinite(float(z.max()) - float(z.min())):
+        raise expected(name, "less than 1.8e308 apart", f"{float(z.min()):g} and {float(z.max()):g}")
     if not is_one_column(logits) and abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
         raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
@@ -174,10 +176,7 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
 
 
 def are_probs(z: Tensor) -> bool:
-    """Whether rows, two or more and not all of them one-hot, look like a softmax: no network's logits do.
-
-    Logits that do so by chance are told apart by a constant added to each row, which changes nothing else.
-    """
+    """Whether rows, two or more and not all one-hot, look like a softmax. Logits that do, by chance: add a constant."""
     return len(z) > 1 and could_be_probs(z) and not bool(((z == 0) | (z == 1)).all())
 
 

@@ -152,6 +152,8 @@ def test_logits_must_be_finite():
             check_logits(torch.zeros(shape))
     # a sum that overflows is of finite numbers
     assert check_logits(torch.full((10, 3), 3e38)).shape == (10, 3)
+    with pytest.raises(ValueError, match="Expected `logits` to be less than 1.8e308 apart, but got -1e.308 and"):
+        check_logits(np.array([[1e308, -1e308, 0.0]]))
 
 
 def test_row_sums_may_be_off_by_rounding_only():
