@@ -796,7 +796,7 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 total, spread, error = (sweep[column].argmin() for column in sweep)
 late = training[len(training) // 2 :].corr()["ECE (%)"]
-trained = [load_logits(name) for name in zoo() if name.startswith("cifar10/")]
+trained = [load_logits(name) for name in zoo() if name.startswith("cifar10/resnet20-")]
 over = pd.DataFrame([state(*tensors(network.test)) for network in trained])
 
 

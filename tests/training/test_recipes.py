@@ -111,7 +111,7 @@ def test_reduced_recipes_are_those_of_the_stored_networks():
     for path in zoo().values():
         meta = Logits.load(path).meta
         if meta["budget"] == "reduced":
-            recipe = RECIPES["reduced", meta["dataset"]]
+            recipe = recipe_of(meta["dataset"], "reduced", meta["loss"], model=meta["model"])
             options = ("epochs", "batch_size", "lr", "weight_decay", "optimizer", "augment")
             assert all(meta["recipe"].get(name, getattr(recipe, name)) == getattr(recipe, name) for name in options)
             seen.add(meta["dataset"])

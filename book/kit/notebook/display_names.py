@@ -11,7 +11,7 @@ DATASETS = {
     **{"20newsgroups_random": "20 Newsgroups, random split", "cars": "Cars", "derma": "Derma", "oct": "OCT"},
 }
 MODELS = {
-    **{f"resnet{depth}": f"ResNet-{depth}" for depth in (18, 20, 32, 34, 50, 56, 101, 110, 152)},
+    **{f"resnet{depth}": f"ResNet-{depth}" for depth in (8, 18, 20, 32, 34, 50, 56, 101, 110, 152)},
     **{f"resnet{depth}_sd": f"ResNet-{depth} SD" for depth in (110, 152)},
     **{f"resnet{depth}_b": f"ResNet-{depth} (B)" for depth in (20, 56)},
     **{f"densenet{depth}": f"DenseNet-{depth}" for depth in (40, 121, 161)},
