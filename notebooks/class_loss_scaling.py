@@ -822,8 +822,8 @@ rate has dropped, it still follows the total loss but hardly the spread (correla
 *Between networks.* Over {len(over)} trainings of one ResNet-20 the rank correlation of the ECE is {r[0]:.2f} with the total loss and
 {r[1]:.2f} with the spread. The difference, {r[2]:+.2f} [{low[2]:+.2f}, {high[2]:+.2f}], is within chance.
 
-A small spread is no guarantee. Counted from the smallest, the network trained with the focal loss is number {focal_spread:.0f} in
-spread and number {focal_error:.0f} in ECE.
+A small spread is no guarantee. From the smallest up, the network trained with the focal loss ranks {focal_spread:.0f} of {len(over)} in
+spread and {focal_error:.0f} in ECE.
 """)
 )
 

@@ -18,6 +18,8 @@ from calibkit.plots.style import paper as sheet
 
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
 FEWEST = 20  # images in a bin that is drawn
+#: Where the names of two points that all but meet stand, in typographic points from them.
+PLACES = {"MbLS": ((-4, 5), "right"), "ACLS": ((4, -11), "left")}
 
 
 def gap_closes(left: Axes) -> None:
@@ -60,7 +62,8 @@ def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str,
         x, y, color = of.percent, in_nll[name], colors[short]
         marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
         cross(right, x, y, color=color, **marker)
-        at, where = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
+        beside = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
+        at, where = PLACES.get(short, beside)
         label = right.annotate(
             short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
         )
