@@ -229,7 +229,7 @@ def test_bins_and_curves_in_the_guide():
         assert (rows["metric"] == "nll").sum() < n / 2  # an infinite NLL has no row
         higher.append((rows[rows["metric"] == "ece"]["value"] > 0).sum())
     assert "give some true class the probability 0 on most networks" in text("which_method")
-    said = "with one temperature on {} (histogram binning), {} (isotonic) and {} (spline) of the {} networks that all three were fitted to"
+    said = "on {} (histogram binning), {} (isotonic) and {} (spline) of the {} networks that all three were fitted to"
     assert said.format(*higher, n) in text("which_method")
 
 
