@@ -21,8 +21,7 @@ import numpy as np
 
 from calibkit._checks import expected
 
-#: What is read from one file may hold together beyond the size of the file: ten times the logits of ImageNet's
-#: validation images. A file that unpacks to more is likelier a trap.
+#: What a file may unpack to beyond its size: ten times the logits of ImageNet's validation images. More is a trap.
 LARGEST = 1 << 31
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
@@ -206,10 +205,12 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
             raise expected("path", "a whole npz file without pickle", got) from error
 
 
-def as_path(path: str | os.PathLike) -> Path:
+def as_path(path: str | os.PathLike, name: str = "path") -> Path:
     """A path without what no name of a file has, a NUL character or a lone surrogate; ValueError of another."""
+    if not isinstance(path, str | os.PathLike):
+        raise expected(name, "text or a pathlib.Path", repr(path))
     if any(c == "\0" or "\ud800" <= c < "\udc80" or "\udcff" < c <= "\udfff" for c in str(path)):
-        raise expected("path", "without NUL characters and lone surrogates", repr(str(path)))
+        raise expected(name, "without NUL characters and lone surrogates", repr(str(path)))
     return Path(path)
 
 
@@ -296,5 +297,4 @@ def read_json(path: str | os.PathLike, text: object, object_hook: Callable[[dict
 
 def read_folder(folder: str | os.PathLike, names: Collection[str]) -> dict[str, np.ndarray]:
     """The arrays of ``<name>.npy`` in a folder, of those ``names`` that it has, as :func:`read_npy` reads them."""
-    paths = {name: Path(folder) / f"{name}.npy" for name in names}
-    return {name: read_npy(path) for name, path in paths.items() if path.exists()}
+    return {name: read_npy(path) for name in names if (path := Path(folder) / f"{name}.npy").exists()}

@@ -110,8 +110,12 @@ def _literal(text: str) -> object:
 
 
 def make(cls: Callable[..., Made], what: str, options: Mapping[str, Any]) -> Made:
-    """``cls(**options)``; ValueError of an option that it does not have."""
+    """``cls(**options)``; ValueError of an option that it does not have, and where it needs another."""
     check_options(cls, what, options)
+    try:
+        inspect.signature(cls).bind(**options)
+    except TypeError as error:
+        raise expected(what, "with the options that it needs", error) from None
     return cls(**options)
 
 

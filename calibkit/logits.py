@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from calibkit._checks import check_held_out, check_integers, expected
-from calibkit._files import read_folder, read_json, read_npz, write_npz
+from calibkit._files import as_path, read_folder, read_json, read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
 
@@ -131,7 +131,7 @@ class Logits:
             FileNotFoundError: no such file.
         """
         names = (*ARRAYS, "test_groups", "meta")
-        arrays = read_folder(path, names) if os.path.isdir(path) else read_npz(path, names)
+        arrays = read_folder(path, names) if as_path(path).is_dir() else read_npz(path, names)
         missing = [name for name in ARRAYS if name not in arrays]
         if missing:
             text = f"a Logits file or a folder of .npy files, with {', '.join(ARRAYS)}"

@@ -14,6 +14,8 @@ import pytest
 from calibkit import _files
 from calibkit._files import read_folder, read_npy, read_npz, remove_strays, write_atomic, write_npz
 from calibkit.calibrators import calibrator
+from calibkit.logits import Logits
+from calibkit.metrics import Monitor
 from calibkit.reading import read
 
 ARRAYS = {"x": np.arange(6.0).reshape(2, 3), "y": np.array([1, 0]), "meta": np.array("{}")}
@@ -168,6 +170,10 @@ def test_what_is_no_regular_file(tmp_path):
         for odd in "\0", "\ud800", "\udfff":
             with pytest.raises(ValueError, match="^Expected `path` to be without NUL characters and lone .*, but got "):
                 call(f"a{odd}.npz")
+    for call in (read_npz, lambda path: write_npz(path, ARRAYS), Logits.load, Monitor.load):
+        for odd in (3, None, b"a.npz", ["a.npz"]):
+            with pytest.raises(ValueError, match=r"^Expected `path` to be text or a pathlib.Path, but got "):
+                call(odd)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

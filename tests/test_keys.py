@@ -60,3 +60,5 @@ def test_build_knows_names_and_options():
 
 def test_what_takes_any_option_is_given_it():
     assert make(lambda **more: more, "x", {"a": 1}) == {"a": 1}
+    with pytest.raises(ValueError, match="Expected `x` to be with the options that it needs, but got missing .* 'a'"):
+        make(lambda a: a, "x", {})

@@ -141,7 +141,8 @@ class PTS(Replayable):
         """Parameters of the network at a minimum of the objective."""
         top = largest(logits, sizes[0]).T.double().contiguous()
         mean, std = top.mean(1), top.std(1, correction=0)
-        std = torch.where(top.amin(1) < top.amax(1), std, torch.inf)  # an input that never varies is 0, and not used
+        varies = (top.amin(1) < top.amax(1)) & (std > 0)  # std underflows where the logits are around 1e-200
+        std = torch.where(varies, std, torch.inf)  # an input that never varies is 0, and not used
         inputs = top.sub_(mean[:, None]).div_(std[:, None])
         x, decay = _start(sizes, self.seed, top)
         decay *= self.weight_decay / len(logits)

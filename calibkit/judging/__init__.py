@@ -15,7 +15,7 @@ from pathlib import Path
 
 from calibkit import __version__, _folders
 from calibkit._checks import check_count, check_draws, check_flag, check_real, check_texts, expected
-from calibkit._files import write_text
+from calibkit._files import as_path, write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
@@ -148,7 +148,7 @@ def judge(
         "calibkit": __version__, "commit": _folders.commit(), "file": checksum(Key.parse(key).name),
         "n_resamples": n_resamples, "bases": list(bases),
     }  # fmt: skip
-    path = None if folder is None else Path(folder) / FILES[1]
+    path = None if folder is None else as_path(folder, "folder") / FILES[1]
     rows = {} if path is None else _done(path, key, made)
     todo = [name for name in names if name not in rows]
 

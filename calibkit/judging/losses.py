@@ -17,6 +17,7 @@ from torch import nn
 
 from calibkit import __version__, _folders
 from calibkit._checks import check_choice, check_count, check_draws, check_int, check_real, check_texts, expected
+from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
@@ -212,7 +213,7 @@ def judge_loss(
     Raises:
         ValueError: no such loss or data, a claim that is none, options that the loss does not have.
     """
-    course = COURSES[check_choice("data", data, COURSES)]
+    course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
     check_draws("n_resamples", n_resamples)
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
@@ -241,7 +242,7 @@ def judge_loss(
     def train(settings: Iterable[tuple[str, int]]) -> list[Trained]:
         names = {str(Network(data, course.model, of, seed)): (of, seed) for of, seed in settings}
         asked = [
-            {"network": name, "key": of, "data": data, "seed": seed, "folder": str(Path(folder) / "runs" / name)}
+            {"network": name, "key": of, "data": data, "seed": seed, "folder": str(folder / "runs" / name)}
             for name, (of, seed) in names.items()
         ]
         tell = Progress(len(asked), 0, "train") if progress else None
@@ -259,7 +260,7 @@ def judge_loss(
     val_nll = {row.key: row.val_nll for row in rows if row.val_nll is not None}
     best = min(val_nll, key=val_nll.__getitem__, default=keys[0])
     rows += train((best, seed) for seed in range(1, n_seeds))
-    paths = [Path(folder) / "runs" / row.network / "logits.npz" for row in rows if row.key == best and not row.error]
+    paths = [folder / "runs" / row.network / "logits.npz" for row in rows if row.key == best and not row.error]
     return _judgement(best, tuple(rows), [Logits.load(path) for path in paths], others, of_claims, made)
 
 

@@ -232,7 +232,7 @@ class Monitor:
 
     def _known(self, name: str, periods: Periods, others: Iterable[str] = ()) -> list[str]:
         """Distinct keys that were updated and are not among others."""
-        many = not isinstance(periods, Period) and isinstance(periods, Iterable)
+        many = not isinstance(periods, Period) and np.iterable(periods)
         keys = list(dict.fromkeys(_key(period) for period in (periods if many else [periods])))
         known = [key for key in self.periods if key not in set(others)]
         for key in keys or [None]:

@@ -105,6 +105,8 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
         raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
     try:
         return of_questions(rows)
+    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
+        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
     except ValueError as error:
         raise ValueError(f"{error}, in {str(path)!r}") from None
 

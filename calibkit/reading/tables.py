@@ -114,7 +114,8 @@ def of_table(
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
         table = table.set_axis(list(map(str, table.columns)), axis=1)
-    swapped = {name: of.newbyteorder("=") for name, of in table.dtypes.items() if not getattr(of, "isnative", True)}
+    types = ((name, of) for name, of in table.dtypes.items() if isinstance(of, np.dtype))  # pandas' own are none
+    swapped = {name: of.newbyteorder("=") for name, of in types if not of.isnative}
     table, kind, numbered = _spread(table.astype(swapped) if swapped else table, kind)
     asked = _asked(table, columns, labelled)
     label = label_among([name for name in table if name not in known], asked["label"])

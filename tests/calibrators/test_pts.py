@@ -106,6 +106,9 @@ def test_scale_of_the_logits_does_not_matter():
     one, other = PTS().fit(z, y), PTS().fit(7 * z, y)
     assert other.temperature == pytest.approx(7 * one.temperature, rel=1e-6)
     assert torch.allclose(other(7 * z), one(z), atol=1e-3)
+    with pytest.warns(RuntimeWarning, match="not converged"):
+        tiny = PTS().fit(1e-300 * z, y)  # whose variance underflows
+    assert torch.isfinite(tiny(1e-300 * z)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])

@@ -185,6 +185,8 @@ def test_a_claim_has_one_of_three_answers():
     for bad in ("better ece than ets", "lower ece", "lower mce than ets", "lower ece than platt"):
         with pytest.raises(ValueError, match="Expected `(claims|calibrator)` to be "):
             Claim.parse(bad)
+    with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
+        judging.judge("ets", SMALL, folder=3)
 
 
 def test_an_infinite_nll_is_worse_than_any():

@@ -273,6 +273,7 @@ def test_periods_are_taken_together(week):
         ("2026-11-17", [], "`reference` to be periods of .*, but got none"),
         ("2026-11-17", "2026-11-17", "`current` to be periods of 2026-11-18, .*, but got '2026-11-17'"),
         ([3], None, "`period` to be a text or a date, but got 3"),
+        (np.array(3), None, r"`period` to be a text or a date, but got array\(3\)"),
     ],
 )
 def test_bad_periods(week, current, reference, message):

@@ -1,5 +1,6 @@
 """What the columns, rows and numbers of a table are, by their names and values; what is not clear is asked for."""
 
+import itertools
 import json
 
 import numpy as np
@@ -93,8 +94,9 @@ def test_numbers_of_another_byte_order_and_complex_ones(arrays):
     z, y = arrays["val_logits"], arrays["val_labels"]
     plain = pd.DataFrame(z, columns=["0", "1", "2"]).assign(label=y, split="val")
     swapped = plain.astype({"0": ">f8", "label": ">i4"})
-    for name in ("outputs", "labels"):
-        np.testing.assert_array_equal(getattr(read(swapped).val, name), getattr(read(plain).val, name))
+    own = plain.astype({"label": "category"}).assign(day=pd.Timestamp("2026-01-01", tz="UTC"))  # no numpy types
+    for name, table in itertools.product(("outputs", "labels"), (swapped, own)):
+        np.testing.assert_array_equal(getattr(read(table).val, name), getattr(read(plain).val, name))
     with pytest.raises(ValueError, match="^Expected `labels` to be integers, but got dtype torch.complex128"):
         diagnose(read(plain.assign(label=y + 1j)))
     for what in ("classes", "ignore"):
