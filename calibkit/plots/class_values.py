@@ -11,7 +11,7 @@ from calibkit._extras import needs
 from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
 from calibkit.plots.method_style import color_of
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper, paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, ink, on_paper, paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ def class_scatter(
     ax = axes_of(ax)
     if line is not None:
         ax.axhline(line, color=ink(), linewidth=0.8, linestyle="--")
-    ax.plot(x, y, "o", color=color, alpha=0.75, label=None if label is None else str(label))
+    ax.plot(x, y, "o", color=color, alpha=0.75, label=None if label is None else drawable(label))
     ax.set_xlabel("accuracy of the class")
     if names:
         label_points(ax, x, y, names)

@@ -10,7 +10,7 @@ from calibkit._checks import Array, expected
 from calibkit._extras import needs
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.plots.method_style import look_of
-from calibkit.plots.style import GREEN, axes_of, ink, paper, wash
+from calibkit.plots.style import GREEN, axes_of, drawable, ink, paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def ece_nll_map(
     ax = axes_of(ax)
     for name, (x, y) in points.items():
         of_network = name == "identity"
-        text = "uncalibrated" if of_network else name.replace("_", " ")
+        text = "uncalibrated" if of_network else drawable(name).replace("_", " ")
         look = look_of(name) | {"linestyle": ""} | ({"mfc": paper()} if of_network else {})
         if not math.isfinite(y.value):
             y, text = Estimate(math.nan, math.nan, math.nan), f"{text}, infinite NLL"

@@ -13,7 +13,7 @@ from calibkit._checks import Array, check_flag, check_real, expected, to_array
 from calibkit._extras import needs
 from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, ink, on_paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, ink, on_paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def forest_plot(
         ax.plot([value], [y], "o", color=color, markersize=5)
     if numbers is not None:
         _write(ax, rows.values(), numbers)
-    ax.set_yticks(range(len(rows)), [name.replace("_", " ") for name in rows])
+    ax.set_yticks(range(len(rows)), [drawable(name).replace("_", " ") for name in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(title)

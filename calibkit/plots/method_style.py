@@ -110,5 +110,5 @@ def _registry_name(name: str) -> str:
 
 def _other(name: str) -> tuple[str, str, str]:
     """By a checksum, for ``hash`` of a text is another in each process."""
-    rest, color = divmod(zlib.crc32(name.encode()), len(COLORS))
+    rest, color = divmod(zlib.crc32(name.encode(errors="replace")), len(COLORS))
     return COLORS[color], DASHES[rest % 3], "DvPX"[rest // 3 % 4]

@@ -12,7 +12,7 @@ from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
 from calibkit.metrics.by_group import split_by_group
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, figure_of, ink, on_paper, paper, wash
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, on_paper, paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -199,7 +199,8 @@ def reliability_by_group(
         >>> [ax.get_title() for ax in reliability_by_group(sure, labels, ["young", "old", "young", "old"]).axes]
         ['old', 'young']
     """
-    samples = split_by_group(Sample.of(probs, labels), groups)
+    found = split_by_group(Sample.of(probs, labels), groups)
+    samples = {str(group).replace("$", r"\$"): sample for group, sample in found.items()}  # of data: no formulas
     return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
 
 
@@ -217,7 +218,7 @@ def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, 
         reliability_diagram(sample.probs, sample.labels, ax=ax, counts=counts, **options)
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set_title(str(title).replace("_", " "))
+        ax.set_title(drawable(title).replace("_", " "))
         if columns > 2:
             ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.label_outer()

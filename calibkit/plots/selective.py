@@ -10,7 +10,7 @@ from calibkit._checks import Array, expected
 from calibkit._extras import needs
 from calibkit.metrics import Sample, selective
 from calibkit.plots.method_style import look_of
-from calibkit.plots.style import BLUE, axes_of, on_paper
+from calibkit.plots.style import BLUE, axes_of, drawable, on_paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
     ax = axes_of(ax)
     for name, (coverage, risk, area) in curves.items():
         look = look_of(name) if name else {"color": on_paper(BLUE)}
-        text = f"{name.replace('_', ' ')}, area {100 * area:.2f}%".removeprefix(", ")
+        text = f"{drawable(name).replace('_', ' ')}, area {100 * area:.2f}%".removeprefix(", ")
         thin = np.unique(np.linspace(0, len(coverage) - 1, POINTS).astype(int))
         ax.plot(100 * coverage[thin], 100 * risk[thin], **look | {"marker": ""}, label=text)
     ax.set(xlim=(0, 100), xlabel="coverage: samples answered, %", ylabel="risk: errors among them, %")

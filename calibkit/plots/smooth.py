@@ -9,7 +9,7 @@ from calibkit._checks import Array, check_draws, check_int, check_real
 from calibkit._extras import needs
 from calibkit.metrics import Sample
 from calibkit.metrics.ece_alternatives import GRID, MIN_WIDTH, reflected, smooth_ece
-from calibkit.plots.style import BLUE, GREY, axes_of, ink, on_paper, wash
+from calibkit.plots.style import BLUE, GREY, axes_of, drawable, ink, on_paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def smooth_reliability(
     ax.fill_between(t, 0, 0.15 * density / density.max(), color=GREY, alpha=wash(0.35), linewidth=0, label="density")
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
     ax.fill_between(t, low, high, color=color, alpha=wash(0.2), linewidth=0, label=f"{100 * level:g}% band")
-    ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=str(label))
+    ax.plot(t, np.where(seen, accuracy, np.nan).clip(0, 1), color=color, label=drawable(label))
     ax.text(0.97, 0.2, f"smooth ECE {100 * error:.2f}%", transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")

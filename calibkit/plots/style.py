@@ -157,6 +157,11 @@ def on_paper(color: str) -> str:
     return ON_DARK.get(color, color) if is_dark() else color
 
 
+def drawable(name: object) -> str:
+    """A name as matplotlib can draw it: half a pair of surrogates becomes a question mark."""
+    return str(name).encode("utf-8", "replace").decode()
+
+
 def ink() -> str:
     """The colour of text and of lines that refer to no data."""
     return to_hex(mpl.rcParams["text.color"])

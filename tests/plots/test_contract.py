@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from calibkit import ClassTemperatureScaling, Comparison, plots
+from calibkit import ClassTemperatureScaling, Comparison, Monitor, plots
 
 RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(2000, 12))
@@ -156,6 +156,27 @@ def test_words_are_large_enough_apart_and_in_ink(name, dark):
         assert to_hex(figure.get_facecolor()) == ("#121212" if dark else "#ffffff")
     for (one, box), (other, second) in itertools.combinations(zip(found, boxes, strict=True), 2):
         assert not box.overlaps(second), f"{one.get_text()!r} lies on {other.get_text()!r}"
+
+
+def test_names_of_data_are_drawn_whatever_they_hold():
+    """Half a pair of surrogates, which JSON may hold; of what is no text of the caller's, dollars are no formula."""
+    odd, half = "a$\\frac$\ud800", "b\ud800"
+    monitor, groups = Monitor(), np.where(np.arange(len(LABELS)) % 2, odd, "b").astype(object)
+    monitor.update(PROBS, LABELS, odd)
+    for draw in (
+        lambda: plots.reliability_by_group(PROBS, LABELS, groups),
+        lambda: plots.class_gaps(PROBS, LABELS, names=[odd, *NAMES[1:]]),
+        lambda: plots.ece_by_period(monitor).figure,
+        lambda: plots.before_after({half: PROBS}, LABELS),
+        lambda: plots.ece_nll_map({half: PROBS}, LABELS),
+        lambda: plots.risk_coverage({half: PROBS}, LABELS),
+        lambda: plots.forest_plot({half: (0, -1, 1)}),
+        lambda: plots.smooth_reliability(PROBS, LABELS, label=half),
+        lambda: plots.class_scatter(ACCURACY, VALUES, names=[half, *NAMES[1:]]),
+    ):
+        made = draw()
+        figure = made if isinstance(made, Figure) else made.figure
+        assert any("?" in text.get_text() for text in words(figure))
 
 
 def test_an_svg_is_the_same_each_time_but_for_its_paper():
