@@ -127,6 +127,7 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
         (tmp_path / "judge.json").write_text(json.dumps(facts | damage))
         assert main(["enter", file, "--by", "me"]) == 1
         assert capsys.readouterr().err.startswith("Expected `path` to be a judge.json as `calibkit judge` writes it")
-    with pytest.raises(ValueError, match="^Expected `path` to be text or a pathlib.Path, but got 3"):
-        leaderboard.enter(3, "ours")
+    for path, want in ((3, "text or a pathlib.Path, but got 3"), (tmp_path, "a regular file, but got ")):
+        with pytest.raises(ValueError, match=f"^Expected `path` to be {want}"):
+            leaderboard.enter(path, "ours")
     assert {path.name for path in tmp_path.iterdir()} == {"judge.html", "judge.json"}

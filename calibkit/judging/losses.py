@@ -215,6 +215,7 @@ def judge_loss(
     """
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
     check_draws("n_resamples", n_resamples)
+    check_choice("progress", progress, (False, True))
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
     if not isinstance(grid, Mapping | None) or any(

@@ -154,7 +154,7 @@ class Monitor:
                     "accuracy": float(bins.correct.sum() / n),
                     "confidence": float(bins.confidence.sum() / n),
                     "ece": float(np.abs(bins.gaps).sum() / n),
-                    "ece_null": float(np.quantile(normal @ np.sqrt(bins.variance), level) / n),
+                    "ece_null": float(np.quantile(normal @ np.sqrt(bins.variance), float(level)) / n),
                     "nll": float(nll / n),
                     "nll_se": _standard_error(nll, nll_squares, n),
                     "brier": float(brier / n),

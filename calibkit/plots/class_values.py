@@ -166,5 +166,5 @@ def _in_order(values: np.ndarray, names: list[str], ax: Axes | None, reference: 
 
 def _said(reference: float | None, between: str) -> str:
     """What an axis says of its values, and of the line across."""
-    line = "" if reference is None else f"{between}dashed: one temperature, {reference:.2f}"
+    line = "" if reference is None else f"{between}dashed: one temperature, {float(reference):.2f}"
     return f"temperature of the class{line}"

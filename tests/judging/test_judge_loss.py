@@ -149,6 +149,8 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     for name, values in (("claims", 3), ("claims", [None]), ("claims", "lower ece than mbls"), ("grid", 3)):
         with pytest.raises(ValueError, match=f"^Expected `{name}` to be a list of "):
             judge_loss("mbls", folder="out", **{name: values})
+    with pytest.raises(ValueError, match="^Expected `progress` to be one of False, True"):
+        judge_loss("mbls", folder="out", progress=[1, 2])
     with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
         judge_loss("mbls", folder=3)
     monkeypatch.setattr(losses._folders, "stored", lambda: Path("nowhere"))

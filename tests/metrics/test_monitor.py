@@ -3,6 +3,7 @@
 import pickle
 import re
 from datetime import date, datetime
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -238,3 +239,4 @@ def test_bad_input_counts_nothing(mixed):
     for level in (0.0, 1.0):
         with pytest.raises(ValueError, match="Expected `level` to be between 0 and 1"):
             monitor.report(level)
+    assert monitor.report(Fraction(1, 2)) == monitor.report(0.5)

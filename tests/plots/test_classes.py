@@ -1,5 +1,7 @@
 """Single classes: which are shown, with which numbers, and that a thousand of them are no trouble."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -76,7 +78,7 @@ def test_class_scatter(ax):
 
 def test_temperatures_in_order_are_those_of_the_calibrator(overconfident):
     fitted = ClassTemperatureScaling("nll").fit(*overconfident)
-    ax = plots.class_temperatures(fitted, names="abcde", reference=3.0)
+    ax = plots.class_temperatures(fitted, names="abcde", reference=Fraction(3))
     order = np.argsort(fitted.temperatures)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), fitted.temperatures[order])
     assert [t.get_text() for t in ax.get_yticklabels()] == ["abcde"[k] for k in order]

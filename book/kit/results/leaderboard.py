@@ -16,7 +16,7 @@ import pandas as pd
 
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
-from calibkit._files import as_path, read_json, write_atomic
+from calibkit._files import read_json, regular, write_atomic
 from calibkit.judging import Row, usual, verdict
 from calibkit.judging.loss_verdict import BASE as LOSS_BASE
 from calibkit.networks import zoo
@@ -39,7 +39,7 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
     Raises:
         ValueError: no judgement, one that lacks a stored network, others' numbers without a name.
     """
-    facts = read_json(judged, as_path(judged).read_text("utf-8", "replace"))
+    facts = read_json(judged, regular(judged).read_text("utf-8", "replace"))
     if not {"key", "made", "rows", "differences"} <= facts.keys():
         raise expected("path", "the judge.json of a judgement that was finished", repr(str(judged)))
     if (check_choice("tier", tier, TIERS) == "ours") == bool(by):
