@@ -27,8 +27,7 @@ from calibkit.objectives import Focal
 VERSION = Version(sklearn.__version__)
 COLUMNS = "its features are logits, one column a class, and this check has 3 classes in 2 columns, or 2 in 3"
 EXPECTED = {
-    "check_estimators_overwrite_params": COLUMNS,
-    "check_estimators_fit_returns_self": COLUMNS,
+    **{"check_estimators_overwrite_params": COLUMNS, "check_estimators_fit_returns_self": COLUMNS},
     "check_readonly_memmap_input": COLUMNS,
     "check_estimators_nan_inf": COLUMNS,
     "check_classifiers_classes": COLUMNS,
