@@ -11,7 +11,6 @@ from book.kit.notebook.over_networks import beyond_chance, select, stratum
 from book.kit.results import load
 from book.kit.results.difference_intervals import chance_of, over_networks
 from book.kit.results.paired_differences import load_effects
-from book.papers import PAPERS
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import load_logits
 
@@ -90,34 +89,6 @@ def test_nothing_else_is_lower_in_both_on_balanced_data_on_the_front_page():
             rows = rows[stratum(rows) == OURS]
             found.append([over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)])
         assert not any(ece.below() == nll.below() == "holds" for ece, nll in zip(*found, strict=True))
-
-
-def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_box():
-    """In ECE not lower, whichever network is left out, and clearly higher only with the ResNet-8; in NLL higher."""
-    for said in (PAPERS["mbls"].found, (BOOK.parent / "notebooks" / "mbls.py").read_text(), text("index")):
-        assert "Averaged over five networks for balanced data" in said
-    assert "its ECE is not lower, and its likelihood is clearly worse" in text("index")
-    rows = select(effects(), TS, "cross_entropy", loss="mbls", method="identity")
-    rows = rows[rows["metric"].isin(["ece", "nll"])]
-    seven, rows = dict([*rows.groupby("metric")]), rows[stratum(rows) == OURS]
-    ece, nll = (
-        {name: over_networks(of[of["network"] != name]) for name in ["", *of["network"]]}
-        for of in (rows[rows["metric"] == metric] for metric in ("ece", "nll"))
-    )
-    assert len(ece) == len(nll) == 1 + 5 and len(seven["ece"]) == len(seven["nll"]) == 7
-    assert all(of.value > 0 and of.below() != "holds" for of in ece.values())
-    assert {of.below() for of in nll.values()} == {"does not hold"}
-    assert ece[""].below() == over_networks(seven["ece"]).below() == "does not hold"
-    assert ece["cifar10/resnet8, mbls"].below() == over_networks(seven["nll"]).below() == "not decided"
-    assert "over all seven it is not" in text("ledger") and "without the ResNet-8" in text("ledger")
-
-
-def test_the_margin_without_a_temperature_on_the_front_page_and_in_the_guide():
-    """Its gain over cross-entropy alone is there on one network of CIFAR-10, and not on the other."""
-    rows = select(effects(), "identity", "cross_entropy", loss="mbls", method="identity", metric="ece")
-    less = rows[rows["dataset"] == "cifar10"].set_index("model")["value"]
-    assert less["resnet20"] < -0.03 and less["resnet8"] > 0
-    assert "the first network gains much, and the second nothing" in text("index")
 
 
 def test_rare_classes_on_the_front_page():
