@@ -44,7 +44,7 @@ from book.kit.notebook.over_networks import beyond_chance, select, stratum, tall
 from book.kit.notebook.table import minus, table
 from book.kit.results.comparators import KEEP_THE_PREDICTION
 from book.kit.results.difference_intervals import chance_of, interval_of
-from calibkit import Comparison, calibrator, data, plots
+from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import need_of
 
@@ -257,6 +257,7 @@ seeds. One pair of losses on one network cannot show that the margin does nothin
 CELL = {"dataset": "cifar10", "model": "resnet20"}
 HOW = {"identity": "uncalibrated", TS: "after one temperature"}
 by_loss = paper_tables.select(ours, source="ours", **CELL)
+nets = notebook.by_loss("/".join(CELL.values()), by_loss["loss"].unique())
 apart = {}  # how -> is the loss of the row below the loss of the column?
 for method, how in HOW.items():
     of = paper_tables.select(by_loss, method=method, metric="ece").set_index("loss")
@@ -267,13 +268,7 @@ for method, how in HOW.items():
     value, variance = of["value"].to_numpy(), sigma**2 / of["n_seeds"].to_numpy()
     seeds = student.ppf(1 - level / 2, df) * np.sqrt(variance[:, None] + variance)
 
-    nets = {
-        k: notebook.logits_of(f"cifar10/resnet20-{k.replace(' ', ',')}-s0")
-        for k in of.index
-    }
-    first = Comparison(nets["cross_entropy"].test.labels, ["ece"])
-    for loss, net in nets.items():
-        first.add(loss, calibrator(method).fit(*net.val)(net.test.logits))
+    first, _ = notebook.side_by_side(nets, {"": method}, ["ece"])
     images = np.zeros_like(seeds)
     for i, j in combinations(range(len(of)), 2):
         e = first.difference(of.index[j], of.index[i])
@@ -285,9 +280,9 @@ for method, how in HOW.items():
         effects, method, "cross_entropy", method=method, metric="ece", **CELL
     )
     for row in to_ce[to_ce["loss"].isin(of.index.drop("cross_entropy"))].itertuples():
-        words = interval_of(row)  # over the images of every seed
-        apart[how].loc["cross_entropy", row.loss] = words.above() == "holds"
-        apart[how].loc[row.loss, "cross_entropy"] = words.below() == "holds"
+        e = interval_of(row)  # over the images of every seed
+        apart[how].loc["cross_entropy", row.loss] = e.above() == "holds"
+        apart[how].loc[row.loss, "cross_entropy"] = e.below() == "holds"
 n_pairs = len(of) * (len(of) - 1) // 2
 before, after = (int(lower.sum(axis=None)) for lower in apart.values())
 below_ce = of.index[apart[HOW[TS]].loc["cross_entropy"]]
@@ -556,11 +551,9 @@ for model in ("resnet20", "resnet8"):
         }
         for base in HOW
     }
-    for loss in ("cross_entropy", "label_smoothing", "mbls", "acls"):
-        if (loss, TS, "ece") not in value.index:
-            continue
-        fit = calibrator(TS).fit(*notebook.logits_of(f"cifar10/{model}-{loss}-s0").val)
-        scale[model, loss] = fit.temperature
+    four = ("cross_entropy", "label_smoothing", "mbls", "acls")
+    for loss, net in notebook.by_loss(f"cifar10/{model}", four).items():
+        scale[model, loss] = calibrator(TS).fit(*net.val).temperature
         on_both[shown(model), shown(loss)] = {
             "accuracy": f"{value[loss, 'identity', 'accuracy']:.2f}",
             "ECE": f"{value[loss, 'identity', 'ece']:.2f}",
