@@ -220,7 +220,8 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
             percent = ends[0] >= 0 and float((total - 99.0).abs().max()) < 1.0
             cure = "logits become probabilities by the softmax, (N,) by the sigmoid"
-            cure = "divide percent by 100" if percent else cure
+            if percent:
+                cure = "divide percent by 100"
             got = "NaN" if ends[0] != ends[0] else f"{ends[0] if ends[0] < 0 else ends[1]}; {cure}"
             raise expected("probs", "in [0, 1]", got)
         many = "; scores of many labels a row go to calibkit.evaluate or calibkit.report, with labels (N, K)"

@@ -219,8 +219,9 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         classes = np.asarray(fitted[0].classes_)
         self.calibrator_ = LogitCalibrator(self.method, classes=classes).fit(scores, y[rows[order]])
         self.estimators_, self.floor_, self.classes_ = fitted, floor, classes
-        names = ("n_features_in_", "feature_names_in_")
-        self.__dict__.update({name: getattr(fitted[0], name) for name in names if hasattr(fitted[0], name)})
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(fitted[0], name):
+                setattr(self, name, getattr(fitted[0], name))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

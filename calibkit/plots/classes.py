@@ -13,7 +13,7 @@ from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, reliability_bins
 from calibkit.metrics.classwise import width_gaps
 from calibkit.metrics.sample import Sample
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, on_paper
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, figure_of, ink, literal, on_paper
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def class_names(names: Sequence[str] | None, n_classes: int) -> list[str]:
         return [str(k) for k in range(n_classes)]
     if not np.iterable(names) or len(names := list(names)) != n_classes:
         raise expected("names", f"{n_classes} names, one a class", len(names) if np.iterable(names) else repr(names))
-    return [drawable(name).replace("$", r"\$") for name in names]
+    return [literal(name) for name in names]
 
 
 def class_reliability(

@@ -9,7 +9,7 @@ import numpy as np
 from calibkit._checks import check_texts, expected
 from calibkit._extras import needs
 from calibkit.metrics.monitor import Monitor
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, on_paper, wash
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, literal, on_paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -56,8 +56,7 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
     if marked:
         ax.plot(x[marked], error[marked], "o", color=RED, markersize=7, label="drifted")
     step = -(-len(rows) // TICKS)
-    ticks = [drawable(name).replace("$", r"\$") for name in names[::step]]
-    ax.set_xticks(x[::step], ticks, rotation=30, ha="right", rotation_mode="anchor")
+    ax.set_xticks(x[::step], map(literal, names[::step]), rotation=30, ha="right", rotation_mode="anchor")
     ax.set(ylabel="ECE, %", ylim=(0, None))
     ax.legend(loc="upper left")
     return ax

@@ -12,7 +12,7 @@ from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
 from calibkit.metrics.by_group import split_by_group
-from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, on_paper, paper, wash
+from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, literal, on_paper, paper, wash
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -200,7 +200,7 @@ def reliability_by_group(
         ['old', 'young']
     """
     found = split_by_group(Sample.of(probs, labels), groups)
-    samples = {str(group).replace("$", r"\$"): sample for group, sample in found.items()}  # of data: no formulas
+    samples = {literal(group): sample for group, sample in found.items()}
     return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
 
 

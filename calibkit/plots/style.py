@@ -162,6 +162,11 @@ def drawable(name: object) -> str:
     return str(name).encode("utf-8", "replace").decode()
 
 
+def literal(name: object) -> str:
+    """A name of the data, drawn as it is: a dollar sign begins no formula."""
+    return drawable(name).replace("$", r"\$")
+
+
 def ink() -> str:
     """The colour of text and of lines that refer to no data."""
     return to_hex(mpl.rcParams["text.color"])
