@@ -55,7 +55,7 @@ def to_tensor(name: str, x: object) -> Tensor:
             raise expected(name, "a dense tensor", f"one of layout {x.layout}{' that is nested' * x.is_nested}")
         if x.device.type == "meta":
             raise expected(name, "a tensor that holds values", "one on the device meta")
-        return x.detach()
+        return x.detach().resolve_conj().resolve_neg()
     if n_masked := _n_masked(x):
         raise expected(name, "without masked entries", f"{n_masked} of them; leave them out")
     array = to_array(name, x)

@@ -1,108 +1,31 @@
-"""scikit-learn estimators: every calibrator on logits inside ``clone``, ``Pipeline`` and ``GridSearchCV``.
-
-``LogitCalibrator`` takes logits as its features; ``CalibratedClassifier`` takes what a classifier takes, and wraps one.
-"""
+"""A scikit-learn classifier with calibrated probabilities."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
-from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
-from calibkit._checks import check_flag, expected, to_array
+from calibkit._checks import check_flag, expected, to_array, to_tensor
 from calibkit._extras import needs
 from calibkit._floor import log_probs
-from calibkit.calibrators import calibrator
+from calibkit.estimators._base import Classifier, as_numpy
+from calibkit.estimators.logit_calibrator import LogitCalibrator
 from calibkit.fitting.base import Calibrator
-from calibkit.fitting.sigmoid import Sigmoid
 
 with needs("sklearn"):
-    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.base import MetaEstimatorMixin, clone
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import check_cv, cross_validate
     from sklearn.utils import _safe_indexing, assert_all_finite, indexable
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+FOLDS = "a number of folds, a splitter of scikit-learn or pairs of row numbers"
 
 
-class _Classifier(ClassifierMixin, BaseEstimator):
-    """``predict`` from ``predict_proba``."""
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest probability: (N,)."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
-
-class LogitCalibrator(_Classifier):
-    """A calibrator as a scikit-learn classifier whose features are the logits.
-
-    ``fit(X, y)`` on held-out logits (N, K), or (N, 1) of the second of two classes, and their labels, numbers or
-    strings; then ``predict_proba``, ``predict`` and ``score``.
-
-    Args:
-        method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
-            Options stand in the key, so that a grid search over them is one over keys. ``"sigmoid"`` is that of
-            scikit-learn: Platt scaling of each class against the others.
-        classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
-            labels, as text, are among them; else the sorted labels where all K occur; else, as some do not, the labels
-            are taken to be column numbers in [0, K), with a warning where none is 0.
-
-    Attributes:
-        calibrator_: the fitted calibrator.
-        classes_: (K,) the class of each column.
-        n_features_in_: the number of classes.
-        feature_names_in_: (K,) names of the columns, where ``X`` has some.
-
-    Raises:
-        ValueError: no such method, or one that is not fitted on logits; bad ``X``, probabilities among them; labels
-            that are no classes.
-        NotFittedError: use before ``fit``.
-
-    Example:
-        >>> z, y = np.array([[2.0, 0.0]] * 4), ["cat", "cat", "cat", "dog"]
-        >>> fitted = LogitCalibrator("temperature_scaling").fit(z, y)
-        >>> fitted.calibrator_, fitted.predict_proba(z)[0].round(6).tolist(), str(fitted.predict(z)[0])
-        (TemperatureScaling(temperature=1.82), [0.75, 0.25], 'cat')
-    """
-
-    def __init__(self, method: str | Calibrator = "temperature_scaling", *, classes: Iterable | None = None) -> None:
-        self.method, self.classes = method, classes
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit on held-out logits (N, K) and labels (N,); returns self."""
-        own = Sigmoid() if isinstance(self.method, str) and self.method == "sigmoid" else self.method
-        made = deepcopy(own) if isinstance(own, Calibrator) else calibrator(own)
-        if not isinstance(made, Calibrator):
-            raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
-        columns = [str(name) for name in getattr(X, "columns", ())]
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
-        check_classification_targets(y)
-        if self.classes is not None:
-            classes = to_array("classes", self.classes, "a list or an array, a class a column")
-        elif set(np.unique(y).astype(str)) <= set(columns):
-            classes = _names_as(y, columns)  # a table whose columns are called as the classes
-        else:
-            classes = _classes_of(y, max(X.shape[1], 2))
-        if classes.shape != (max(X.shape[1], 2),):
-            raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
-        kinds = {type(each) for each in classes.tolist()}
-        if len(kinds) > 1 or len(np.unique(classes)) < len(classes):
-            raise expected("classes", "different, and of one type", ", ".join(map(str, classes)))
-        self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
-        return self
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
-        check_is_fitted(self)
-        probs = self.calibrator_(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
-        return np.hstack([1 - probs, probs]) if probs.shape[1] == 1 else probs
-
-
-class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
+class CalibratedClassifier(MetaEstimatorMixin, Classifier):
     r"""A classifier with calibrated probabilities, by any method of ``CALIBRATORS``.
 
     The logits are ``decision_function(X)``, else the logarithm of ``predict_proba(X)``. There a probability of 0, of
@@ -178,7 +101,8 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         if fit_params.pop("sample_weight", None) is not None:
             cure = 'fit the classifier with weights, then this with cv="prefit" on samples that count alike'
             raise expected("sample_weight", "None, as calibrators weigh all samples alike", f"weights; {cure}")
-        X, y, groups = indexable(X, column_or_1d(y, warn=True), groups)
+        y, groups = column_or_1d(as_numpy("y", y), warn=True), as_numpy("groups", groups)
+        X, y, groups = indexable(_features(X), y, groups)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         ensemble = check_flag("ensemble", self.ensemble)
@@ -189,21 +113,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
                 raise expected("groups", "None where nothing is split", "groups beside a fitted classifier")
             fitted, held_out = [self.estimator], [np.arange(len(y))]
         else:
-            classes, counts = np.unique(y, return_counts=True)
-            if len(classes) < 2:
-                raise expected("y", "of at least 2 classes", "1 class" if len(classes) else "none")
-            folds = check_cv(self.cv, y, classifier=True)
-            n_folds = folds.get_n_splits(X, y, groups)
-            if counts.min() < n_folds:
-                got = f"{counts.min()} of {classes[counts.argmin()]!r}"
-                raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
-            folds = list(folds.split(X, y, groups))
-            if not folds:
-                raise expected("cv", "of one fold or more", repr(self.cv))
-            for rest, _ in folds:
-                if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
-                    want = "folds that leave samples of every class to fit on"
-                    raise expected("cv", want, f"one that leaves none of {absent[0]!r}")
+            folds = _folds(self.cv, X, y, groups)
             _response(self.estimator)  # refuses what has none before anything is fitted
             options = {"cv": folds, "params": fit_params, "error_score": "raise", "return_estimator": True}
             fitted = cross_validate(self.estimator, X, y, scoring=lambda *_: 0.0, **options)["estimator"]
@@ -227,6 +137,7 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities (N, K) in float64, in the order of ``classes_``."""
         check_is_fitted(self)
+        X = _features(X)
         scores = (_scores(fitted, X) for fitted in self.estimators_)
         logits = scores if self.floor_ is None else (log_probs(probs, self.floor_)[0] for probs in scores)
         return np.mean([self.calibrator_.predict_proba(z) for z in logits], axis=0)
@@ -236,6 +147,45 @@ class CalibratedClassifier(MetaEstimatorMixin, _Classifier):
         tags = super().__sklearn_tags__()
         tags.input_tags = self.estimator.__sklearn_tags__().input_tags
         return tags
+
+
+def _features(X: Any) -> Any:
+    """A tensor without what no classifier can use; all else is for the classifier to check."""
+    return to_tensor("X", X) if isinstance(X, Tensor) else X
+
+
+def _folds(cv: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each fold the rows to fit on, which hold every class, and the rows held out."""
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        raise expected("y", "of at least 2 classes", "1 class" if len(classes) else "none")
+    if isinstance(cv, str | bytes | bytearray):
+        raise expected("cv", FOLDS, repr(cv))
+    if np.iterable(cv) and not hasattr(cv, "split"):
+        cv = [_rows(fold, len(y)) for fold in cv]
+    splitter = check_cv(cv, y, classifier=True)
+    if counts.min() < (n_folds := splitter.get_n_splits(X, y, groups)):
+        got = f"{counts.min()} of {classes[counts.argmin()]!r}"
+        raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
+    found = [_rows(fold, len(y)) for fold in splitter.split(X, y, groups)]
+    if not found:
+        raise expected("cv", "of one fold or more", repr(cv))
+    for rest, _ in found:
+        if len(absent := np.setdiff1d(classes, y[rest])):  # their scores would be made up
+            want = "folds that leave samples of every class to fit on"
+            raise expected("cv", want, f"one that leaves none of {absent[0]!r}")
+    return found
+
+
+def _rows(fold: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """A pair of indices or masks as row numbers."""
+    try:
+        rest, held = (np.arange(n_rows)[to_array("cv", part)] for part in fold)
+    except (TypeError, ValueError, IndexError) as error:
+        raise expected("cv", FOLDS, f"a fold of {fold!r:.60}") from error
+    if not rest.ndim == held.ndim == 1 or not len(held):
+        raise expected("cv", FOLDS, f"a fold of {fold!r:.60}")
+    return rest, held
 
 
 def _response(estimator: Any) -> str:
@@ -265,36 +215,3 @@ def _compares_pairs(estimator: Any) -> bool:
         if (inner := getattr(estimator, name, None)) is not None:
             return _compares_pairs(inner)
     return getattr(estimator, "decision_function_shape", None) == "ovo"
-
-
-def _names_as(y: np.ndarray, columns: list[str]) -> np.ndarray:
-    """The names of the columns as labels: numbers where the labels are."""
-    if y.dtype.kind not in "iu":
-        return np.array(columns, dtype=object)
-    try:
-        return np.array([int(name) for name in columns], dtype=y.dtype)
-    except ValueError:
-        cure = "names, some of which are no numbers; give the labels as text, or `classes`"
-        raise expected("X", "of columns with numbers, as the labels are", cure) from None
-
-
-def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
-    """The classes of the columns, from labels that need not name all of them."""
-    seen = np.unique(y)
-    if len(seen) == n_columns:
-        return seen
-    if len(seen) < n_columns and seen.dtype.kind in "iu" and 0 <= seen[0] and seen[-1] < n_columns:
-        if seen[0] > 0:
-            text = "no label is 0: they are taken for numbers of columns from 0; if from 1, say so in `classes`"
-            warnings.warn(text, UserWarning, stacklevel=3)
-        return np.arange(n_columns)
-    cure = "; name the class of each column in `classes`" if len(seen) < n_columns else ""
-    raise expected("y", f"of {n_columns} classes, one a column of X", f"{len(seen)}{cure}")
-
-
-def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The column (N,) of each label."""
-    if unknown := set(np.unique(y).tolist()) - set(classes.tolist()):
-        raise expected("y", "of labels among the classes", repr(min(unknown)))
-    order = np.argsort(classes)
-    return order[np.searchsorted(classes, y, sorter=order)]
