@@ -123,10 +123,16 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
         {"rows": [3]},
         {"rows": {"network": 3}},
         {"made": facts["made"] | {"data": 3}},
+        {"made": facts["made"] | {"commit": ["a", "b"]}},
+        {"key": [3]},
+        {"rows": [row | {"less": {"temperature_scaling": {"nll": [[1], 2]}}} for row in facts["rows"]]},
+        {"rows": [row | {"less": [3]} for row in facts["rows"]]},
     ):
         (tmp_path / "judge.json").write_text(json.dumps(facts | damage))
         assert main(["enter", file, "--by", "me"]) == 1
         assert capsys.readouterr().err.startswith("Expected `path` to be a judge.json as `calibkit judge` writes it")
+    with pytest.raises(ValueError, match="^Expected `by` to be who measured it"):
+        leaderboard.enter(tmp_path / "judge.json", "re-run by us", by=pd.DataFrame({"a": [1]}))
     for path, want in ((3, "text or a pathlib.Path, but got 3"), (tmp_path, "a regular file, but got ")):
         with pytest.raises(ValueError, match=f"^Expected `path` to be {want}"):
             leaderboard.enter(path, "ours")

@@ -11,15 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
 from calibkit import __version__, _folders
-from calibkit._checks import check_choice, check_count, check_draws, check_int, check_real, check_texts, expected
+from calibkit._checks import (
+    check_choice,
+    check_count,
+    check_draws,
+    check_flag,
+    check_int,
+    check_real,
+    check_texts,
+    expected,
+)
 from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
+from calibkit.judging.courses import COURSES, stored
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
 from calibkit.judging.saved import plain, save
 from calibkit.judging.workers import Progress, cores, run
@@ -31,23 +41,6 @@ from calibkit.metrics.comparison import Comparison
 from calibkit.networks import Network
 from calibkit.reporting.trial import METRICS
 from calibkit.training.recipes import as_stored, recipe_of
-
-
-class Course(NamedTuple):
-    """What a loss is trained on, by the recipe "reduced" of the data set.
-
-    Attributes:
-        model: the network.
-        seeds: trainings, unless told.
-        timeout: seconds that one may take, unless told.
-    """
-
-    model: str
-    seeds: int
-    timeout: float
-
-
-COURSES = {"digits": Course("small_cnn", 5, 600.0), "cifar10": Course("resnet20", 1, 86400.0)}
 
 
 @dataclass(frozen=True)
@@ -166,18 +159,6 @@ def train_one(network: str, key: str, data: str, seed: int, folder: str) -> Trai
     return Trained(network, key, seed, "", seconds, float(nll(before(logits.val_logits), logits.val_labels)))
 
 
-def stored(data: str) -> dict[str, list[Logits]]:
-    """The trainings of the book by the recipe "reduced" of a data set: key of the loss -> its seeds."""
-    found: dict[str, list[Logits]] = {}
-    for folder in ("losses", "logits"):
-        for path in sorted((_folders.stored() / folder / data).glob(f"{COURSES[data].model}-*.npz")):
-            logits = Logits.load(path)
-            loss, of = logits.meta["loss"], logits.meta["recipe"]
-            if logits.meta["budget"] == "reduced" and as_stored(of) == as_stored(recipe_of(data, "reduced", loss)):
-                found.setdefault(str(Key.parse(loss)), []).append(logits)
-    return found
-
-
 def judge_loss(
     key: str,
     data: str = "digits",
@@ -215,7 +196,7 @@ def judge_loss(
     """
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
     check_draws("n_resamples", n_resamples)
-    check_choice("progress", progress, (False, True))
+    check_flag("progress", progress)
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
     if not isinstance(grid, Mapping | None) or any(

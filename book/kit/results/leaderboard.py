@@ -42,24 +42,33 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
     facts = read_json(judged, regular(judged).read_text("utf-8", "replace"))
     if not {"key", "made", "rows", "differences"} <= facts.keys():
         raise expected("path", "the judge.json of a judgement that was finished", repr(str(judged)))
-    if (check_choice("tier", tier, TIERS) == "ours") == bool(by):
+    if not isinstance(by, str) or (check_choice("tier", tier, TIERS) == "ours") == bool(by):
         raise expected("by", "who measured it, where that is not this project", repr(by))
     found = {"key": facts["key"], "tier": tier, "by": by, "withdrawn": ""}
     try:
         made = facts["made"]
         found |= {"date": datetime.date.today().isoformat()}
         found |= {name: made[name] for name in ("calibkit", "commit", "file")}
-        return found | (_of_loss if "data" in made else _of_calibrator)(facts)
-    except (TypeError, KeyError, AttributeError, IndexError) as error:
+        if odd := [of for of in found.values() if not isinstance(of, str | None)]:
+            raise TypeError(f"{odd[0]!r} is no text")
+        found |= (_of_loss if "data" in made else _of_calibrator)(facts)
+        text(found)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         got = f"{str(judged)!r}, {type(error).__name__}: {error}"
         raise expected("path", "a judge.json as `calibkit judge` writes it", got) from error
+    of_calibrator = "data" not in found
+    if of_calibrator and (missing := _stored() - found["rows"].keys() - found["failed"].keys()):
+        raise expected("path", "a judgement on all stored networks, without --networks", f"none on {min(missing)}")
+    return found
+
+
+def _stored() -> set[str]:
+    return {name for name in usual() if name in zoo()}
 
 
 def _of_calibrator(facts: dict) -> dict:
-    stored = [name for name in usual() if name in zoo()]
+    stored = _stored()
     rows = [Row(**row) for row in facts["rows"] if row["network"] in stored]
-    if missing := {*stored} - {row.network for row in rows}:
-        raise expected("path", "a judgement on all stored networks, without --networks", f"none on {min(missing)}")
     done = [row for row in rows if not row.error]
     return {
         "command": f"calibkit judge {_quoted(facts['key'])}",
