@@ -20,7 +20,9 @@ HEADS = dict(zip(SHOWN, heads("")[1:], strict=True))
 def cell(numbers: list[float | None], metric: str) -> str:
     """A mean difference with its interval, in the unit of the metric."""
     known = [x for x in numbers if x is not None]
-    return change(Estimate(*known), SHOWN[metric][0]) if known == numbers else "infinite"
+    if known != numbers:
+        return "infinite"
+    return change(Estimate(*known), SHOWN[metric][0]).replace(", ", ",\N{NO-BREAK SPACE}")  # an interval on one line
 
 
 def ranked(of: Iterable[dict], first: str) -> list[dict]:
@@ -96,7 +98,7 @@ class Leaderboard(Computed):
         """The tables."""
         name, *rest = self.arguments
         made = {"calibrators": calibrators, "kinds": kinds, "losses": losses}[name]
-        return self.parse(made(*rest), ("sortable",))
+        return self.parse(made(*rest), ("sortable", "ranks"))
 
 
 def setup(app: Sphinx) -> dict:
