@@ -120,6 +120,7 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
     for damage in (
         {"made": 3},
         {"made": {}},
+        {"rows": [row | {"error": [3]} for row in facts["rows"]]},
         {"rows": [3]},
         {"rows": {"network": 3}},
         {"made": facts["made"] | {"data": 3}},
@@ -131,6 +132,11 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
         (tmp_path / "judge.json").write_text(json.dumps(facts | damage))
         assert main(["enter", file, "--by", "me"]) == 1
         assert capsys.readouterr().err.startswith("Expected `path` to be a judge.json as `calibkit judge` writes it")
+    of_loss = judge_loss("focal", folder=tmp_path, n_resamples=20).facts()
+    for damage in ({"made": of_loss["made"] | {"seeds": "3"}}, {"rows": [{"network": "a", "error": [3]}]}):
+        (tmp_path / "judge.json").write_text(json.dumps(of_loss | damage))
+        with pytest.raises(ValueError, match="^Expected `path` to be a judge.json as `calibkit judge` writes it"):
+            leaderboard.enter(tmp_path / "judge.json", "ours")
     with pytest.raises(ValueError, match="^Expected `by` to be who measured it"):
         leaderboard.enter(tmp_path / "judge.json", "re-run by us", by=pd.DataFrame({"a": [1]}))
     for path, want in ((3, "text or a pathlib.Path, but got 3"), (tmp_path, "a regular file, but got ")):

@@ -20,7 +20,7 @@ from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from calibkit.judging.network import Row
-from calibkit.judging.saved import FILES, plain, save
+from calibkit.judging.saved import FILES, is_whole, plain, save
 from calibkit.judging.verdict import Claim, Tally
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
@@ -205,12 +205,13 @@ def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
     try:
         facts = json.loads(path.read_bytes()) if path.is_file() else {}
         same = isinstance(facts, dict) and facts.get("key") == key and facts.get("made") == made
-        rows = [_row(row) for row in facts["rows"]] if same else []
+        read = [_row(row) for row in facts["rows"]] if same else []
+        rows = [row for row in read if not row.error and is_whole(row)]
         Judgement(key, tuple(rows), (), made).facts()  # or it raises, in whatever words
     except Exception:  # no file of this kind, or one that was made by hand
         return {}
     known = {*zoo(), *published()}  # a file of one's own may have changed
-    return {row.network: row for row in rows if not row.error and row.network in known}
+    return {row.network: row for row in rows if row.network in known}
 
 
 __all__ = ["Claim", "Judgement", "LossJudgement", "Row", "judge", "judge_loss", "names_a_loss", "usual"]

@@ -146,6 +146,11 @@ def names_a_loss(key: str) -> bool:
     return isinstance(cls, type) and issubclass(cls, nn.Module) and not hasattr(cls, "fit")
 
 
+def _is_plain(x: object) -> bool:
+    """Whether a key and JSON can hold it: a number, text, or lists of them."""
+    return all(map(_is_plain, x)) if isinstance(x, list | tuple) else isinstance(x, str | int | float | None)
+
+
 def train_one(network: str, key: str, data: str, seed: int, folder: str) -> Trained:
     """Train a loss, or go on with it, or read what is finished.
 
@@ -184,7 +189,7 @@ def judge_loss(
         data: one of ``COURSES``.
         folder: of the trainings, which go on there after a stop; a file that has changed is trained anew.
         seeds: trainings; default: 5 on digits, 1 on cifar10.
-        grid: option -> its values.
+        grid: option -> its values, a list of numbers, text or lists of them.
         claims: such as "lower ece than cross_entropy".
         timeout: seconds for a training; default: ten minutes on digits, a day on cifar10.
         n_resamples: of the intervals.
@@ -199,8 +204,8 @@ def judge_loss(
     check_flag("progress", progress)
     if not names_a_loss(key) or Key.parse(key).objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
-    if not isinstance(grid, Mapping | None) or any(
-        isinstance(of, str) or not hasattr(of, "__len__") or not len(of) for of in (grid or {}).values()
+    if not isinstance(grid, Mapping | None) or not all(
+        isinstance(of, list | tuple) and of and _is_plain(of) for of in (grid or {}).values()
     ):
         raise expected("grid", "a list of one value or more for each option", grid)
     others = stored(data)

@@ -230,7 +230,10 @@ def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, 
     assert judging.judge("mine.py:Again", **options) == first
     assert capsys.readouterr().err.splitlines()[-1] == "0 to judge, 1 there from before"
     facts = json.loads((mine / "out" / "judge.json").read_text())
-    for row in ({"network": []}, {"less": {"temperature_scaling": 1}}, {"strata": 3}):  # made by hand
+    odd = [{"left_out": 3}, {"left_out": {"ets": 3}}, {"sizes": [1]}, {"sizes": "abc"}, {"sizes": [1, 2, {}]}]
+    odd += [{"seconds": [True, 1]}, {"seconds": [[1], 2]}, {"changed": "lower"}, {"values": {"nll": "x"}}]
+    odd += [{"network": []}, {"less": {"temperature_scaling": 1}}, {"strata": 3}, {"keeps": "yes"}, {"error": {}}]
+    for row in odd:  # made by hand
         (mine / "out" / "judge.json").write_text(json.dumps({**facts, "rows": [facts["rows"][0] | row]}))
         judging.judge("mine.py:Again", **options)
         assert "1 to judge\n" in capsys.readouterr().err

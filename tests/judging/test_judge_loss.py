@@ -143,7 +143,7 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     ]:
         assert main(["judge", *wrong]) == 1
         assert capsys.readouterr().err.startswith(want)
-    for values in ([], "12", 3):
+    for values in ([], "12", 3, np.array([1, 2]), range(3), {1: 2}, [object()], [{"a": 1}], [np.ones(2)]):
         with pytest.raises(ValueError, match="^Expected `grid` to be a list of one value or more for each option"):
             judge_loss("mbls", folder="out", grid={"margin": values})
     for name, values in (("claims", 3), ("claims", [None]), ("claims", "lower ece than mbls"), ("grid", 3)):

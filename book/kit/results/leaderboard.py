@@ -52,6 +52,8 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
         if odd := [of for of in found.values() if not isinstance(of, str | None)]:
             raise TypeError(f"{odd[0]!r} is no text")
         found |= (_of_loss if "data" in made else _of_calibrator)(facts)
+        if not all(isinstance(of, str) for of in found["failed"].values()) or type(found["networks"]) is not int:
+            raise TypeError("an error that is no text, or a number of trainings that is none")
         text(found)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         got = f"{str(judged)!r}, {type(error).__name__}: {error}"
