@@ -51,10 +51,12 @@ def expected(name: str, want: str, got: object) -> ValueError:
 def to_tensor(name: str, x: object) -> Tensor:
     """numpy, torch or a nested list as a tensor, without a copy where memory can be shared."""
     if isinstance(x, Tensor):
-        if x.layout != torch.strided or x.is_nested:
-            raise expected(name, "a dense tensor", f"one of layout {x.layout}{' that is nested' * x.is_nested}")
+        if x.layout != torch.strided or x.is_nested or x.is_quantized:
+            kind = " that is nested" * x.is_nested + " that is quantized" * x.is_quantized
+            raise expected(name, "a dense tensor", f"one of layout {x.layout}{kind}")
         if x.device.type == "meta":
             raise expected(name, "a tensor that holds values", "one on the device meta")
+        x = x.float() if x.is_floating_point() and x.itemsize == 1 else x  # float8, which torch only stores
         return x.detach().resolve_conj().resolve_neg()
     if n_masked := _n_masked(x):
         raise expected(name, "without masked entries", f"{n_masked} of them; leave them out")
@@ -70,10 +72,8 @@ def to_tensor(name: str, x: object) -> Tensor:
             warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # memory maps
             return torch.from_numpy(array)
     except (TypeError, ValueError):  # objects, text
-        got = type(x).__name__
-        if hasattr(x, "__array__"):
-            got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
-        raise expected(name, NUMBERS, got) from None
+        got = f"an array of dtype {array.dtype}{'; cast it to numbers' * (array.dtype == object)}"
+        raise expected(name, NUMBERS, got if hasattr(x, "__array__") else type(x).__name__) from None
 
 
 def to_array(name: str, x: object, want: str = NUMBERS, dtype: type | None = None) -> np.ndarray:

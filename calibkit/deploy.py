@@ -134,9 +134,10 @@ class Calibration(nn.Module):
         """The inputs as the network is to see them."""
         if not issubclass(self.kind, NeuralClamping):
             return inputs
-        images, *others = inputs
-        if not images.is_floating_point():
-            raise expected("images", "floating point, normalised as the model takes them", f"dtype {images.dtype}")
+        images, *others = inputs or (None,)
+        if not isinstance(images, Tensor) or not images.is_floating_point():
+            got = f"dtype {images.dtype}" if isinstance(images, Tensor) else type(images).__name__
+            raise expected("images", "floating point, normalised as the model takes them", got)
         return images + self._calibrator()._delta(images, images.device, images.dtype), *others
 
     def forward(self, logits: Tensor) -> Tensor:
@@ -162,8 +163,8 @@ class Calibration(nn.Module):
             raise expected("model", wanted, f"{type(logits).__name__}; wrap it in a module that picks them out")
         if logits.shape[1:2] != (self.n_classes,) and not self._is_one_column(logits):
             raise expected("model", wanted, f"shape {tuple(logits.shape)}")
-        if not logits.is_floating_point():
-            raise expected("model", "a network that gives floating point logits", f"dtype {logits.dtype}")
+        if logits.dtype not in (torch.float32, torch.float64, *HALF):
+            raise expected("model", "a network that gives floats of 16 bits or more", f"dtype {logits.dtype}")
         if logits.layout != torch.strided or logits.device.type == "meta":
             raise expected("model", "a network that gives dense logits", f"{logits.layout} on {logits.device}")
 
@@ -198,11 +199,12 @@ class Calibration(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors) -> None:
         """Take what is loaded in its own shape: how many nodes isotonic regression has is up to the data."""
-        n_classes = int(state_dict.get(f"{prefix}{PREFIX}n_classes", self.n_classes))
-        if n_classes != self.n_classes:
-            errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", n_classes)))
+        given = torch.as_tensor(state_dict.get(f"{prefix}{PREFIX}n_classes", self.n_classes))
+        if given.shape or given.item() != self.n_classes:
+            got = f"shape {tuple(given.shape)} of their number" if given.shape else given.item()
+            errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", got)))
             return
-        shapes, lengths = self._calibrator()._shapes(n_classes), {}
+        shapes, lengths = self._calibrator()._shapes(self.n_classes), {}
         for name, value in self.named_buffers():
             if prefix + name in state_dict:
                 if (entry := name.removeprefix(PREFIX)) in shapes:

@@ -140,6 +140,8 @@ def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> C
     Raises:
         ValueError: no such name, file or class, a file that does not run, a class that lacks what ``NEEDED`` says.
     """
+    if not isinstance(name, str):
+        raise expected(what, "text", repr(name))
     if name in registry:
         return registry[name]
     own, others = _IN_FILE.fullmatch(name) if what in GROUPS else None, _entry_points(what)
@@ -153,6 +155,10 @@ def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> C
     text, needed = NEEDED[what]
     if not all(has.intersection(one.split("|")) for one in needed):
         raise expected(what, f"a class with {text}", f"{name!r}, which lacks it")
+    try:
+        inspect.signature(found)
+    except ValueError as error:
+        raise expected(what, "a class whose options can be told", f"{name!r}: {error}") from error
     return found
 
 

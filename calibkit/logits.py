@@ -86,7 +86,9 @@ class Logits:
     test_groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Check the arrays."""
+        """Check what is given."""
+        if not isinstance(self.meta, dict) or not all(isinstance(name, str) for name in self.meta):
+            raise expected("meta", "a dict with text for keys", repr(self.meta))
         for names in (ARRAYS[:2], ARRAYS[2:]):
             checked = check_held_out(getattr(self, names[0]), getattr(self, names[1]), names)
             for name, tensor in zip(names, checked, strict=True):
@@ -120,7 +122,11 @@ class Logits:
         arrays = {name: getattr(self, name) for name in ARRAYS}
         if self.test_groups is not None:
             arrays["test_groups"] = self.test_groups
-        return write_npz(path, {**arrays, "meta": np.asarray(json.dumps(self.meta, sort_keys=True, default=_plain))})
+        try:
+            meta = json.dumps(self.meta, sort_keys=True, default=_plain)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise expected("meta", "numbers, text, lists and dicts of them", error) from error
+        return write_npz(path, {**arrays, "meta": np.asarray(meta)})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
@@ -144,7 +150,7 @@ def _plain(value: object) -> object:
     """A number of numpy as JSON has it."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise expected("meta", "numbers, text, lists and dicts of them", type(value).__name__)
+    raise TypeError(type(value).__name__)
 
 
 def read_meta(path: str | os.PathLike) -> dict:

@@ -15,6 +15,7 @@ from calibkit._checks import (
     check_flag,
     check_held_out,
     check_int,
+    check_integers,
     check_label,
     check_labels,
     check_logits,
@@ -247,6 +248,14 @@ def test_probabilities_are_no_logits(n, k, dtype):
         check_logits(probs, "z")
     check_logits(probs.float().clip(1e-12).log())  # the cure
     check_logits(probs + 1)  # and the way for logits that look so by chance
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.float8_e4m3fn])
+def test_of_eight_bits_are_raised_once_or_refused(dtype):
+    x = torch.tensor([[2.0, 1.0], [0.5, -3.0]]).to(dtype)
+    torch.testing.assert_close(check_logits(x), x.float())
+    with pytest.raises(ValueError, match="^Expected `y` to be integers, but got dtype torch.float32; they are whole"):
+        check_integers("y", x[0], 2)
 
 
 def test_logits_that_are_nearly_probabilities():

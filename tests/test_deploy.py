@@ -80,6 +80,15 @@ def test_a_state_of_other_classes_is_refused():
         CalibratedModel(NET, other).load_state_dict(CalibratedModel(NET, fitted("temperature_scaling")[0]).state_dict())
 
 
+@pytest.mark.parametrize(("odd", "got"), [(torch.zeros(0), r"shape \(0,\)"), (torch.tensor([K]), r"shape \(1,\)")])
+def test_a_state_of_no_number_of_classes_is_refused(odd, got):
+    model = CalibratedModel(NET, fitted("temperature_scaling")[0])
+    with pytest.raises(
+        RuntimeError, match=f"Expected `state_dict` to be that of a calibrator of 5 classes, but got {got}"
+    ):
+        model.load_state_dict(model.state_dict() | {"calibration.fitted_n_classes": odd})
+
+
 def test_a_state_of_another_shape_is_refused():
     model = CalibratedModel(NET, fitted("temperature_scaling")[0])
     state = {name: x.repeat(K) if name.endswith("temperature") else x for name, x in model.state_dict().items()}
@@ -150,6 +159,8 @@ def test_networks_that_give_anything_else():
         (lambda x: x[:, :4], r"shape \(600, 4\)"),
         (lambda x: x[0], r"shape \(5,\)"),
         (lambda x: x.long(), "dtype torch.int64"),
+        (lambda x: x.to(torch.float8_e5m2), "dtype torch.float8_e5m2"),
+        (lambda x: x.numpy(), "ndarray; wrap it in a module that picks them out"),
         (lambda x: x.to_sparse(), "torch.sparse_coo on cpu"),
         (lambda x: x.to("meta"), "torch.strided on meta"),
     ):
@@ -169,8 +180,9 @@ def test_refusals():
         CalibratedModel(NET, ts, dtype=torch.float16)
     with pytest.raises(ValueError, match=r"Expected `images` to be of shape \(N, 5\), but got \(600, 3\)"):
         CalibratedModel(NET, clamping)(Z[:, :3])
-    with pytest.raises(ValueError, match="Expected `images` to be floating point"):
-        CalibratedModel(NET, clamping)(Z.long())
+    for images in ((Z.long(),), (Z.numpy(),), ()):
+        with pytest.raises(ValueError, match="Expected `images` to be floating point"):
+            CalibratedModel(NET, clamping)(*images)
 
 
 def test_options_are_kept():

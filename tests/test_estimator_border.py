@@ -1,6 +1,7 @@
 """What comes in at the estimators: tensors of every kind, and folds that are none."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import make_classification
@@ -38,15 +39,16 @@ def test_a_tensor_is_what_it_holds(data):
     np.testing.assert_array_equal(found.predict_proba(half), whole)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:torch.quantize_per_tensor")
 @pytest.mark.parametrize(
     ("bad", "got"),
     [
         (lambda of: torch.tensor(of).to_sparse(), "of layout torch.sparse_coo"),
         (lambda of: torch.nested.nested_tensor([torch.tensor(of)]), "that is nested"),
         (lambda of: torch.tensor(of, device="meta"), "on the device meta"),
+        (lambda of: torch.quantize_per_tensor(torch.tensor(of).float(), 0.1, 0, torch.quint8), "that is quantized"),
     ],
-    ids=["sparse", "nested", "meta"],
+    ids=["sparse", "nested", "meta", "quantized"],
 )
 def test_a_tensor_that_is_not_dense(data, bad, got):
     X, y = data
@@ -85,7 +87,18 @@ def test_masks_are_rows(data):
 @pytest.mark.parametrize(
     "cv",
     [
-        *("text", b"text", bytearray(b"text"), [3], [(1, 2, 3)], [None], [(range(60), "text")], [(range(60), [10**6])]),
+        *(
+            "text",
+            b"text",
+            bytearray(b"text"),
+            torch.tensor(3),
+            torch.ones(2),
+            [3],
+            [(1, 2, 3)],
+            [None],
+            [(range(60), "text")],
+            [(range(60), [10**6])],
+        ),
         *([(range(60), 3)], [(range(60), [])], [(range(60), [0.5])], [(range(100), range(100, 121))]),
     ],
     ids=lambda cv: f"{cv}"[:30],
@@ -93,3 +106,9 @@ def test_masks_are_rows(data):
 def test_what_is_no_fold(data, cv):
     with pytest.raises(ValueError, match="^Expected `cv` to be a number of folds, a splitter of scikit-learn or pairs"):
         CalibratedClassifier(LogisticRegression(), cv=cv).fit(*data)
+
+
+@pytest.mark.parametrize("one", [None, {}, object(), pd.NA, 1.0, "a"], ids=str)
+def test_what_are_no_classes(data, one):
+    with pytest.raises(ValueError, match="^Expected `classes` to be different, and of one type, but got "):
+        LogitCalibrator(classes=[one] * 3).fit(data[0][:, :3], data[1])

@@ -3,7 +3,7 @@
 import pytest
 
 from calibkit.calibrators import CALIBRATORS, calibrator
-from calibkit.keys import Key, make
+from calibkit.keys import Key, find, make
 from calibkit.losses import LOSSES
 from calibkit.objectives import OBJECTIVES
 
@@ -54,6 +54,9 @@ def test_build_knows_names_and_options():
         calibrator("identity:nll")
     with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'platt'"):
         calibrator("platt")
+    for name in (0.5, None, ["ets"]):
+        with pytest.raises(ValueError, match="^Expected `calibrator` to be text, but got"):
+            find(name, CALIBRATORS, "calibrator")
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, .*, but got 'hinge'"):
         calibrator("ets:hinge")
 
@@ -62,3 +65,9 @@ def test_what_takes_any_option_is_given_it():
     assert make(lambda **more: more, "x", {"a": 1}) == {"a": 1}
     with pytest.raises(ValueError, match="Expected `x` to be with the options that it needs, but got missing .* 'a'"):
         make(lambda a: a, "x", {})
+
+
+def test_a_class_whose_options_python_cannot_tell(tmp_path):
+    (tmp_path / "mine.py").write_text("class Meta(type): pass\n")
+    with pytest.raises(ValueError, match="^Expected `loss` to be a class whose options can be told, but got "):
+        find(f"{tmp_path}/mine.py:Meta", LOSSES, "loss")

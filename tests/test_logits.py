@@ -33,6 +33,11 @@ def test_meta_takes_numbers_of_numpy(tmp_path):
         ValueError, match="Expected `meta` to be numbers, text, lists and dicts of them, but got object"
     ):
         Logits(Z, Y, Z, Y, {"seed": object()}).save(tmp_path / "z.npz")
+    for odd in ({(1, 2): 3}, {3: 1, "a": 2}):
+        with pytest.raises(ValueError, match="^Expected `meta` to be numbers, text, lists and dicts of them"):
+            Logits(Z, Y, Z, Y, {"deep": odd}).save(tmp_path / "z.npz")
+        with pytest.raises(ValueError, match="^Expected `meta` to be a dict with text for keys, but got "):
+            Logits(Z, Y, Z, Y, odd)
 
 
 def test_groups_are_kept_and_checked(tmp_path):

@@ -59,7 +59,7 @@ class PriorCorrection(Calibrator):
 
     def __init__(self, target: Target = "uniform") -> None:
         super().__init__()
-        if isinstance(target, str):
+        if isinstance(target, str) or not np.iterable(target):
             if target != "uniform":
                 raise expected("target", '"uniform" or K frequencies', repr(target))
         else:

@@ -159,7 +159,7 @@ def _folds(cv: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise expected("y", "of at least 2 classes", "1 class" if len(classes) else "none")
-    if isinstance(cv, str | bytes | bytearray):
+    if hasattr(cv, "split") and not hasattr(cv, "get_n_splits"):  # text, a tensor
         raise expected("cv", FOLDS, repr(cv))
     if np.iterable(cv) and not hasattr(cv, "split"):
         cv = [_rows(fold, len(y)) for fold in cv]

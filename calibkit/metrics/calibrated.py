@@ -121,9 +121,7 @@ def calibration_test(
     Differs from T-Cal: bins of equal variance in place of equal width, numbers of bins joined by their smallest tail in
     place of Bonferroni, U beside them, and all critical values by simulation.
     """
-    check_level(level)
-    if power is not None:
-        check_level(power, "power")
+    level, power = check_level(level), None if power is None else check_level(power, "power")
     n_draws, seed = check_draws("n_draws", n_draws), check_int("seed", seed, 0)
     sample, classwise = Sample.of(probs, labels), check_flag("classwise", classwise)
     given, view = sample.probs.double().cpu(), torch.clone if classwise else right_and_wrong

@@ -171,6 +171,8 @@ class Comparison:
             >>> methods.difference("after", "before", "ece").below()
             'holds'
         """
+        if not isinstance(methods, Mapping) or not all(isinstance(n, str) and callable(f) for n, f in methods.items()):
+            raise expected("methods", "a mapping of names to fitted calibrators or functions", repr(methods))
         result = cls(held_out.labels, metrics, groups=held_out.groups, **options)
         for name, method in methods.items():
             result.add(name, method(held_out.logits))
@@ -178,6 +180,8 @@ class Comparison:
 
     def add(self, name: str, probs: Array) -> None:
         """Measure the probabilities (N, K) of a method; an earlier one of that name is replaced."""
+        if not isinstance(name, str):
+            raise expected("name", "text", repr(name))
         sample = Sample.of(probs, self.labels)
         self.measured[name] = resampled(sample, self.metrics, n_bins=self.n_bins, **self.resampling)
 
@@ -203,6 +207,6 @@ class Comparison:
         return self._found(name, metric).chance(self._found(base, metric))
 
     def _found(self, name: str, metric: str) -> Resampled:
-        if name not in self:
+        if not isinstance(name, str) or name not in self:
             raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
         return self.measured[name][check_choice("metric", metric, self.metrics)]

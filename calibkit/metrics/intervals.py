@@ -156,7 +156,9 @@ def bonferroni(n_tests: int, level: float) -> float:
     return NormalDist().inv_cdf(level / 2 / n_tests) / NormalDist().inv_cdf(level / 2)
 
 
-def check_level(level: float, name: str = "level") -> None:
+def check_level(level: object, name: str = "level") -> float:
     """A coverage, a level or a power of a test, in (0, 1)."""
-    if not 0.0 < check_real(name, level, 0.0, 1.0) < 1.0:
+    number = check_real(name, level, 0.0, 1.0)
+    if not 0.0 < number < 1.0:
         raise expected(name, "between 0 and 1", level)
+    return number

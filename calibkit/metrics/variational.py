@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from numbers import Real
 from typing import NamedTuple, Protocol, Self
 
 import torch
@@ -150,7 +151,8 @@ def variational_calibration_error(
     Differs from the authors' package: g is a calibrator of the caller's choice, there boosted trees that start at f;
     the interval is an addition.
     """
-    p, sample = math.inf if p == math.inf else check_real("p", p, 1.0), Sample.of(probs, labels)
+    p = math.inf if isinstance(p, Real) and p == math.inf else check_real("p", p, 1.0)
+    sample = Sample.of(probs, labels)
     f, group = sample.probs.double(), numbered(groups, sample)
     slope = _slope(recalibrated(sample, recalibrator, group) - f, p)
     mean = (slope * f).sum(1)

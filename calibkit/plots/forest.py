@@ -103,7 +103,7 @@ def _estimates(rows: Any) -> dict[str, Estimate]:
     try:
         pairs = rows.items() if isinstance(rows, Mapping) else ((name, each) for name, *each in rows)
         return {str(name): Estimate(*map(float, each)) for name, each in pairs}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise expected("rows", "names, each with a value and the ends of its interval", repr(rows)) from None
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+from calibkit._checks import expected
 from calibkit.keys import Key
 from calibkit.plots.style import BLACK, BLUE, COLORS, GREEN, GREY, ORANGE, PURPLE, RED, SKY, on_paper
 
@@ -84,6 +85,8 @@ def look_of(name: str) -> dict[str, Any]:
         >>> look_of("my method") == look_of("my method")
         True
     """
+    if not isinstance(name, str):
+        raise expected("name", "text", repr(name))
     color, linestyle, marker = LOOKS.get(_registry_name(name)) or _other(name)
     return {"color": on_paper(color), "linestyle": linestyle, "marker": marker}
 

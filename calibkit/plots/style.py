@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 from zlib import crc32
 
-from calibkit._checks import check_flag, expected
+from calibkit._checks import check_flag, expected, to_array
 from calibkit._extras import needs
 
 with needs("plots"):
@@ -31,6 +31,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#000000 #E69F00 #56B4E9 #009E73 #F0E442 #0072B2 #D55E00 #CC79A7".split()
 )
 GREY = "#999999"
+LARGEST = 600  # inches of a picture: what the libraries behind matplotlib draw is at most 65,535 dots wide
 COLORS = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
 
 #: On dark paper the two darkest colours are lighter; the others have contrast enough on both.
@@ -129,9 +130,18 @@ def svg(
         ... )
         (True, True)
     """
+    if not callable(draw):
+        raise expected("draw", "a function of a Figure", repr(draw))
+    inches = to_array("size", size, "a width and a height", float)
+    if inches.shape != (2,) or not ((inches > 0) & (inches < LARGEST)).all():
+        raise expected("size", f"a width and a height in (0, {LARGEST}), inches", repr(size))
+    for of, words in (("alt", alt), ("css", css)):
+        if not isinstance(words, str):
+            raise expected(of, "text", repr(words))
+    alt = drawable(alt)
     name = f"f{crc32(f'{alt}{dark}'.encode()):08x}"
     with styled(dark=dark), mpl.rc_context({"svg.hashsalt": name}):
-        figure, stream = Figure(figsize=size, layout="constrained"), io.StringIO()
+        figure, stream = Figure(figsize=tuple(inches), layout="constrained"), io.StringIO()
         draw(figure)
         figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     classes = f' class="{css}"' if css else ""

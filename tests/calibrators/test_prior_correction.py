@@ -54,7 +54,7 @@ def test_a_class_that_is_gone_leaves_its_probability_to_the_others():
     np.testing.assert_allclose(probs, [[0, 1 / (1 + odds), odds / (1 + odds)], [0, 1, 0]], rtol=1e-9)
 
 
-@pytest.mark.parametrize("target", ["train", [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5]])
+@pytest.mark.parametrize("target", ["train", False, None, 3, [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5]])
 def test_bad_targets(target):
     with pytest.raises(ValueError, match="Expected `target`"):
         PriorCorrection(target).fit(*VAL)

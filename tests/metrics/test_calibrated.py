@@ -1,5 +1,7 @@
 """How often the test of calibration errs on calibrated networks, and what it sees of others."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -91,11 +93,18 @@ def test_a_network_without_doubt_may_not_err_once():
     assert str(never).endswith("; no over-confidence would be seen reliably.")
 
 
+def test_a_level_may_be_a_fraction():
+    probs, labels = network(20), np.zeros(20, int)
+    found = calibration_test(probs, labels, level=Fraction(1, 20), power=Fraction(4, 5))
+    assert found == calibration_test(probs, labels)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"level": 0.0}, "`level` to be between 0 and 1"),
         ({"power": 1.0}, "`power` to be between 0 and 1"),
+        ({"level": torch.tensor([0.1, 0.2])}, "`level` to be a number in"),
         ({"n_draws": 0}, "`n_draws` to be an integer >= 1"),
     ],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from calibkit.logits import Logits
 from calibkit.metrics import bootstrap, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Comparison, Estimate
 
@@ -86,3 +87,14 @@ def test_bad_input_leaves_what_is_there(sample):
         comparison.difference("one", "two")
     with pytest.raises(ValueError, match="Expected `metric` to be one of ece, but got 'nll'"):
         comparison.of("one", "nll")
+    with pytest.raises(ValueError, match=r"^Expected `name` to be one of one, but got \[1, 2\]"):
+        comparison.chance([1, 2], "one")
+    with pytest.raises(ValueError, match="^Expected `name` to be text, but got 3"):
+        comparison.add(3, probs["one"])
+
+
+@pytest.mark.parametrize("methods", [3, None, "text", [len], np.ones(2), {"a": 3}, {3: len}])
+def test_what_are_no_methods(methods):
+    z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
+    with pytest.raises(ValueError, match="^Expected `methods` to be a mapping of names to fitted calibrators or func"):
+        Comparison.on(Logits(z, y, z, y).test, methods)

@@ -48,6 +48,11 @@ def test_labels_of_the_ticks_do_not_overlap(reach):
     assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes)), [label.get_text() for label in labels]
 
 
+def test_a_number_beyond_any_float():
+    with pytest.raises(ValueError, match="^Expected `rows` to be names, each with a value and the ends of its interv"):
+        plots.forest_plot({"a": (1, 0, 10**400)})
+
+
 def test_each_metric_has_its_unit():
     methods = Comparison(np.arange(20) % 2, METRICS, n_resamples=2)
     methods.add("sure", np.tile([0.9, 0.1], (20, 1)))
