@@ -19,7 +19,7 @@ from calibkit.plots.style import paper as sheet
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
 FEWEST = 20  # images in a bin that is drawn
 #: Where the names of two points that all but meet stand, in typographic points from them.
-PLACES = {"MbLS": ((-4, 5), "right"), "ACLS": ((4, -11), "left")}
+PLACES = {"MbLS, ours, balanced": ((-4, 5), "right"), "CTS, ours, long-tailed": ((4, -11), "left")}
 
 
 def gap_closes(left: Axes) -> None:
@@ -63,7 +63,7 @@ def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str,
         marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
         cross(right, x, y, color=color, **marker)
         beside = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
-        at, where = PLACES.get(short, beside)
+        at, where = PLACES.get(name.rpartition(" (")[0], beside)
         label = right.annotate(
             short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
         )
