@@ -119,6 +119,16 @@ def test_moves(name, device):
     assert all(x.dtype != torch.bfloat16 for x in model.calibration.buffers())
 
 
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_nan_of_a_network_stays_in_its_row(name):
+    calibrator, want = fitted(name)
+    z = Z.clone()
+    z[3] = torch.nan
+    found = CalibratedModel(NET, calibrator)(z)
+    assert not ((found[3] >= 0) & (found[3] <= 1)).all()
+    close(found[4:], want[4:])
+
+
 def test_autocast_does_not_round_the_map():
     calibrator, want = fitted("matrix_scaling")
     with torch.autocast("cpu", torch.bfloat16):

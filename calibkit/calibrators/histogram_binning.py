@@ -74,4 +74,5 @@ class HistogramBinning(Calibrator):
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)
         frequencies = as_vector(self.frequencies, probs)  # a loaded state has as many bins as it was fitted with
-        return normalize(frequencies.view(-1)[self._cells(probs, frequencies.shape[1])], probs)
+        found = normalize(frequencies.view(-1)[self._cells(probs, frequencies.shape[1])], probs)
+        return torch.where(probs.isnan(), probs, found)  # which a deployed network may give

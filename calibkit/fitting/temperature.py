@@ -21,6 +21,7 @@ from calibkit.objectives.blocked_ce import LOG2_E
 LOWEST, HIGHEST = 0.01, 1000.0
 START = 0.25  # in the same units, where networks have their temperature
 FAR = 1e12  # how many times a bound is exceeded if the optimum lies beyond it, as a few rows unlike the others cause
+COLDEST = 709.0  # the largest -log T of which a float holds the inverse
 SUBSAMPLE, FRACTION = 512, 16  # rows of the first warm start; a share of the rows for a second
 #: Float32 rows are passed over in float32 where they are many, so that their rounding averages out (to 5e-8 of T),
 #: and no logit is so large, as that of a masked class is, that its square overflows.
@@ -190,7 +191,7 @@ def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds
 def _beyond(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
     """The optimum past the bound x, if the slope turns far from it; else the bound."""
     colder = x == bounds[1]
-    limit = x + math.log(FAR) if colder else x - math.log(FAR)
+    limit = min(x + math.log(FAR), max(x, COLDEST)) if colder else x - math.log(FAR)
     _, slope, _ = _evaluate(objective, logits, labels, limit)
     if (slope <= 0) if colder else (slope >= 0):
         return x

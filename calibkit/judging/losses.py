@@ -198,6 +198,7 @@ def judge_loss(
 
     Raises:
         ValueError: no such loss or data, a claim that is none, options that the loss does not have.
+        FileNotFoundError: the data set is not there; the message says how to get it.
     """
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
     check_draws("n_resamples", n_resamples)

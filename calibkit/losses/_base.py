@@ -35,10 +35,17 @@ def check_values(name: str, values: Tensor, n: int, *, ignored: Tensor | None = 
         raise expected(name, f"in [0, {n}){or_else}", int(values[wrong][0]))
 
 
+def check_dense(name: str, values: Tensor) -> None:
+    """Raise of a tensor that is sparse or nested."""
+    if values.layout != torch.strided or values.is_nested:
+        raise expected(name, "a dense tensor", f"one of layout {values.layout}{' that is nested' * values.is_nested}")
+
+
 def check_integers(name: str, values: object, shape: torch.Size, device: torch.device) -> Tensor:
     """``values`` flat and int64, if they are an integer tensor of ``shape`` on ``device``."""
     if not isinstance(values, Tensor):
         raise expected(name, "a torch tensor", type(values).__name__)
+    check_dense(name, values)
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise expected(name, "integers", f"dtype {values.dtype}")
     if values.shape != shape:
@@ -55,6 +62,7 @@ def as_rows(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, 
     """
     if not isinstance(logits, Tensor):
         raise expected("logits", "a torch tensor", type(logits).__name__)
+    check_dense("logits", logits)
     if not logits.is_floating_point():
         raise expected("logits", "floating point", f"dtype {logits.dtype}")
     if logits.ndim < 2 or logits.shape[1] < 2 or logits.numel() == 0:

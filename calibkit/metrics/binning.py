@@ -46,7 +46,7 @@ def width_bins(values: Tensor, n_bins: int) -> Tensor:
         tensor([0, 0, 1, 4])
     """
     # In the bin (k / n, (k + 1) / n] the product rounds to at least k, and to k + 1 at most: one comparison decides.
-    index = (values * n_bins).clamp_(max=n_bins).long()
+    index = (values * n_bins).long().clamp_(0, n_bins)  # NaN becomes 0, which is an index
     below = (values <= bin_edges(n_bins, values.dtype, values.device)[index]).long()
     return (index - below).clamp_(0, n_bins - 1)
 

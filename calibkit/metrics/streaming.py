@@ -24,7 +24,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_bins, check_choice, check_int, check_label, expected
+from calibkit._checks import check_bins, check_choice, check_count, check_label, expected
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 from calibkit.metrics.classwise import Normalize, classwise_of
@@ -70,7 +70,7 @@ class StreamingMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         self.metric_name = check_choice("name", name, SUMMED)
-        self.n_bins, self.num_classes = check_bins(n_bins), check_int("num_classes", num_classes, 2)
+        self.n_bins, self.num_classes = check_bins(n_bins), check_count("num_classes", num_classes, 2, 1 << 20)
         self.ignore_index = None if ignore_index is None else check_label("ignore_index", ignore_index)
         # A MetricCollection lets metrics share their states where names and, after the first batch, values agree.
         # Values agree by chance too: on a sure and right batch NLL, Brier score and entropy are all 0. So the names say

@@ -120,7 +120,7 @@ def _labels(
     parts: list[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[list[np.ndarray], list[Finding]]:
     """Labels as integers from 0, numbered alike in all parts; and what was found in them."""
-    given = [np.asarray(part.labels) for part in parts]
+    given = [np.atleast_1d(np.asarray(part.labels)) for part in parts]
     known = {name: i for i, name in enumerate(classes)}
     for labels in (given, [_whole(y) for y in given]):  # 1.0 is the name "1", where it is not that of a column itself
         if classes and all(set(map(str, np.unique(y.astype(str)))) <= set(known) for y in labels):

@@ -150,6 +150,12 @@ def test_right_for_any_scale_and_dtype(scale, dtype):
     assert excess <= 1e-9
 
 
+def test_logits_next_to_zero_have_a_temperature_that_is_a_float():
+    with pytest.warns(RuntimeWarning, match="its optimum is one-hot"):
+        fitted = TemperatureScaling().fit(np.array([[3e-301, 0.0], [0.0, 2e-301]]), np.array([0, 1]))
+    assert 0 < fitted.temperature < 1e-300
+
+
 def test_a_last_wrong_sample_keeps_the_optimum_finite():
     z, y = random_sample(0, n=2000)
     y = z.argmax(1)

@@ -116,6 +116,12 @@ def test_bad_input_raises(probs, labels, message):
         streaming.ECE().update(probs, labels)
 
 
+def test_classes_without_number():
+    for odd in (np.uint64(2**64 - 1), 10**30, 1):
+        with pytest.raises(ValueError, match="^Expected `num_classes` to be "):
+            streaming.ClasswiseECE(odd)
+
+
 def test_options(mixed):
     probs, labels = tensors(mixed)
     for options in ({"n_bins": 7}, {"n_bins": 4, "normalize": "class_count"}):

@@ -158,6 +158,8 @@ def test_an_unknown_name_of_a_class(sample):
     frame = pd.DataFrame(z, columns=["cat", "dog", "fox"]).assign(label=np.array(["cat", "dog", "wolf"])[y])
     with pytest.raises(ValueError, match="^Expected `labels` to be names of the columns cat, dog, fox.*'wolf'"):
         diagnose(read(frame, kind="logits"))
+    with pytest.raises(ValueError, match="^Expected `labels` to be names of the columns cat, dog, fox.*'None'"):
+        diagnose(read(frame.drop(columns="label"), kind="logits", labelled=False))
 
 
 def test_chi_square_is_that_of_scipy():
