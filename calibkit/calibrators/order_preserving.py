@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_int, check_real
+from calibkit._checks import MOST_BINS, check_count, check_real
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.smooth import fit_smooth, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -60,7 +60,7 @@ class OrderPreserving(Calibrator):
     def __init__(self, objective: SmoothName | Objective = "nll", *, n_pieces: int = 10, lam: float = 1.0) -> None:
         super().__init__()
         get(objective, smooth=True)
-        self.objective, self.n_pieces = objective, check_int("n_pieces", n_pieces, 1)
+        self.objective, self.n_pieces = objective, check_count("n_pieces", n_pieces, 1, MOST_BINS)
         self.lam = check_real("lam", lam, 0.0)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
