@@ -108,7 +108,7 @@ def test_what_is_no_fold(data, cv):
         CalibratedClassifier(LogisticRegression(), cv=cv).fit(*data)
 
 
-@pytest.mark.parametrize("one", [None, {}, object(), pd.NA, 1.0, "a"], ids=str)
+@pytest.mark.parametrize("one", [None, {}, object(), pd.NA, 1.0, "a"], ids=lambda one: type(one).__name__)
 def test_what_are_no_classes(data, one):
     with pytest.raises(ValueError, match="^Expected `classes` to be different, and of one type, but got "):
         LogitCalibrator(classes=[one] * 3).fit(data[0][:, :3], data[1])
