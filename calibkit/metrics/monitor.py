@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import PROBS_TOLERANCE, Array, check_bins, expected
+from calibkit._checks import PROBS_TOLERANCE, Array, check_count, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
 from calibkit.metrics.drift import Bins, Drift, drift_of
@@ -20,6 +20,8 @@ from calibkit.metrics.sample import Sample
 
 #: Draws of the quantile of the ECE under calibration.
 N_DRAWS = 10_000
+#: More bins have no use, and ``N_DRAWS`` times as many numbers would not fit into memory.
+MOST_BINS = 4096
 Period = str | date
 Periods = Period | Iterable[Period]
 
@@ -33,10 +35,10 @@ class Monitor:
     ``one + two``, to that of one machine which saw everything, up to the rounding of float64.
 
     Args:
-        n_bins: number of equal-width bins of the top label's confidence, those of ``ece``; 15 as there.
+        n_bins: number of equal-width bins of the top label's confidence, those of ``ece``; 15 as there, at most 4,096.
 
     Raises:
-        ValueError: ``n_bins`` < 1.
+        ValueError: ``n_bins`` < 1, or more than 4,096.
 
     Example:
         >>> monitor = Monitor()
@@ -51,7 +53,7 @@ class Monitor:
     """
 
     def __init__(self, n_bins: int = 15) -> None:
-        self.n_bins = check_bins(n_bins)
+        self.n_bins = check_count("n_bins", n_bins, 1, MOST_BINS)
         self._sums: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:

@@ -230,6 +230,8 @@ def test_bad_input_counts_nothing(mixed):
     assert monitor.report() == before
     with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1, but got 0"):
         Monitor(0)
+    with pytest.raises(ValueError, match="Expected `n_bins` to be at most 4,096, but got 1000000"):
+        Monitor(1_000_000)
     with pytest.raises(ValueError, match=r"Expected `others` to be monitors of 15 bins, but got Monitor\(n_bins=7\)"):
         monitor + Monitor(7)
     with pytest.raises(ValueError, match="Expected `others` to be monitors of 15 bins, but got 3"):
