@@ -51,11 +51,11 @@ def expected(name: str, want: str, got: object) -> ValueError:
 def to_tensor(name: str, x: object) -> Tensor:
     """numpy, torch or a nested list as a tensor, without a copy where memory can be shared."""
     if isinstance(x, Tensor):
-        if x.layout != torch.strided or x.is_nested or x.is_quantized:
-            kind = " that is nested" * x.is_nested + " that is quantized" * x.is_quantized
-            raise expected(name, "a dense tensor", f"one of layout {x.layout}{kind}")
+        if x.layout != torch.strided or x.is_nested:
+            raise expected(name, "a dense tensor", f"one of layout {x.layout}{' that is nested' * x.is_nested}")
         if x.device.type == "meta":
             raise expected(name, "a tensor that holds values", "one on the device meta")
+        x = x.dequantize() if x.is_quantized else x
         x = x.float() if x.is_floating_point() and x.itemsize == 1 else x  # float8, which torch only stores
         return x.detach().resolve_conj().resolve_neg()
     if n_masked := _n_masked(x):

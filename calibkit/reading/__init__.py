@@ -262,7 +262,7 @@ def _array(name: str, x: object) -> np.ndarray:
 
 def _numpy_of(x: torch.Tensor) -> np.ndarray:
     """A tensor as numpy has it: single precision where numpy has no such numbers."""
-    x = (x.dequantize() if x.is_quantized else x).cpu().resolve_conj().resolve_neg()
+    x = x.cpu()
     if x.is_complex():
         return x.to(torch.complex128).numpy()
     known = not x.is_floating_point() or x.dtype in (torch.float16, torch.float32, torch.float64)
