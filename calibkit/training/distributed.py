@@ -41,9 +41,18 @@ def launch(device: str, devices: int, nodes: int, precision: str) -> Fabric:
     else:
         # Of a block that stochastic depth skips, no process has a gradient: data parallel training looks for these.
         options = {"strategy": DDPStrategy(find_unused_parameters=True)}
+    precision = at_speed(device, precision)
     fabric = Fabric(accelerator=device, devices=devices, num_nodes=nodes, precision=precision, **options)
     fabric.launch()
     return fabric
+
+
+def at_speed(device: str, precision: str) -> str:
+    """Single precision in place of bfloat16 where the processor has to imitate it, at a ninth of the speed."""
+    if precision != "bf16-mixed" or (device != "cpu" and torch.cuda.is_available()):
+        return precision
+    has_it = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return precision if has_it else "32-true"
 
 
 def gather_batch(fabric: Fabric, part: Tensor, n: int) -> Tensor:

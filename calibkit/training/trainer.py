@@ -120,6 +120,7 @@ def facts_of(setup: Setup, history: list) -> dict:
         "throughput": round(len(setup.train) / float(np.median(columns["seconds"])), 1),
         "commit": commit(),
         "torch": torch.__version__,
+        "precision": setup.fabric.strategy.precision.precision,
         "device": torch.cuda.get_device_name() if setup.fabric.device.type == "cuda" else "cpu",
     }
 

@@ -15,7 +15,7 @@ import training_of_layers
 from digits_runs import train_digits
 
 from calibkit.logits import Logits
-from calibkit.training.distributed import gather_batch, launch
+from calibkit.training.distributed import at_speed, gather_batch, launch
 from calibkit.training.run_folder import lock
 
 NAMES = ("crl", "mdca", "cutmix", "skipped")
@@ -145,3 +145,14 @@ def test_the_rows_of_a_batch_are_gathered_in_their_order():
         assert torch.equal(part.grad, 2 * part.detach())  # only this process's rows
         hits = gather_batch(Ranks(rank), torch.tensor([False, True, False])[: 3 - rank], 5)
         assert hits.dtype == torch.bool and hits.sum() == (3 if rank == 0 else 4)
+
+
+def test_bfloat16_only_where_the_processor_has_it():
+    """On the older one that oneDNN is told to take this one for, bfloat16 takes nine times as long."""
+    script = "from calibkit.training.distributed import at_speed; print(at_speed('cpu', 'bf16-mixed'))"
+    older = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", script], env=older, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["32-true"]
+    has_it = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    assert at_speed("cpu", "bf16-mixed") == ("bf16-mixed" if has_it else "32-true")
+    assert at_speed("cpu", "64-true") == "64-true"

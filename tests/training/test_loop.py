@@ -88,4 +88,5 @@ def test_the_steps_of_a_plain_loop(tmp_path, name):
     by_epoch = np.transpose([logits.meta["by_epoch"][name] for name in ("val_nll", "val_ece", "val_class_std")])
     np.testing.assert_allclose(by_epoch, log[:, [4, 6, 7]], atol=1e-6)
     assert logits.meta["epochs"] == recipe.epochs and logits.meta["split"] == "1000/300/497"
+    assert logits.meta["precision"] == "64-true"
     assert logits.meta["throughput"] == pytest.approx(1000 / np.median(log[:, -1]), rel=1e-3)
