@@ -19,7 +19,7 @@
 #
 # **They claim** that every loss which calibrates a network in training is label smoothing in disguise, and that the best one smooths harder the further out a logit is, and only beyond a margin.
 #
-# **We find** that the disguise is real, and that seeing through it exposes faults, some of them in the paper: the gradient printed for ACLS belongs to no loss. The authors' code has another loss, which trains well: on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS ({ours}`ece cifar10 resnet20 mbls | identity`). Cross-entropy with one temperature reaches {ours}`ece cifar10 resnet20 temperature_scaling`. On a {ref}`more accurate network <sec-comparison-accurate>` ACLS has {ours}`ece cifar10 resnet8 acls | identity`, less than MbLS, and clearly more than one temperature leaves.
+# **We find** that every loss can be read as label smoothing, so the reading alone proves nothing. But it exposes faults, some of them in the paper: the gradient printed for ACLS belongs to no loss. The authors' code has another loss, which trains well: on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS ({ours}`ece cifar10 resnet20 mbls | identity`). Cross-entropy with one temperature reaches {ours}`ece cifar10 resnet20 temperature_scaling`. On a {ref}`more accurate network <sec-comparison-accurate>` ACLS has {ours}`ece cifar10 resnet8 acls | identity`, less than MbLS, and clearly more than one temperature leaves.
 #
 # **Do this:** when you meet a new loss, look at its effective label. To calibrate, start with one temperature. If you want ACLS all the same, take the loss of the code and not the printed gradient, and choose its margin on held-out images.
 # ```

@@ -40,7 +40,7 @@ def outcome(paper: str) -> list[str]:
 def lost(paper: str) -> list[str]:
     """A line of Markdown on the answers that rest on trainings which are not stored; none where there are none."""
     n = unkept()[paper]
-    return [f"**{n} answers** rest on {{ref}}`trainings not kept <sec-gone>`."] if n else []
+    return [f"**{n} answers** rest on {{ref}}`trainings whose logits are not kept <sec-gone>`."] if n else []
 
 
 def links(text: str) -> str:
