@@ -131,7 +131,8 @@ def test_a_temperature_fitted_by_ece_in_the_guide():
     ece, nll = (rows["metric"] == metric for metric in ("ece", "nll"))
     counts = rows[published & ece]["word"].value_counts()
     assert (published & ece).sum() == 15 and (counts["better"], counts["worse"]) == (6, 1)
-    assert "on 5 of 15 published networks, and with that temperature on 6 and higher on one" in text("which_method")
+    said = "That of the finer temperature is clearly lower on 6 and clearly higher on one."
+    assert f"clearly lower on 5 of 15 published networks. {said}" in text("which_method")
     mean = over_networks(rows[published & ece])
     assert -0.0065 < mean.value < -0.0055 and mean.below() == "holds" and "is 0.6 points lower" in text("which_method")
     assert (
