@@ -40,8 +40,8 @@ def _name(found: dict) -> str:
     return f"{name} (withdrawn: {found['withdrawn']})" if found["withdrawn"] else name
 
 
-def _table(heads: list[str], rows: Iterable[list[str]], left: int) -> list[str]:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * left + "--:|" * (len(heads) - left)]
+def _table(heads: list[str], rows: Iterable[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
 
 
@@ -52,12 +52,12 @@ def calibrators() -> list[str]:
         means, counts = found["means"]["all"], found["beyond_chance"]["nll"]
         gone = f", infinite on {found['infinite_nll']}" if found["infinite_nll"] else ""
         rows.append(
-            [_name(found), found["by"] or found["tier"], str(found["networks"]), cell(means["nll"], "nll") + gone]
+            [_name(found), cell(means["nll"], "nll") + gone]
             + [cell(means[metric], metric) for metric in METRICS[1:]]
-            + ["{} / {}".format(*counts)]
+            + ["{} / {}".format(*counts), str(found["networks"]), found["by"] or found["tier"]]
         )
-    heads = ["calibrator", "whose", "networks", *HEADS.values(), "NLL lower / higher, networks"]
-    return _table(heads, rows, 2)
+    heads = ["calibrator", *HEADS.values(), "NLL lower / higher, networks", "networks", "whose"]
+    return _table(heads, rows)
 
 
 def kinds() -> list[str]:
@@ -70,7 +70,7 @@ def kinds() -> list[str]:
             [_name(of), *(cell(of["means"][name][metric], metric) if name in of["means"] else "" for name in names)]
             for of in ranked(every, "all")
         ]
-        lines += ["", *_table([HEADS[metric], *names], rows, 1)]
+        lines += ["", *_table([HEADS[metric], *names], rows)]
     return lines
 
 
@@ -79,13 +79,12 @@ def losses(data: str) -> list[str]:
     every = [of for of in entries() if of["kind"] == "losses" and of["data"] == data]
     ways = [*every[0]["means"]][:2] if every else []
     rows = [
-        [_name(of), of["by"] or of["tier"], str(of["networks"])]
+        [_name(of)]
         + [cell(of["means"][way][metric], metric) for way in ways for metric in ("nll", "ece")]
+        + [str(of["networks"]), of["by"] or of["tier"]]
         for of in ranked(every, "both after one temperature")
     ]
-    return _table(
-        ["loss", "whose", "trainings", *(f"{HEADS[m]}, {way}" for way in ways for m in ("nll", "ece"))], rows, 2
-    )
+    return _table(["loss", *(f"{HEADS[m]}, {way}" for way in ways for m in ("nll", "ece")), "trainings", "whose"], rows)
 
 
 class Leaderboard(Computed):
