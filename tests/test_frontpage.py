@@ -66,7 +66,7 @@ def test_the_differences_are_means_over_networks(frontpage):
 
 
 def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
-    html = frontpage.Opening.html(None)
+    html = frontpage.panels()
     assert html.count("<svg ") == html.count('role="img" aria-label=') == 2 * 2
     assert 'class="only-light"' in html and 'class="only-dark"' in html
     ids = re.findall(r'id="([^"]+)"', html)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pandas as pd
-from docutils import nodes
 from sphinx.application import Sphinx
 
 from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus
 from book.kit.results.difference_intervals import over_networks
-from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import differences
+from book.kit.sphinx.directives import markdown
 
 TS, CTS, CE = "temperature_scaling", "class_temperature_scaling", "cross_entropy"
 #: Of the calibrators that the comparison shows side by side, the one with the fewest networks.
@@ -45,15 +44,7 @@ def places(rows: pd.DataFrame) -> str:
     return ", ".join(sorted(DATASETS[name] for name in rows["dataset"]))
 
 
-class Averages(Computed):
-    """``{averages}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """The table."""
-        return self.parse(averages())
-
-
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
-    app.add_directive("averages", Averages)
+    app.add_directive("averages", markdown(averages))
     return {"parallel_read_safe": True}

@@ -20,7 +20,6 @@ from collections.abc import Container
 
 import pandas as pd
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -32,6 +31,7 @@ from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
+from book.kit.sphinx.directives import Computed, markdown
 from book.kit.sphinx.replications import linked
 from book.papers import PAPERS
 from calibkit import _folders
@@ -182,18 +182,6 @@ class Ours(SphinxRole):
         return [nodes.Text(number(self.text))], []
 
 
-class Computed(SphinxDirective):
-    """A directive whose content is Markdown that a function returns."""
-
-    def parse(self, lines: list[str], style: tuple[str, ...] = ()) -> list[nodes.Node]:
-        """The nodes of ``lines``; ``style`` are classes of the tables in them."""
-        node = nodes.section()
-        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node, match_titles=True)
-        for table in node.findall(nodes.table):
-            table["classes"] += style
-        return node.children
-
-
 class Verdicts(Computed):
     """``{verdicts}``, ``{verdicts} table``."""
 
@@ -203,38 +191,6 @@ class Verdicts(Computed):
         """The table."""
         style = ("sortable", "counts") if "table" in self.arguments else ()
         return self.parse(verdicts(self.env.found_docs, *self.arguments), style)
-
-
-class Unanswered(Computed):
-    """``{unanswered}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """The numbers that wait, by their data."""
-        return self.parse(unanswered())
-
-
-class Gone(Computed):
-    """``{gone}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """The trainings that are not stored."""
-        return self.parse(gone(), ("sortable",))
-
-
-class Power(Computed):
-    """``{power}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """What 10,000 images decide."""
-        return self.parse(power())
-
-
-class Plans(Computed):
-    """``{plans}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """What the trainings of each paper take."""
-        return self.parse(plans())
 
 
 class Ledger(Computed):
@@ -264,25 +220,15 @@ class Printed(SphinxDirective):
         return [nodes.raw("", shown._repr_html_(), format="html")]
 
 
-class Registry(Computed):
-    """``{registry} package.NAME``."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """One entry after the other."""
-        return self.parse(registry(self.arguments[0]))
-
-
 def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
-    app.add_directive("unanswered", Unanswered)
+    app.add_directive("unanswered", markdown(unanswered))
     app.add_directive("ledger", Ledger)
-    app.add_directive("gone", Gone)
-    app.add_directive("power", Power)
-    app.add_directive("plans", Plans)
+    app.add_directive("gone", markdown(gone, style=("sortable",)))
+    app.add_directive("power", markdown(power))
+    app.add_directive("plans", markdown(plans))
     app.add_directive("printed", Printed)
-    app.add_directive("registry", Registry)
+    app.add_directive("registry", markdown(registry, required=1))
     return {"parallel_read_safe": True}

@@ -10,14 +10,12 @@ import re
 from pathlib import Path
 
 from docutils import nodes
-from docutils.statemachine import StringList
 from pybtex.database import parse_file
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
-from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
+from book.kit.sphinx.directives import Computed
 from book.kit.sphinx.frontpage import bar
 from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
@@ -62,7 +60,7 @@ def _counted(values) -> str:
     return "; ".join(f"{number} \N{MULTIPLICATION SIGN} {value}" for value, number in values.value_counts().items())
 
 
-class Brief(SphinxDirective):
+class Brief(Computed):
     """``{brief} PAPER``."""
 
     required_arguments = 1
@@ -73,8 +71,7 @@ class Brief(SphinxDirective):
         paper = str(check_choice("paper", self.arguments[0], PAPERS))
         box = nodes.admonition("", nodes.title("", "In brief"), classes=["brief"])
         box += nodes.raw("", framed(*PAPERS[paper].picture), format="html")
-        lines = [*self.content, "", links("\n".join(self.content))]
-        self.state.nested_parse(StringList(lines, self.name), self.content_offset, box)
+        box += self.parse([*self.content, "", links("\n".join(self.content))])
         return [box]
 
 

@@ -7,7 +7,8 @@ from html import escape
 from sphinx.application import Sphinx
 
 from book.kit.sphinx.cached_results import claims
-from book.kit.sphinx.frontpage import Raw, keys
+from book.kit.sphinx.directives import html
+from book.kit.sphinx.frontpage import keys
 from book.papers import PAPERS
 
 #: A verdict -> the class of its square in the style sheet.
@@ -42,15 +43,7 @@ def matrix() -> str:
     return f'<div class="claims">{"".join(lines)}{meanings}</div>'
 
 
-class ClaimMatrix(Raw):
-    """``{claimmatrix}``."""
-
-    def html(self) -> str:
-        """The squares."""
-        return matrix()
-
-
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
-    app.add_directive("claimmatrix", ClaimMatrix)
+    app.add_directive("claimmatrix", html(matrix))
     return {"parallel_read_safe": True}

@@ -14,17 +14,15 @@ from typing import NamedTuple
 
 import pandas as pd
 from docutils import nodes
-from docutils.statemachine import StringList
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
-from book.kit.sphinx.booktables import Computed
 from book.kit.sphinx.cached_results import answers, differences, once
+from book.kit.sphinx.directives import Computed, html, markdown
 from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
 from calibkit import Estimate, plots
@@ -178,48 +176,25 @@ def keys(looks: Iterable[tuple[str, str]]) -> str:
     return f'<p class="verdictlegend">{" ".join(found)}</p>'
 
 
-class Raw(SphinxDirective):
-    """A directive that becomes HTML."""
-
-    optional_arguments = 1
-
-    def html(self) -> str:
-        """What is shown."""
-        raise NotImplementedError
-
-    def run(self) -> list[nodes.Node]:
-        """One raw node."""
-        return [nodes.raw("", self.html(), format="html")]
+def panels() -> str:
+    """Those of the opening figure, light and dark, side by side or on a narrow screen one below the other."""
+    left, right = seen_apart()
+    of = proposals("ece"), proposals("nll")
+    drawn = (
+        (lambda figure: gap_closes(figure.subplots()), (3.6, 3.6), left),
+        (lambda figure: map_of_proposals(figure.subplots(), *of), (4.8, 3.6), right),
+    )
+    return f'<div class="panels">{"".join(light_and_dark(*panel) for panel in drawn)}</div>'
 
 
-class Opening(Raw):
-    """``{opening}``."""
-
-    def html(self) -> str:
-        """Its panels, light and dark, side by side or on a narrow screen one below the other."""
-        left, right = seen_apart()
-        of = proposals("ece"), proposals("nll")
-        panels = (
-            (lambda figure: gap_closes(figure.subplots()), (3.6, 3.6), left),
-            (lambda figure: map_of_proposals(figure.subplots(), *of), (4.8, 3.6), right),
-        )
-        return f'<div class="panels">{"".join(light_and_dark(*panel) for panel in panels)}</div>'
+def thumbnail(paper: str) -> str:
+    """The small picture of a paper."""
+    return framed(*PAPERS[check_choice("paper", paper, PAPERS)].picture)
 
 
-class Strata(Computed):
-    """``{strata}``."""
-
-    def run(self) -> list[nodes.Node]:
-        """The table."""
-        return self.parse(strata())
-
-
-class Thumbnail(Raw):
-    """``{thumbnail} PAPER``."""
-
-    def html(self) -> str:
-        """The picture."""
-        return framed(*PAPERS[str(check_choice("paper", self.arguments[0], PAPERS))].picture)
+def verdict_legend() -> str:
+    """All papers together, and what the parts of a bar mean."""
+    return bar(answers("paper").sum()) + legend(answers("paper").sum())
 
 
 def cards(pages: Container[str]) -> list[str]:
@@ -233,7 +208,7 @@ def cards(pages: Container[str]) -> list[str]:
     return lines
 
 
-class Cards(SphinxDirective):
+class Cards(Computed):
     """``{cards}``: a grid of a card for each paper, and of those that stand in it."""
 
     has_content = True
@@ -241,26 +216,16 @@ class Cards(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The grid."""
         grid = ["::::::{grid} 1 1 2 2", ":gutter: 3", "", *cards(self.env.found_docs), *self.content, "::::::"]
-        node = nodes.container()
-        self.state.nested_parse(StringList(grid, self.name), self.content_offset, node)
-        return node.children
-
-
-class VerdictLegend(Raw):
-    """``{verdictlegend}``."""
-
-    def html(self) -> str:
-        """All papers together, and what the parts of a bar mean."""
-        return bar(answers("paper").sum()) + legend(answers("paper").sum())
+        return self.parse(grid)
 
 
 def setup(app: Sphinx) -> dict:
     """Register the directives."""
-    app.add_directive("opening", Opening)
+    app.add_directive("opening", html(panels))
     app.add_directive("cards", Cards)
-    app.add_directive("strata", Strata)
-    app.add_directive("thumbnail", Thumbnail)
-    app.add_directive("verdictlegend", VerdictLegend)
+    app.add_directive("strata", markdown(strata))
+    app.add_directive("thumbnail", html(thumbnail, required=1))
+    app.add_directive("verdictlegend", html(verdict_legend))
     return {"parallel_read_safe": True}
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from docutils import nodes
 from sphinx.application import Sphinx
 
 from book.kit.notebook.display_names import shown
 from book.kit.results.leaderboard import METRICS, entries
-from book.kit.sphinx.booktables import Computed
+from book.kit.sphinx.directives import markdown
 from calibkit.judging.html import SHOWN, heads
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.elements import change
@@ -87,20 +86,12 @@ def losses(data: str) -> list[str]:
     return _table(["loss", *(f"{HEADS[m]}, {way}" for way in ways for m in ("nll", "ece")), "trainings", "whose"], rows)
 
 
-class Leaderboard(Computed):
-    """``{leaderboard} NAME``."""
-
-    required_arguments = 1
-    optional_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """The tables."""
-        name, *rest = self.arguments
-        made = {"calibrators": calibrators, "kinds": kinds, "losses": losses}[name]
-        return self.parse(made(*rest), ("sortable", "ranks"))
+def tables(name: str, *data: str) -> list[str]:
+    """What the argument of the directive names."""
+    return {"calibrators": calibrators, "kinds": kinds, "losses": losses}[name](*data)
 
 
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
-    app.add_directive("leaderboard", Leaderboard)
+    app.add_directive("leaderboard", markdown(tables, required=1, optional=1, style=("sortable", "ranks")))
     return {"parallel_read_safe": True}

@@ -11,14 +11,13 @@ from collections.abc import Callable
 
 import pandas as pd
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from book.kit.notebook.table import Table, minus
 from book.kit.results.verdict_rule import Answer
 from book.kit.sphinx import others_calibrators, others_losses
 from book.kit.sphinx.cached_results import compared
+from book.kit.sphinx.directives import Computed
 from calibkit import _folders
 from calibkit._checks import check_choice
 
@@ -80,7 +79,7 @@ def block(name: str) -> tuple[list[str], list[Table]]:
     return [*lines, *minus(said).splitlines()], tables
 
 
-class Replications(SphinxDirective):
+class Replications(Computed):
     """``{replications} NAME``."""
 
     required_arguments = 1
@@ -89,9 +88,7 @@ class Replications(SphinxDirective):
         """Who measured it and what follows, then the tables."""
         name = str(check_choice("block", self.arguments[0], ("sources", *BLOCKS)))
         lines, tables = (sources(), []) if name == "sources" else block(name)
-        node = nodes.section()
-        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node)
-        return [*node.children, *(nodes.raw("", made._repr_html_(), format="html") for made in tables)]
+        return [*self.parse(lines), *(nodes.raw("", made._repr_html_(), format="html") for made in tables)]
 
 
 def setup(app: Sphinx) -> dict:

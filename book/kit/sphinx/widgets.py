@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 from sphinx.application import Sphinx
 
-from book.kit.sphinx.frontpage import Raw, light_and_dark
+from book.kit.sphinx.directives import html
+from book.kit.sphinx.frontpage import light_and_dark
 from book.kit.sphinx.opening_figure import NETWORK
 from calibkit import TemperatureScaling, plots
 from calibkit._checks import check_choice
@@ -107,7 +108,7 @@ def margin() -> Widget:
 WIDGETS: dict[str, Callable[[], Widget]] = {"temperature": temperature, "margin": margin}
 
 
-def html(name: str) -> str:
+def live(name: str) -> str:
     """A widget as a page shows it."""
     widget = WIDGETS[check_choice("widget", name, WIDGETS)]()
     script = {"kind": name, "title": widget.title, "controls": widget.controls, "data": widget.data}
@@ -118,17 +119,7 @@ def html(name: str) -> str:
     )
 
 
-class WidgetDirective(Raw):
-    """``{widget} NAME``."""
-
-    required_arguments, optional_arguments = 1, 0
-
-    def html(self) -> str:
-        """The widget."""
-        return html(self.arguments[0])
-
-
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
-    app.add_directive("widget", WidgetDirective)
+    app.add_directive("widget", html(live, required=1))
     return {"parallel_read_safe": True}

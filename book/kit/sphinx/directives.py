@@ -1,0 +1,47 @@
+"""Directives of the book: what a function returns, Markdown or HTML, in the place where a page names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+
+class Computed(SphinxDirective):
+    """A directive that shows Markdown."""
+
+    def parse(self, lines: list[str], style: tuple[str, ...] = ()) -> list[nodes.Node]:
+        """The nodes of ``lines``; ``style`` are classes of the tables in them."""
+        node = nodes.section()
+        self.state.nested_parse(StringList(lines, self.name), self.content_offset, node, match_titles=True)
+        for table in node.findall(nodes.table):
+            table["classes"] += style
+        return node.children
+
+
+def markdown(
+    lines: Callable[..., list[str]], *, required: int = 0, optional: int = 0, style: tuple[str, ...] = ()
+) -> type[Computed]:
+    """The directive of a function that returns lines of Markdown; ``required`` and ``optional`` are its arguments."""
+
+    class Directive(Computed):
+        required_arguments, optional_arguments = required, optional
+
+        def run(self) -> list[nodes.Node]:
+            return self.parse(lines(*self.arguments), style)
+
+    return Directive
+
+
+def html(text: Callable[..., str], *, required: int = 0) -> type[SphinxDirective]:
+    """The directive of a function that returns HTML."""
+
+    class Directive(SphinxDirective):
+        required_arguments = required
+
+        def run(self) -> list[nodes.Node]:
+            return [nodes.raw("", text(*self.arguments), format="html")]
+
+    return Directive
