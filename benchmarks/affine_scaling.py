@@ -13,11 +13,10 @@ are not installed are left out.
 import argparse
 import importlib.util
 import math
-import multiprocessing
 import time
 
 import torch
-from metrics import extra_mebibytes
+from shared import alone, extra_mebibytes
 
 from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling, VectorScaling
 
@@ -79,7 +78,7 @@ METHODS = {
 }
 
 
-def measure(method, n, k, kind, threads, repeats, results):
+def measure(method, n, k, kind, threads, repeats):
     torch.set_num_threads(threads)
     z, y = sample(n, k, kind, 0)
     METHODS[method](*sample(200, 3, "plain", 2))  # load what is loaded once
@@ -98,7 +97,7 @@ def measure(method, n, k, kind, threads, repeats, results):
     new, labels = sample(n, k, kind, 1)
     probs = torch.as_tensor(calibrated(new)).double()
     nll = -probs[torch.arange(n), labels].log().mean().item()
-    results.put((min(seconds), min(processor), nll, extra, chosen(calibrated)))
+    return min(seconds), min(processor), nll, extra, chosen(calibrated)
 
 
 def chosen(calibrated):
@@ -121,24 +120,18 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a method is given up")
     args = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
     print(f"torch {torch.__version__}, {args.threads} threads, minimum of {args.repeats}")
     for size in args.sizes:
         n, k = map(int, size.split("x"))
         for kind in args.kinds:
             print(f"\n{kind}, {n:,} x {k:,}\n{'method':28} {'seconds':>8} {'CPU s':>8} {'NLL':>8} {'MiB':>6}")
             for method in filter(installed, args.methods):
-                results = context.Queue()
-                work = (method, n, k, kind, args.threads, args.repeats, results)
-                process = context.Process(target=measure, args=work)
-                process.start()
-                process.join(args.limit)
-                if process.is_alive() or process.exitcode:
-                    reason = "given up" if process.is_alive() else f"ended with code {process.exitcode}"
-                    process.kill()
+                result, code = alone(measure, method, n, k, kind, args.threads, args.repeats, limit=args.limit)
+                if result is None:
+                    reason = "given up" if code is None else f"ended with code {code}"
                     print(f"{method:28} {reason}", flush=True)
                     continue
-                seconds, cpu, nll, extra, penalties = results.get()
+                seconds, cpu, nll, extra, penalties = result
                 print(f"{method:28} {seconds:8.3f} {cpu:8.3f} {nll:8.4f} {extra:6.0f}  {penalties}", flush=True)
 
 

@@ -16,8 +16,9 @@ import pandas as pd
 import torch
 from affine_scaling import METHODS, installed
 from affine_scaling import sample as by_class
-from metrics import class_wise, peer, top_label
-from temperature_scaling import BLOCK, ONCE, begin, blocked_nll, fits, overconfident
+from metrics import class_wise, top_label
+from shared import begin, least, overconfident, peer
+from temperature_scaling import BLOCK, blocked_nll, fits
 
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, VectorScaling
 from calibkit.metrics import evaluate
@@ -60,18 +61,6 @@ def peers(task, given, y):
     return {name: call for name, call in calls.items() if call is not None}
 
 
-def least(call, repeats, clock):
-    """The least seconds of some runs; what takes over ``ONCE`` seconds runs once."""
-    seconds = float("inf")
-    for _ in range(repeats):
-        start = clock()
-        call()
-        seconds = min(seconds, clock() - start)
-        if seconds > ONCE:
-            break
-    return seconds
-
-
 def measure(task, repeats, clock, with_peers):
     """Rows of a task: ours, then the peers that are installed."""
     (n, k), bound, call = TASKS[task]
@@ -94,9 +83,10 @@ def measure(task, repeats, clock, with_peers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--csv")
     parser.add_argument("--no-peers", action="store_true")
-    args, clock = begin(parser, threads=2, repeats=3)
+    args, clock = begin(parser, threads=2)
     print(f"{'task':18} {'who':26} {'shape':>14} {'seconds':>9} {'bound':>8} {'x NLL':>8}")
     warnings.simplefilter("ignore")
     rows = []

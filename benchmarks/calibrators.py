@@ -9,14 +9,13 @@ not done within the limit is given up. The clock is the processor's, for a machi
 
 import argparse
 import math
-import multiprocessing
 import resource
 import time
 
 import pandas as pd
 import torch
 from affine_scaling import sample
-from bounds import least
+from shared import alone, least
 
 from calibkit.calibrators import calibrator
 from calibkit.reporting.catalogue import NEEDS
@@ -25,25 +24,21 @@ SHAPES = ((10_000, 100), (5_000, 1_000))
 METHODS = ("temperature_scaling:ece", *(key for key in NEEDS if key != "identity"))
 
 
-def measure(key, n, k, repeats, limit, results):
+def measure(key, n, k, repeats, limit):
     torch.set_num_threads(1)
     z, y = sample(n, k, "classes", 0)
     calibrator(key).fit(*sample(500, 3, "plain", 2))  # load what is loaded once
     until = math.ceil(time.process_time() + limit)
     resource.setrlimit(resource.RLIMIT_CPU, (until, until))
-    results.put(least(lambda: calibrator(key).fit(z, y), repeats, time.process_time))
+    return least(lambda: calibrator(key).fit(z, y), repeats, time.process_time)
 
 
 def seconds_of(key, n, k, repeats, limit):
     """The least seconds of a fit; None where it was given up."""
-    context = multiprocessing.get_context("spawn")
-    results = context.SimpleQueue()
-    process = context.Process(target=measure, args=(key, n, k, repeats, limit, results))
-    process.start()
-    process.join()
-    if process.exitcode > 0:
+    seconds, code = alone(measure, key, n, k, repeats, limit)
+    if code > 0:  # below 0: ended by the signal of the limit
         raise SystemExit(f"{key} failed on {n:,} x {k:,}")
-    return None if process.exitcode else results.get()
+    return seconds
 
 
 def main():

@@ -12,19 +12,17 @@ counts the processor's time only.
 """
 
 import argparse
-import time
 import warnings
 
 import torch
-from metrics import extra_mebibytes
-from temperature_scaling import overconfident
+from shared import begin, extra_mebibytes, least, overconfident
 
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.fitting.grid import TEMPERATURES
 from calibkit.metrics.binning import bin_edges
 
 CANDIDATES = 3  # of the plain search that are timed
-ONCE = 20.0  # seconds of a fit that is not run again for its memory
+LONG = 20.0  # seconds of a fit that is not run again for its memory
 
 
 def plain_ece(z, y, temperatures, edges):
@@ -39,24 +37,15 @@ def plain_ece(z, y, temperatures, edges):
 def limit_per_sweep(n, k, device, clock):
     """Seconds of n x 100 x K float64 exponentials, in chunks that stay in cache."""
     chunk = torch.linspace(-30, 0, 1 << (16 if device == "cpu" else 24), dtype=torch.float64, device=device)
-    out, least = torch.empty_like(chunk), float("inf")
-    for _ in range(30):
-        start = clock()
-        torch.exp(chunk, out=out)
-        least = min(least, clock() - start)
-    return least / len(chunk) * n * k * len(TEMPERATURES)
+    out = torch.empty_like(chunk)
+    return least(lambda: torch.exp(chunk, out=out), 30, clock) / len(chunk) * n * k * len(TEMPERATURES)
 
 
 def race(n, k, sweeps, clock, device):
     z, y = (x.to(device) for x in overconfident(n, k))
     edges, z64 = bin_edges(15, device=device), z.double()
     temperatures = torch.full((k,), 1.8, dtype=torch.float64, device=device)
-    plain = float("inf")
-    for _ in range(CANDIDATES):
-        start = clock()
-        plain_ece(z64, y, temperatures, edges)
-        plain = min(plain, clock() - start)
-    del z64
+    plain = least(lambda: plain_ece(z64, y, temperatures, edges), CANDIDATES, clock)
     print(
         f"\n{f'{n} x {k}':30} {'seconds':>9} {'sweeps':>7} {'s/sweep':>10} {'steps':>6} {'ECE %':>17} {'extra MiB':>10}"
     )
@@ -68,40 +57,37 @@ def race(n, k, sweeps, clock, device):
         "calibkit, U-CTS": lambda: ClassTemperatureScaling(max_sweeps=sweeps, accuracy_constraint=False),
         "calibkit, gradient, NLL": lambda: ClassTemperatureScaling("nll"),
     }
-    begin = 0.0
+    search = 0.0
     for name, build in fits.items():
         start = clock()
         calibrator = build().fit(z, y)
         seconds = clock() - start
-        begin = begin or seconds  # the search for the one temperature is part of the greedy fits too
+        search = search or seconds  # the search for the one temperature is part of the greedy fits too
         row = f"{name:30} {seconds:9.3f} "
         history = getattr(calibrator, "history", ())
         if len(history):
             done = min(sweeps, int(history[-1, 0]) + 1)  # one more, which changes nothing, unless they ran out
             ece = f"{100 * history[0, 3]:.4f} -> {100 * history[-1, 3]:.4f}"
-            row += f"{done:7} {(seconds - begin) / done:10.3f} {len(history) - 1:6} {ece:>17} "
+            row += f"{done:7} {(seconds - search) / done:10.3f} {len(history) - 1:6} {ece:>17} "
         else:
             row += f"{'':42} "
-        memory = extra_mebibytes(lambda build=build: build().fit(z, y)) if seconds < ONCE else float("nan")
+        memory = extra_mebibytes(lambda build=build: build().fit(z, y)) if seconds < LONG else float("nan")
         print(f"{row}{memory:10.1f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--sweeps", type=int, default=5)
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--device", default="cpu")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    args, seconds = begin(parser)
 
     def clock():
         if args.device != "cpu":
             torch.cuda.synchronize()
-        return time.perf_counter() if args.clock == "wall" else time.process_time()
+        return seconds()
 
-    print(f"torch {torch.__version__}, {args.device}, {args.threads} threads, {args.clock} clock")
+    print(f"on {args.device}")
     warnings.simplefilter("ignore")
     for shape in args.shapes:
         race(*(int(x) for x in shape.split("x")), args.sweeps, clock, args.device)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from calibkit import _folders
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 
 WINDOW, UNITS, OPTIONS, FREQUENT = 40, 128, 4, 8
 
@@ -119,7 +119,7 @@ def main(folder: Path) -> None:
         }
         lines.append(json.dumps(line, separators=(",", ":")) + "\n")
     path = _folders.stored() / "samples_cloze.jsonl"
-    write_atomic(path, lambda stream: stream.write("".join(lines).encode()))
+    write_text(path, "".join(lines))
     print(f"{path}: {len(lines)} questions")
 
 

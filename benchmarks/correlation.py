@@ -15,7 +15,7 @@ import pandas as pd
 
 from book.kit.results.csv_rows import resample
 from calibkit import _folders, calibrator
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
 
 METRICS = {
@@ -76,7 +76,7 @@ def main() -> None:
     found = pd.concat(tables).rename_axis("difference").reset_index()
     found = found[["difference", "networks", *METRICS.values()]].sort_values("networks", ascending=False, kind="stable")
     text = found.to_csv(index=False, float_format="%.2f", lineterminator="\n").replace("-0.00", "0.00")
-    write_atomic(_folders.stored() / "correlation.csv", lambda stream: stream.write(text.encode()))
+    write_text(_folders.stored() / "correlation.csv", text)
     print(text)
 
 

@@ -19,7 +19,7 @@ import torch
 from book.kit.results.csv_rows import resample
 from book.kit.results.difference_intervals import FITS, interval_of
 from calibkit import _folders, calibrator
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 from calibkit.metrics import evaluate, power
 from calibkit.networks import load_logits
 
@@ -72,7 +72,7 @@ def main(worlds: int = 100) -> None:
     shares["metric"] = shares["metric"].str.upper()
     shares.columns = ["difference", "metric", "over test images, %", "and validation samples, %"]
     text = shares.to_csv(index=False, float_format="%.0f", lineterminator="\n")
-    write_atomic(_folders.stored() / "coverage.csv", lambda stream: stream.write(text.encode()))
+    write_text(_folders.stored() / "coverage.csv", text)
     print(text)
 
 

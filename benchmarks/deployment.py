@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import torch
-from temperature_scaling import begin
+from shared import begin
 
 from calibkit.calibrators import CALIBRATORS, MatrixScaling, NeuralClamping, VectorScaling
 from calibkit.deploy import CalibratedModel
@@ -72,6 +72,7 @@ def race(batch, repeats, clock, device, calibrators):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     args, clock = begin(parser)
     print(f"on {args.device}")

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from calibkit import TemperatureScaling, _folders
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 from calibkit.metrics import evaluate
 from calibkit.training.distributed import launch
 from calibkit.training.inference import held_out
@@ -46,7 +46,7 @@ def write(rows: pd.DataFrame) -> None:
     if path.exists():
         rows = pd.concat([rows, pd.read_csv(path)]).drop_duplicates(KEY)
     text = rows.sort_values(KEY).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    write_atomic(path, lambda stream: stream.write(text.encode()))
+    write_text(path, text)
 
 
 def main() -> None:

@@ -7,12 +7,12 @@ process of its own, so that the peak of its resident memory (on a GPU: of alloca
 """
 
 import argparse
-import multiprocessing
 import resource
 import statistics
 import time
 
 import torch
+from shared import alone
 from torch.nn import functional
 
 from calibkit.losses import LOSSES
@@ -28,7 +28,7 @@ def plain(logits, labels):
     return 0.1 * one_v_one - 0.5 * functional.logsigmoid(gaps).sum() / ((k - 1) * (k - 2) * n)
 
 
-def measure(form, n, k, device, repeats, results):
+def measure(form, n, k, device, repeats):
     generator = torch.Generator().manual_seed(0)
     logits = (4 * torch.randn(n, k, generator=generator)).to(device).requires_grad_()
     labels = torch.randint(k, (n,), generator=generator).to(device)
@@ -47,7 +47,7 @@ def measure(form, n, k, device, repeats, results):
     penalty(logits[:2], labels[:2]).backward()  # load what is loaded once
     before = peak()
     seconds, values, norms = zip(*(step() for _ in range(repeats)), strict=True)
-    results.put((statistics.median(seconds), (peak() - before) / 2**20, values[0], norms[0]))
+    return statistics.median(seconds), (peak() - before) / 2**20, values[0], norms[0]
 
 
 def main():
@@ -57,19 +57,15 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
     print(f"CPC penalty and gradient, N = {args.n}, K = {args.k}, float32, {args.device}")
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, median of {args.repeats}")
     print(f"{'form':8} {'seconds':>9} {'MiB':>8} {'value':>10} {'|gradient|':>11}")
     for form in ("blocked", "plain"):
-        results = context.Queue()
-        process = context.Process(target=measure, args=(form, args.n, args.k, args.device, args.repeats, results))
-        process.start()
-        process.join()
-        if process.exitcode:
-            print(f"{form:8} ended with code {process.exitcode} (out of memory?)")
+        result, code = alone(measure, form, args.n, args.k, args.device, args.repeats)
+        if code:
+            print(f"{form:8} ended with code {code} (out of memory?)")
             continue
-        seconds, mebibytes, value, norm = results.get()
+        seconds, mebibytes, value, norm = result
         print(f"{form:8} {seconds:9.4f} {mebibytes:8.0f} {value:10.6f} {norm:11.4e}")
 
 

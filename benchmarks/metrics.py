@@ -9,78 +9,21 @@ the growth of the peak resident memory during one call. Peers that are not insta
 """
 
 import argparse
-import ctypes
-import gc
 import statistics
 import time
 import warnings
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import torch
+from shared import begin, in_turns, overconfident, peer
 
-from calibkit._torchvision import ensure_importable
 from calibkit.metrics import ace, adaptive_ece, bootstrap, classwise_ece, ece, evaluate, smooth_ece
-
-TEMPERATURE, ACCURACY, ONCE = 1.79, 0.85, 2.0
-
-
-def predictions(n, k):
-    """Over-confident probabilities (n, k) of accuracy 0.85, whose true temperature is 1.79, and labels."""
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(n, k, generator=generator)
-    low, high = 0.0, 50.0
-    for _ in range(20):  # the expected accuracy of a calibrated network is its mean confidence
-        scale = (low + high) / 2
-        confidence = (scale * noise[:2000]).softmax(1).amax(1).mean()
-        low, high = (scale, high) if confidence < ACCURACY else (low, scale)
-    labels = torch.multinomial((scale * noise).softmax(1), 1, generator=generator)[:, 0]
-    return (TEMPERATURE * scale * noise).softmax(1), labels
-
-
-def peer(module, build):
-    """``build(module)`` if it can be imported, else None."""
-    try:
-        return build(import_module(module))
-    except Exception as error:
-        print(f"  ({module} left out: {str(error).splitlines()[0]})")
-        return None
-
-
-def extra_mebibytes(call):
-    """Growth of the peak resident memory during ``call``, where Linux lets the peak be reset."""
-    gc.collect()
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return float("nan")
-
-    def status(key):
-        return int(next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(key)).split()[1])
-
-    before = status("VmRSS")
-    call()
-    return (status("VmHWM") - before) / 1024
 
 
 def race(title, calls, repeats, clock):
-    """Time the calls in turns and print them; what takes over ``ONCE`` seconds runs once."""
-    calls = {name: call for name, call in calls.items() if call is not None}
-    times, values, extra = {name: [] for name in calls}, {}, {}
-    for name, call in calls.items():
-        start = clock()
-        values[name] = call()
-        times[name].append(clock() - start)
-        if repeats and times[name][0] < ONCE:
-            times[name].clear()
-            extra[name] = extra_mebibytes(call)
-    for _ in range(repeats):
-        for name in extra:
-            start = clock()
-            calls[name]()
-            times[name].append(clock() - start)
+    """Time the calls in turns and print them."""
+    values, times, extra = in_turns(calls, repeats, clock)
     print(f"\n{title:34} {'median ms':>10} {'least ms':>9} {'extra MiB':>10}   value")
     for name, seconds in times.items():
         value = f"{values[name]:.7f}" if isinstance(values[name], float) else ""
@@ -230,8 +173,9 @@ def intervals(p, y, k):
     }
 
 
-def state_bytes(classes=19, side=256, batches=3):
+def state_bytes():
     """What a metric keeps after some batches of segmentation maps."""
+    classes, side, batches = 19, 256, 3
     generator = torch.Generator().manual_seed(0)
     probs = torch.randn(4, classes, side, side, generator=generator).softmax(1)
     labels = torch.randint(classes, (4, side, side), generator=generator)
@@ -257,19 +201,14 @@ def state_bytes(classes=19, side=256, batches=3):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--sections", nargs="+", default=["top", "class", "evaluate", "bootstrap", "state"])
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
-    args = parser.parse_args()
-    clock = time.perf_counter if args.clock == "wall" else time.process_time
+    args, clock = begin(parser, threads=2)
     warnings.simplefilter("ignore")
-    torch.set_num_threads(args.threads)
-    ensure_importable()
-    print(f"torch {torch.__version__}, numpy {np.__version__}, {args.threads} threads")
     for shape in args.shapes:
         n, k = map(int, shape.split("x"))
-        p, y = predictions(n, k)
+        logits, y = overconfident(n, k)
+        p = logits.softmax(1)
         print(f"\n==== {n} x {k}, accuracy {(p.argmax(1) == y).double().mean():.3f}")
         if "top" in args.sections:
             for title, calls in zip(("ECE", "adaptive ECE", "smooth ECE"), top_label(p, y, k), strict=True):

@@ -11,9 +11,9 @@ image to the last is what a stream costs. A metric that keeps 8 bytes a pixel is
 
 import argparse
 import resource
-import time
 
 import torch
+from shared import begin
 
 from calibkit.metrics import METRICS
 from calibkit.metrics.streaming import ECE, MCE, NLL, Accuracy, ClasswiseECE
@@ -42,11 +42,7 @@ def main():
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--size", default="1024x2048")
     parser.add_argument("--classes", type=int, default=19)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="cpu")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    clock = time.perf_counter if args.clock == "wall" else time.process_time
+    args, clock = begin(parser, threads=1, clock="cpu")
     height, width = map(int, args.size.split("x"))
     metrics = {
         "accuracy": Accuracy(ignore_index=VOID),
@@ -57,7 +53,7 @@ def main():
     }
     seconds = dict.fromkeys(metrics, 0.0)
     marks = sorted({1, 10, args.images // 10, args.images // 2, args.images} & set(range(1, args.images + 1)))
-    print(f"{args.images} images of {args.size} x {args.classes}, torch {torch.__version__}, {args.threads} threads")
+    print(f"{args.images} images of {args.size} x {args.classes}")
     print(f"{'images':>6} {'peak MiB':>9} {'state bytes':>11} {'8 bytes a pixel: MiB':>21}  {'  '.join(metrics)}")
     for i, (probs, labels) in enumerate(stream(args.images, height, width, args.classes), 1):
         for name, metric in metrics.items():

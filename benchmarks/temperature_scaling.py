@@ -11,31 +11,15 @@ in float64. On a machine that others use too, ``--clock cpu --threads 1`` counts
 
 import argparse
 import statistics
-import time
 import warnings
 
 import numpy as np
 import torch
-from metrics import extra_mebibytes, peer
+from shared import begin, in_turns, overconfident, peer
 
-from calibkit._torchvision import ensure_importable
 from calibkit.calibrators import TemperatureScaling
 
-ONCE = 2.0
 BLOCK = 1 << 18  # float32 numbers
-
-
-def overconfident(n, k, temperature=1.79, accuracy=0.85):
-    """Float32 logits (n, k) that are 1.79 times those which the labels were drawn from, of accuracy 0.85."""
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(n, k, generator=generator)
-    low, high = 0.0, 50.0
-    for _ in range(20):  # the expected accuracy of a calibrated network is its mean confidence
-        scale = (low + high) / 2
-        confidence = (scale * noise[:2000]).softmax(1).amax(1).mean()
-        low, high = (scale, high) if confidence < accuracy else (low, scale)
-    labels = torch.multinomial((scale * noise).softmax(1), 1, generator=generator)[:, 0]
-    return temperature * scale * noise, labels
 
 
 def blocked_nll(z, y, temperature, buffer):
@@ -121,22 +105,7 @@ def race(n, k, repeats, clock, with_peers):
     best = TemperatureScaling().fit(z.double(), y).temperature
     calls = {"limit: one NLL, float32": lambda: blocked_nll(z, y, best, buffer)} | fits(z, y, with_peers)
     floor = min(nll(z, y, t) for t in best * (1 + np.array([-1e-6, 0, 1e-6])))
-    times, results, extra = {name: [] for name in calls}, {}, {}
-    for name, call in calls.items():
-        try:
-            start = clock()
-            results[name] = call()
-            times[name].append(clock() - start)
-        except Exception as error:
-            print(f"  ({name} left out: {str(error).splitlines()[0]})")
-            continue
-        if times[name][0] < ONCE:
-            extra[name] = extra_mebibytes(call)
-    for _ in range(repeats):
-        for name in extra:
-            start = clock()
-            calls[name]()
-            times[name].append(clock() - start)
+    results, times, extra = in_turns(calls, repeats, clock)
     limit = min(times["limit: one NLL, float32"])
     head = f"{'median ms':>10} {'least ms':>9} {'x limit':>8} {'extra MiB':>10} {'T':>12} {'excess NLL':>11}"
     print(f"\n{f'{n} x {k}, optimum T = {best:.7f}':36}{head}")
@@ -167,22 +136,10 @@ def robustness(with_peers):
         print(f"{name:23.23}" + "".join(f"{value:14.7f}" for value in row))
 
 
-def begin(parser, **defaults):
-    """The arguments of a benchmark, those that all have among them, and its clock; prints what it runs with."""
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
-    parser.set_defaults(**defaults)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    ensure_importable()
-    print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
-    return args, time.perf_counter if args.clock == "wall" else time.process_time
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-peers", action="store_true")
     args, clock = begin(parser)
     with warnings.catch_warnings():
