@@ -31,15 +31,12 @@ SIZE = (240, 180)
 CLASSES = tuple("sky building pole road pavement tree sign fence car pedestrian bicyclist".split())
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
-    """Images (180, 240, 3) and masks (180, 240) uint8 of ``train``, ``val`` and ``test``."""
-    return {split: _images(paths[FILES[0].name], split) for split in COUNTS}
-
-
-def _images(path: Path, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Images (180, 240, 3) and masks (180, 240) uint8 of ``train``, ``val`` or ``test``."""
     with needs("train"):
         from PIL import Image
 
+    path = paths[FILES[0].name]
     with Archive(path) as archive:
         root = archive.names[0].split("/")[0]
         files = archive.read(f"{root}/CamVid/{split}.txt").decode().split()  # image mask image mask ...

@@ -32,12 +32,9 @@ MEMBERS = {
 }
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
-    """Images (32, 32, 3) and classes of both splits."""
-    return {split: _images(name, *paths.values(), split) for split in ("train", "test")}
-
-
-def _images(name: str, path: Path, split: str) -> Iterator[tuple[np.ndarray, int]]:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Images (32, 32, 3) and classes of ``train`` or ``test``."""
+    (path,) = paths.values()
     n_label_bytes = 1 if name == "cifar10" else 2
     with Archive(path) as archive:
         archive.in_order(MEMBERS[name][split])

@@ -24,13 +24,10 @@ FILES = (
 ROOT = "CUB_200_2011"
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
-    """Images (224, 224, 3) and species of ``train`` and ``test``."""
-    return {split: _images(paths[FILES[0].name], flag) for split, flag in (("train", "1"), ("test", "0"))}
-
-
-def _images(path: Path, flag: str) -> Iterator[tuple[np.ndarray, int]]:
-    with Archive(path) as archive:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Images (224, 224, 3) and species of ``train`` or ``test``."""
+    flag = "1" if split == "train" else "0"
+    with Archive(paths[FILES[0].name]) as archive:
         tables = ("images", "image_class_labels", "train_test_split")
         file, label, training = (dict(map(str.split, archive.lines(f"{ROOT}/{table}.txt"))) for table in tables)
         owner = {f"{ROOT}/images/{file[i]}": int(label[i]) - 1 for i in file if training[i] == flag}

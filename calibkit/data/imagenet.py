@@ -29,9 +29,9 @@ FILES = (
 DATA = "ILSVRC2012_devkit_t12/data"
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
-    """Images (224, 224, 3) and classes of ``train`` and of the halves ``val`` and ``test``."""
-    return {"train": _train(paths), "val": _half(paths, 0), "test": _half(paths, 1)}
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Images (224, 224, 3) and classes of ``train`` or of one of the halves ``val`` and ``test``."""
+    return _train(paths) if split == "train" else _half(paths, ("val", "test").index(split))
 
 
 def _classes(path: Path) -> tuple[dict[str, int], list[int]]:

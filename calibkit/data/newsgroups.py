@@ -40,12 +40,9 @@ PADDING, UNKNOWN = "<padding>", "<unknown>"
 _WORD = re.compile(r"[^\s!-&(-/:-@\[-`{-~]+")
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[dict[str, str]]]:
-    """Messages ``{"group", "id", "text"}`` of ``train`` and ``test``, ordered by group and id."""
-    return {split: _messages(paths[FILES[0].name], split) for split in ("train", "test")}
-
-
-def _messages(path: Path, split: str) -> Iterator[dict[str, str]]:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[dict[str, str]]:
+    """Messages ``{"group", "id", "text"}`` of ``train`` or ``test``, ordered by group and id."""
+    path = paths[FILES[0].name]
     with Archive(path) as archive:
         names = [name for name in archive.names if name.startswith(f"20news-bydate-{split}/")]
         if not names:

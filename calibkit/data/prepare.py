@@ -32,13 +32,13 @@ from calibkit.data._archive import File, official
 
 @dataclass(frozen=True)
 class Source:
-    """Official files, and ``samples(name, paths) -> {split: samples}``, which reads a split when it is asked for it.
+    """Official files, and ``samples(name, paths, split)``, which reads the samples of a split.
 
     A sample is a pair of an image and its label or mask, or a dict where the data set is text.
     """
 
     files: tuple[File, ...]
-    samples: Callable[[str, dict[str, Path]], dict[str, Iterable]]
+    samples: Callable[[str, dict[str, Path], str], Iterable]
 
 
 SOURCES: dict[str, Source] = {
@@ -87,12 +87,10 @@ def prepare(
         return folder
     remove_strays(folder)
     needed = [file for file in source.files if file.splits is None or set(file.splits) & targets.keys()]
-    samples = source.samples(name, {file.name: official(file, archive, len(needed)) for file in needed})
+    official_files = {file.name: official(file, archive, len(needed)) for file in needed}
     for split, paths in targets.items():
-        if DATASETS[name].kind == "text":
-            _write_lines(paths[0], samples[split])
-        else:
-            _write_pairs(*paths, samples[split])
+        write = _write_lines if DATASETS[name].kind == "text" else _write_pairs
+        write(*paths, source.samples(name, official_files, split))
     return folder
 
 

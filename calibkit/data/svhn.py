@@ -22,15 +22,12 @@ FILES = (
 )
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
-    """Images (32, 32, 3) and digits of the splits whose files are given."""
-    return {file.splits[0]: _images(paths[file.name]) for file in FILES if file.name in paths}
-
-
-def _images(path: Path) -> Iterator[tuple[np.ndarray, int]]:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Images (32, 32, 3) and digits of ``train`` or ``test``."""
     with needs("train"):
         from scipy.io import loadmat
 
+    path = paths[f"{split}_32x32.mat"]
     try:
         content = loadmat(path, variable_names=("X", "y"))
         images, labels = content["X"], content["y"].ravel()

@@ -25,14 +25,10 @@ FILES = (
 ROOT = "tiny-imagenet-200"
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, int]]]:
-    """Images (64, 64, 3) and classes of ``train`` and ``val``; "tiny_imagenet_20" takes the classes 0, 10, ..., 190."""
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Images (64, 64, 3) and classes of ``train`` or ``val``; "tiny_imagenet_20" takes the classes 0, 10, ..., 190."""
     step = 10 if name == "tiny_imagenet_20" else 1
-    return {split: _images(paths[FILES[0].name], split, step) for split in ("train", "val")}
-
-
-def _images(path: Path, split: str, step: int) -> Iterator[tuple[np.ndarray, int]]:
-    with Archive(path) as archive:
+    with Archive(paths[FILES[0].name]) as archive:
         ids = sorted(archive.lines(f"{ROOT}/wnids.txt"))[::step]
         if split == "train":
             folders = {f"{ROOT}/train/{wnid}/images": wnid for wnid in ids}

@@ -32,16 +32,12 @@ ROOT = "VOCdevkit/VOC2012"
 SIZE = 512
 
 
-def samples(name: str, paths: dict[str, Path]) -> dict[str, Iterator[tuple[np.ndarray, np.ndarray]]]:
-    """Images (512, 512, 3) and masks (512, 512) uint8 of ``train`` and ``val``."""
-    return {split: _images(paths[FILES[0].name], split) for split in ("train", "val")}
-
-
-def _images(path: Path, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Images (512, 512, 3) and masks (512, 512) uint8 of ``train`` or ``val``."""
     with needs("train"):
         from PIL import Image
 
-    with Archive(path) as archive:
+    with Archive(paths[FILES[0].name]) as archive:
         for number in archive.lines(f"{ROOT}/ImageSets/Segmentation/{split}.txt"):
             image = np.asarray(image_of(archive.read(f"{ROOT}/JPEGImages/{number}.jpg")))
             mask = np.asarray(Image.open(io.BytesIO(archive.read(f"{ROOT}/SegmentationClass/{number}.png"))))

@@ -192,16 +192,12 @@ def test_it_goes_on_after_an_interruption(made, monkeypatch):
     folder = official()
     source = prepare.SOURCES[name]
 
-    def stopped(name, paths):
-        samples = source.samples(name, paths)
-        last = list(files(name))[-1]
-
-        def until(rows):
-            held = list(rows)
-            yield from held[:-1]
+    def stopped(name, paths, split):
+        *samples, last = source.samples(name, paths, split)
+        yield from samples
+        if split == list(files(name))[-1]:
             raise KeyboardInterrupt
-
-        return samples | {last: until(samples[last])}
+        yield last
 
     monkeypatch.setitem(prepare.SOURCES, name, prepare.Source(source.files, stopped))
     with pytest.raises(KeyboardInterrupt):
