@@ -27,7 +27,7 @@ import papermill
 from drawings import shrink, tidy
 from matplotlib.font_manager import findfont
 
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -78,8 +78,7 @@ def execute(source: Path, target: Path) -> float:
         progress_bar=False,
         execution_timeout=CELL_TIMEOUT,
     )
-    text = nbformat.writes(strip(executed)) + "\n"
-    write_atomic(target, lambda stream: stream.write(text.encode()))
+    write_text(target, nbformat.writes(strip(executed)) + "\n")
     return time.perf_counter() - start
 
 
@@ -126,8 +125,7 @@ def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
                 print(f"{source.stem:32s} FAILED\n{error}", file=sys.stderr, flush=True)
             else:
                 if into:
-                    file, text = targets[source].with_suffix(".stamp"), before[source]
-                    write_atomic(file, lambda stream, text=text: stream.write(text.encode()))
+                    write_text(targets[source].with_suffix(".stamp"), before[source])
     return failures
 
 

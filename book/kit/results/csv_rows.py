@@ -48,7 +48,7 @@ import pandas as pd
 from book.papers import PAPERS
 from calibkit import _folders
 from calibkit._checks import Array, check_choice, expected
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 from calibkit.keys import Key
 from calibkit.metrics import Sample
 from calibkit.metrics.intervals import Resampled
@@ -170,8 +170,7 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
 
 def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
     """Write the rows ``new`` in the place of ``old``, in one step; returns how many of them ``old`` does not have."""
-    text = new.to_csv(index=False, lineterminator="\n")
-    write_atomic(path, lambda stream: stream.write(text.encode()))
+    write_text(path, new.to_csv(index=False, lineterminator="\n"))
     before = set(old.itertuples(index=False, name=None))
     return sum(row not in before for row in new.itertuples(index=False, name=None))
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
-from calibkit._files import read_json, regular, write_atomic
+from calibkit._files import read_json, regular, write_text
 from calibkit.judging import Row, usual, verdict
 from calibkit.judging.loss_verdict import BASE as LOSS_BASE
 from calibkit.networks import zoo
@@ -142,7 +142,7 @@ def enter(judged: Path, tier: str, by: str = "") -> Path:
         got = f"{path.name}, which is by {old['by'] or 'this project'}{' and withdrawn' * bool(old['withdrawn'])}"
         raise expected("path", "a judgement under a name that is free", got)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, text(found))
+    write_text(path, text(found))
     write_csv()
     return path
 
@@ -171,8 +171,4 @@ def table() -> pd.DataFrame:
 
 def write_csv() -> Path:
     """All entries as one table."""
-    return _write(folder() / CSV, table().to_csv(index=False, lineterminator="\n"))
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomic(path, lambda stream: stream.write(text.encode()))
+    return write_text(folder() / CSV, table().to_csv(index=False, lineterminator="\n"))

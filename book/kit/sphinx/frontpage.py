@@ -27,7 +27,7 @@ from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
 from calibkit import Estimate, plots
 from calibkit._checks import check_choice
-from calibkit._files import write_atomic
+from calibkit._files import write_text
 
 BASE, CE = "temperature_scaling", "cross_entropy"
 SIZE = (8.4, 3.6)  # inches, of the opening figure
@@ -232,5 +232,4 @@ def setup(app: Sphinx) -> dict:
 if __name__ == "__main__":
     words, folder = seen(), Path(__file__).parents[2] / "_static"
     for dark, name in README.items():
-        text = plots.svg(opening, SIZE, words, dark=dark).encode()
-        write_atomic(folder / name, lambda stream, text=text: stream.write(text))
+        write_text(folder / name, plots.svg(opening, SIZE, words, dark=dark))
