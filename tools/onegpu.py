@@ -35,7 +35,7 @@ def candidates(n: int, environment: Mapping[str, str]) -> list[str]:
     return [number.strip() for number in numbers if number.strip()][:n]
 
 
-def hold_one(names: Sequence[str], folder: Path, every: float = 1.0) -> str:
+def hold_one(names: Sequence[str], folder: Path) -> str:
     """Lock one of the GPUs until this process and what it becomes end; waits while all are held."""
     folder.mkdir(parents=True, exist_ok=True)
     while True:
@@ -48,7 +48,7 @@ def hold_one(names: Sequence[str], folder: Path, every: float = 1.0) -> str:
                 continue
             os.set_inheritable(descriptor, True)  # the lock goes on with the command
             return name
-        time.sleep(every)
+        time.sleep(1.0)
 
 
 def main(arguments: Sequence[str]) -> None:

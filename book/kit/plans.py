@@ -157,7 +157,7 @@ def disk(trainings: Iterable[Training]) -> int:
     return total
 
 
-def epochs_of_resnet50(trainings: Iterable[Training], budget: str = "paper") -> float:
+def epochs_of_resnet50(trainings: Iterable[Training]) -> float:
     """Work in epochs of a ResNet-50 on CIFAR-10, which ``make epoch`` times: floating-point operations of all samples
     of all epochs. Stochastic depth and CutMix are counted as if they were not.
     """
@@ -165,7 +165,7 @@ def epochs_of_resnet50(trainings: Iterable[Training], budget: str = "paper") -> 
     total = 0.0
     for training in trainings:
         of = training.network
-        recipe = recipe_of(of.dataset, budget, of.loss, training.paper, model=of.model)
+        recipe = recipe_of(of.dataset, "paper", of.loss, training.paper, model=of.model)
         total += recipe.epochs * SIZES[of.dataset][0] * size_of(of.dataset, of.model)[1]
     return total / (SIZES["cifar10"][0] * one)
 

@@ -58,7 +58,7 @@ def class_scatter(
     return ax
 
 
-def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], size: float = 7.5) -> None:
+def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> None:
     """Write each name beside its point, on the first of eight sides where it covers no point and no other name.
 
     A name without such a side is left out: a label that cannot be read helps nobody.
@@ -70,7 +70,7 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], s
     taken = [Bbox.from_bounds(x - 2.5 * scale, y - 2.5 * scale, 5 * scale, 5 * scale) for x, y in points]
     frame = ax.get_window_extent()
     for name, at in zip(names, zip(x, y, strict=True), strict=True):
-        text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=size, path_effects=halo)
+        text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=7.5, path_effects=halo)
         for right, up, ha, va in _SIDES:
             text.set(position=(right, up), ha=ha, va=va)
             box = text.get_window_extent()

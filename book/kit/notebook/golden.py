@@ -69,11 +69,8 @@ def recorded(
     return stored
 
 
-def fit_seconds(folder: Path | None = None) -> pd.DataFrame:
+def fit_seconds() -> pd.DataFrame:
     """What ``benchmarks/calibrators.py`` stored: the seconds of one fit of each method, as text.
-
-    Args:
-        folder: of the file. Default: ``book/results`` of the checkout.
 
     Returns:
         DataFrame: keys of methods by shapes; a fit that was given up has a text such as "over 50".
@@ -82,21 +79,20 @@ def fit_seconds(folder: Path | None = None) -> pd.DataFrame:
         >>> list(fit_seconds())
         ['10,000 x 100', '5,000 x 1,000']
     """
-    return pd.read_csv((folder or _folders.stored()) / "fits.csv", index_col="method", dtype=str)
+    return pd.read_csv(_folders.stored() / "fits.csv", index_col="method", dtype=str)
 
 
-def by_epoch(dataset: str, folder: Path | None = None) -> pd.DataFrame:
+def by_epoch(dataset: str) -> pd.DataFrame:
     """What ``benchmarks/epochs.py`` stored of the networks of a data set: the test set after each of some epochs.
 
     Args:
         dataset: of ``calibkit.data.DATASETS``.
-        folder: of the file. Default: ``book/results`` of the checkout.
 
     Example:
         >>> list(by_epoch("20newsgroups_random"))[-4:]
         ['nll', 'ece_scaled', 'nll_scaled', 'temperature']
     """
-    rows = pd.read_csv((folder or _folders.stored()) / "epochs.csv")
+    rows = pd.read_csv(_folders.stored() / "epochs.csv")
     return rows[rows["dataset"] == dataset]
 
 

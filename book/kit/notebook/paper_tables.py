@@ -113,15 +113,12 @@ def estimates(
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
 
 
-def loss_differences(
-    network: str, base: str, metric: str = "ece", *, names: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Training losses less another one, with what test images and what seeds leave open, side by side.
+def loss_differences(network: str, base: str, *, names: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """The ECE of training losses less that of another one, in points, with what test images and seeds leave open.
 
     Args:
         network: ``"<dataset>/<model>"``.
         base: the loss that is subtracted; ``"<loss> | <method>"`` after a calibrator.
-        metric: of ``results.paired_differences.COMPARED``; in points, the NLL in nats.
         names: of the losses.
 
     Returns:
@@ -134,16 +131,15 @@ def loss_differences(
     """
     dataset, model = network.split("/")
     base_loss, _, method = base.partition(" | ")
-    rows = select(results.load_effects(), dataset=dataset, model=model, metric=metric, method="identity")
+    rows = select(results.load_effects(), dataset=dataset, model=model, metric="ece", method="identity")
     rows = select(rows, base_loss=base_loss, base_method=method or "identity")
     rows = rows[rows["loss"] != base_loss].sort_values("value")
-    scale, digits = (1, 4) if metric in IN_NATS else (100, 2)
     shown = {}
     for row in rows.itertuples():
         shown[(names or {}).get(row.loss, row.loss)] = {
-            "difference": f"{scale * row.value:+.{digits}f}",
-            "test images ±": f"{scale * max(row.value - row.low, row.high - row.value):.{digits}f}",
-            "seeds ±": "" if np.isnan(row.seed_error) else f"{scale * seed_arm(row):.{digits}f}",
+            "difference": f"{100 * row.value:+.2f}",
+            "test images ±": f"{100 * max(row.value - row.low, row.high - row.value):.2f}",
+            "seeds ±": "" if np.isnan(row.seed_error) else f"{100 * seed_arm(row):.2f}",
             "trainings": f"{row.n_seeds} and {row.base_seeds}",
         }
     return pd.DataFrame.from_dict(shown, orient="index")
@@ -161,23 +157,6 @@ def train_command(network: Network, *options: str) -> str:
     more = [f"--seed {network.seed}"] if network.seed else []
     second = " ".join([*more, f"--loss {loss}", *options])
     return f"python -m calibkit train --dataset {network.dataset} --model {network.model} \\\n      {second}"
-
-
-def not_run(cell: str, losses: Iterable[str], seed: int = 0) -> str:
-    r"""Which losses have no network of a data set and model, and what trains one of them.
-
-    Example:
-        >>> print(not_run("cifar10/resnet20", ["mbls", "acls margin=8"]))
-        not run here: mbls, acls margin=8
-        each by
-          python -m calibkit train --dataset cifar10 --model resnet20 \
-              --loss LOSS
-        >>> not_run("cifar10/resnet20", [])
-        ''
-    """
-    command = train_command(Network(*cell.split("/"), "LOSS", seed))
-    missing = ", ".join(losses)
-    return f"not run here: {missing}\neach by\n  {command}" if missing else ""
 
 
 def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:

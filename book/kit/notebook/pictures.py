@@ -210,7 +210,6 @@ def image(
     title: str = "",
     low: float | Array = 0.0,
     high: float | Array = 1.0,
-    cmap: str = "gray",
 ) -> Axes:
     """A picture without ticks.
 
@@ -220,7 +219,6 @@ def image(
         title: above it.
         low: the value that is black; a number, or one a channel.
         high: the value that is white.
-        cmap: of an image without colours.
 
     Raises:
         ValueError: ``pixels`` of another shape.
@@ -237,7 +235,7 @@ def image(
     low, high = (np.broadcast_to(np.asarray(end, float), len(pixels))[:, None, None] for end in (low, high))
     scaled = np.clip((pixels - low) / (high - low), 0, 1).transpose(1, 2, 0)
     ax = axes_of(ax)
-    ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap=cmap, vmin=0, vmax=1)
+    ax.imshow(scaled[..., 0] if len(pixels) == 1 else scaled, cmap="gray", vmin=0, vmax=1)
     ax.set(title=title.replace("_", " "), xticks=[], yticks=[])
     ax.grid(False)
     return ax

@@ -82,16 +82,13 @@ def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) ->
 
 
 def with_error(
-    target: float,
-    family: Callable[[float], tuple[np.ndarray, np.ndarray]],
-    n_bins: int = 15,
+    target: float, family: Callable[[float], tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The classifier of a family whose true binned ECE is ``target``, found by Brent's method.
 
     Args:
         target: as a fraction.
         family: from a size in [0, 1] to (confidence, truth), (N,) each; calibrated at size 0, worse with the size.
-        n_bins: of the ECE.
 
     Raises:
         ValueError: a target that the family does not reach.
@@ -102,11 +99,11 @@ def with_error(
         >>> round(binned_error(confidence, truth), 6)
         0.01
     """
-    largest = binned_error(*family(1.0), n_bins)
+    largest = binned_error(*family(1.0))
     check_real("target", target, 0.0, largest)
     if target == 0:
         return family(0.0)
-    return family(brentq(lambda size: binned_error(*family(size), n_bins) - target, 0.0, 1.0))
+    return family(brentq(lambda size: binned_error(*family(size)) - target, 0.0, 1.0))
 
 
 def true_curve(

@@ -16,14 +16,13 @@ from calibkit._checks import Array, expected, to_tensor
 from calibkit.metrics import ece
 
 
-def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None, color: str = plots.BLACK) -> Axes:
+def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None) -> Axes:
     """Values (N,) by their number, with a named point at some of them.
 
     Args:
         values: (N,).
         marks: name -> number of the value.
         ax: Axes to draw into; default: those of a new figure.
-        color: of the curve.
 
     Raises:
         ValueError: values that are not 1-D, or a mark that is not among them.
@@ -40,7 +39,7 @@ def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None, c
         if not 0 <= i < len(values):
             raise expected("marks", f"numbers below {len(values)}", f"{name!r} at {i}")
     ax = axes_of(ax)
-    ax.plot(values, color=color)
+    ax.plot(values, color=plots.BLACK)
     for name, i in marks.items():
         ax.plot(i, values[i], "o", color=plots.RED)
         ax.annotate(name, (i, float(values[i])), xytext=(4, 4), textcoords="offset points")

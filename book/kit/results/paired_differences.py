@@ -59,21 +59,21 @@ def load_refits(folder: Path | None = None) -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False).astype({"fit_error": float})
 
 
-def load_effects(folder: Path | None = None) -> pd.DataFrame:
+def load_effects() -> pd.DataFrame:
     """The rows of ``effects.csv``, numbers where there are numbers, else text; and the column ``fit_error`` of
     ``refits.csv``, the standard error over validation samples, NaN where nothing was fitted again.
 
     Raises:
         ValueError: a file with other columns, a number that is none, or the same key twice.
     """
-    effects = _read(folder)
-    refits = load_refits(folder)
+    effects = _read(_folders.stored())
+    refits = load_refits()
     refits = refits.assign(base_loss=refits["loss"])
     return effects.merge(refits, how="left", on=[*REFIT_KEY, "base_loss"])
 
 
-def _read(folder: Path | None = None) -> pd.DataFrame:
-    path = (folder or _folders.stored()) / FILE
+def _read(folder: Path) -> pd.DataFrame:
+    path = folder / FILE
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int))
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)

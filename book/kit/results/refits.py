@@ -61,13 +61,12 @@ def refit_all() -> None:
         print(f"{name}: {refit(name, pairs)} rows are new", flush=True)
 
 
-def refit(name: str, pairs: Collection[tuple[str, str]], *, seed: int = 0, folder: Path | None = None) -> int:
+def refit(name: str, pairs: Collection[tuple[str, str]], *, folder: Path | None = None) -> int:
     """Measure the differences of a network's pairs that ``refits.csv`` lacks; returns how many rows are new.
 
     Args:
         name: of logits, as :func:`book.kit.results.record.record` takes it.
         pairs: (method, base method).
-        seed: of the draws.
         folder: of the file. Default: ``book/results`` of the checkout.
     """
     networks = trainings(name)
@@ -80,7 +79,7 @@ def refit(name: str, pairs: Collection[tuple[str, str]], *, seed: int = 0, folde
     if not wanted:
         return 0
     keys = sorted({key for pair in wanted for key in pair})
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     draws = [_drawn(networks[0].val, rng) for _ in range(FITS)]
     measured = {key: np.array([_mean(key, networks, rows) for rows in draws]) for key in keys}
     rows = []
