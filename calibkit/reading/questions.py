@@ -125,16 +125,11 @@ def _lengths(row: Mapping[str, Any], number: int, n: int) -> list[int]:
     return lengths
 
 
-def _by_index(target: str, _: Sequence[str], n: int) -> int | None:
-    return int(target) if target.isdecimal() and int(target) < n else None
-
-
-def _by_text(target: str, texts: Sequence[str], n: int) -> int | None:
-    return texts.index(target) if texts[:n].count(target) == 1 else None
-
-
-def _by_letter(target: str, _: Sequence[str], n: int) -> int | None:
-    return ascii_uppercase.index(target) if target in list(ascii_uppercase[:n]) else None
+def _options(row: Mapping[str, Any], n: int) -> list[int | None]:
+    """The option whose index, whose text and whose letter the target is; None: of none."""
+    target, texts, letters = str(row.get("target")).strip("[] "), _texts(row)[:n], [*ascii_uppercase[:n]]
+    by_index = int(target) if target.isdecimal() and int(target) < n else None
+    return [by_index, *(of.index(target) if of.count(target) == 1 else None for of in (texts, letters))]
 
 
 def _labels(rows: Mapping[int, Mapping[str, Any]], logits: np.ndarray) -> list[int] | None:
@@ -143,8 +138,7 @@ def _labels(rows: Mapping[int, Mapping[str, Any]], logits: np.ndarray) -> list[i
         return None
     n, top = logits.shape[1], logits.argmax(1)
     found = []
-    for read in (_by_index, _by_text, _by_letter):
-        labels = [read(str(row.get("target")).strip("[] "), _texts(row), n) for row in rows.values()]
+    for labels in zip(*(_options(row, n) for row in rows.values()), strict=True):
         agree = (_agrees(row, k == i) for row, k, i in zip(rows.values(), labels, top, strict=True))
         found.append([k if right else None for k, right in zip(labels, agree, strict=True)])
     whole = {tuple(k for k in labels if k is not None) for labels in found if None not in labels}

@@ -37,17 +37,12 @@ def facts(report: Report) -> dict:
             "near": list(near(report)),
         },
         "metrics": {name: _estimates(of) for name, of in report.metrics.items()},
-        "methods": of_methods(trial),
+        "methods": {key: _of_method(tried) for key, tried in trial.methods.items()},
         "worst_classes": [
             {name: _round(value) if isinstance(value, float) else value for name, value in row._asdict().items()}
             for row in report.classes[:20]
         ],
     }
-
-
-def of_methods(trial: Trial) -> dict[str, dict]:
-    """The methods as facts, by key."""
-    return {key: _of_method(tried) for key, tried in trial.methods.items()}
 
 
 def _of_method(tried: Tried) -> dict:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
+from book.kit.results.csv_rows import select
 from calibkit._checks import expected
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.base import Fitted
@@ -202,8 +203,7 @@ def number(rows: pd.DataFrame, **where: object) -> Estimate:
         >>> number(results.load("paper"), paper="class_loss_scaling", table="1", loss="cross_entropy", **cell).value
         0.96
     """
-    fitting = rows[np.logical_and.reduce([rows[column] == value for column, value in where.items()])]
-    numbers = fitting[["value", "low", "high", "unit"]].drop_duplicates()
+    numbers = select(rows, **where)[["value", "low", "high", "unit"]].drop_duplicates()
     if len(numbers) > 1:
         raise expected("where", "the name of one number", f"{len(numbers)} numbers of {where}")
     if numbers.empty:

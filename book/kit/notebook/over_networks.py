@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
-from book.kit.notebook import paper_tables
+from book.kit.results import csv_rows
 from book.kit.results.verdict_rule import LEVEL
 from calibkit.metrics.intervals import holm
 
@@ -34,7 +34,7 @@ def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None
     """
     of_base = effects["loss"] if base_loss is None else base_loss
     rows = effects[(effects["base_method"] == base_method) & (effects["base_loss"] == of_base)]
-    rows = paper_tables.select(rows, **where)
+    rows = csv_rows.select(rows, **where)
     return rows.assign(network=network_names(rows))
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from book.kit import results
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
+from book.kit.results.csv_rows import select
 from book.kit.results.difference_intervals import seed_arm
-from calibkit._checks import expected
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
 from calibkit.metrics.registry import IN_NATS
@@ -57,19 +57,6 @@ def paper_table(
     compared = results.compare(paper, number, stand_in=stand_in, ours=ours)
     rows = select(compared, **only).assign(**dict.fromkeys(blank, ""))
     return beside(rows, wide, caption, name, names=names)
-
-
-def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:
-    """The rows of results that have these values.
-
-    Raises:
-        ValueError: an unknown column.
-    """
-    for column, value in only.items():
-        if column not in rows:
-            raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
-        rows = rows[rows[column] == value]
-    return rows
 
 
 def estimates(

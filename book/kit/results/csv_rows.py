@@ -87,6 +87,19 @@ def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
     return read(path, which)
 
 
+def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:
+    """The rows of results that have these values.
+
+    Raises:
+        ValueError: an unknown column.
+    """
+    for column, value in only.items():
+        if column not in rows:
+            raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
+        rows = rows[rows[column] == value]
+    return rows
+
+
 def read(path: Path, which: str = "ours") -> pd.DataFrame:
     """A file of rows as :func:`load` gives it, under any name.
 

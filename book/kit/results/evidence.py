@@ -35,16 +35,14 @@ class Question:
         self.row, self.cell, self.base, self.network = row, cell_of(row), base, network
         self.scale = SCALE[row.unit]
         self.effect = None if p_base is None else (row.value - p_base) / self.scale
-        fixed = row.metric in ("accuracy", "miou") and row.method != "identity" and self._keeps()
+        method = Key.parse(row.method).name
+        fixed = row.metric in ("accuracy", "miou") and row.method != "identity" and method in KEEP_THE_PREDICTION
         same_network = row.method == "identity" and base is None
         self.kind = "fixed" if fixed else "network" if same_network else "result"
         unit = 10.0 ** -len(row.printed.partition(".")[2]) / self.scale
         self.has_direction = (
             self.effect is not None and not fixed and abs(self.effect) > max(TOLERANCE, 0.999 * unit) + 1e-9
         )
-
-    def _keeps(self) -> bool:
-        return Key.parse(self.row.method).name in KEEP_THE_PREDICTION
 
     @classmethod
     def of(cls, row, stand_in: Mapping[str, str], printed: Mapping, anywhere: Mapping) -> Question:
@@ -121,11 +119,10 @@ class Measured:
         return Effect(Estimate(turn * value, *ends), turn * sign, nll)
 
     def _nll(self, key: tuple) -> int:
+        """The side of a difference in NLL; of one that has no row, that of one infinite NLL, which has none either."""
         row = self.effects.get(key)
-        return self._infinite(key) if row is None else _side(row, chance_of(row))
-
-    def _infinite(self, key: tuple) -> int:
-        """The side of a difference in NLL that has no row: of one infinite NLL, which leaves no row either, else 0."""
+        if row is not None:
+            return _side(row, chance_of(row))
         *network, loss, method, base_loss, base_method, metric, n_bins = key
         cells = [(*network, *of) for of in ((loss, method), (base_loss, base_method))]
         if not all((*cell, "ece", "15") in self.rows for cell in cells):

@@ -14,7 +14,7 @@ import torch
 from scipy.special import softmax
 
 from book.kit.results.comparators import comparator
-from book.kit.results.csv_rows import append, load, metric_rows, over_seeds, resample
+from book.kit.results.csv_rows import append, load, metric_rows, over_seeds, resample, select
 from book.kit.results.paired_differences import COMPARED, append_effects, difference_rows, load_effects
 from book.papers import PAPERS, owner
 from calibkit._checks import expected
@@ -184,9 +184,7 @@ def _done(where: dict[str, str], n_seeds: int, keys: Iterable[str]) -> set[str]:
     found = []
     for rows in (load("ours"), load_effects().query("loss == base_loss")):
         rows = rows[rows["n_seeds"] >= n_seeds]
-        for column, value in where.items():
-            rows = rows[rows[column] == value] if column in rows else rows
-        found.append(rows)
+        found.append(select(rows, **{column: value for column, value in where.items() if column in rows}))
     in_ours, compared = found
     pairs = {*zip(compared["method"], compared["base_method"], strict=True)}
     known = {*in_ours["method"]}.intersection(keys)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from book.kit.results.claims import load_claims
-from book.kit.results.csv_rows import locked, replace, text_of
+from book.kit.results.csv_rows import locked, replace, select, text_of
 from book.kit.results.difference_intervals import FITS
 from book.kit.results.paired_differences import REFIT_KEY, load_effects, load_refits
 from book.kit.results.record import cell, trainings
@@ -56,7 +56,7 @@ def refit_all() -> None:
     effects, of_claims = load_effects().query("loss == base_loss"), wanted()
     for name in stored_networks():
         where = cell(name, load_logits(name))
-        here = effects[np.logical_and.reduce([effects[key] == where[key] for key in where if key in REFIT_KEY])]
+        here = select(effects, **{key: value for key, value in where.items() if key in REFIT_KEY})
         pairs = of_claims & {*zip(here["method"], here["base_method"], strict=True)}
         print(f"{name}: {refit(name, pairs)} rows are new", flush=True)
 
@@ -73,7 +73,7 @@ def refit(name: str, pairs: Collection[tuple[str, str]], *, folder: Path | None 
     where = {key: value for key, value in cell(name, networks[0]).items() if key in REFIT_KEY}
     folder = folder or _folders.stored()
     stored = load_refits(folder)
-    here = stored[np.logical_and.reduce([stored[key] == value for key, value in where.items()])]
+    here = select(stored, **where)
     known = {*zip(here["method"], here["base_method"], strict=True)}
     wanted = sorted({*pairs} - known)
     if not wanted:

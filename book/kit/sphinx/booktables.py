@@ -29,6 +29,7 @@ from book.kit.notebook.grid import part
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
+from book.kit.results.csv_rows import select
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
 from book.kit.sphinx.directives import Computed, markdown
@@ -165,10 +166,7 @@ def number(text: str) -> str:
     metric, dataset, model, rest = text.split(maxsplit=3)
     loss, _, method = rest.rpartition(" | ")
     keys = {"method": str(Key.parse(method)), "loss": str(Key.parse(loss or "cross_entropy"))}
-    wanted = {"metric": metric, "dataset": dataset, "model": model, **keys}
-    rows = measured()
-    for column, value in wanted.items():
-        rows = rows[rows[column] == value]
+    rows = select(measured(), metric=metric, dataset=dataset, model=model, **keys)
     if len(rows) != 1:
         raise ValueError(f"Expected `{text}` to be one row of ours.csv, but got {len(rows)}")
     return f"{100 * rows['value'].iloc[0]:.2f}%"

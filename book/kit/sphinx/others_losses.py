@@ -7,6 +7,7 @@ import pandas as pd
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import table
 from book.kit.results import load
+from book.kit.results.csv_rows import select
 from book.kit.results.evidence import SCALE
 from book.kit.sphinx.others_calibrators import TS, Block, network
 from book.papers import PAPERS
@@ -17,8 +18,7 @@ TINY = {"dataset": "tiny_imagenet", "model": "resnet50"}
 
 def of(rows: pd.DataFrame, **where: str) -> pd.DataFrame:
     """The rows with these values, numbers as fractions or in nats."""
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
+    rows = select(rows, **where)
     return rows.assign(value=rows["value"] / rows["unit"].map(SCALE))
 
 
