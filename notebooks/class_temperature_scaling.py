@@ -641,16 +641,17 @@ networks = notebook.by_loss(
 rows = {}
 for loss, tiny in networks.items():
     found = {
-        (part, name): calibrator(key).fit(*images)
+        f"{name}, {part}": calibrator(key).fit(*images)
         for part, images in (("validation", tiny.val), ("test", tiny.test))
         for name, key in (("TS-ECE", TS_ECE), ("CTS", CTS))
     }
     pair = Comparison.on(tiny.test, found, ["ece"], **bootstrap)
     rows[loss] = {
-        (f"fitted on {part}", name): pair.of((part, name)).percent.value
-        for part, name in found
+        (f"fitted on {part}", name): pair.of(f"{name}, {part}").percent.value
+        for part in ("validation", "test")
+        for name in ("TS-ECE", "CTS")
     }
-    apart = pair.difference(("validation", "CTS"), ("validation", "TS-ECE")).percent
+    apart = pair.difference("CTS, validation", "TS-ECE, validation").percent
     rows[loss]["fitted on validation", "CTS − TS-ECE"] = f"{apart:+.2f}"
 chosen = pd.DataFrame.from_dict(rows, orient="index")
 chosen = chosen[["fitted on validation", "fitted on test"]]
