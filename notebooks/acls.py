@@ -504,7 +504,7 @@ for variant in ("paper", "code"):
 # (sec-acls-experiment)=
 # ## Experiment: the losses on CIFAR-10
 #
-# **Training with a good loss is worth several points of ECE. So is one temperature after training, and it is worth more.** ACLS is
+# **On our ResNet-20 a good loss is worth several points of ECE. One temperature after training is worth more.** ACLS is
 # among the good losses, and not clearly the best of them.
 #
 # The networks are those of the {doc}`MbLS chapter <mbls>`, drawn there in {numref}`fig-mbls-losses`. They are ResNet-20s, trained

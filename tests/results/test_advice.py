@@ -121,6 +121,9 @@ def test_class_temperatures_in_the_guide():
     )
     assert f"{said} The rest, more than thirty, are not decided" in text("which_method")
     assert counts["not decided"] > 30
+    rows = against(TS, CTS)
+    worse = (rows["word"] == "worse") & (rows["metric"] == "nll") & (stratum(rows) == PUBLISHED)
+    assert worse.sum() == 2 and "on ten of these eleven networks, on two of them clearly" in text("index")
 
 
 def test_a_temperature_fitted_by_ece_in_the_guide():
@@ -131,7 +134,7 @@ def test_a_temperature_fitted_by_ece_in_the_guide():
     ece, nll = (rows["metric"] == metric for metric in ("ece", "nll"))
     counts = rows[published & ece]["word"].value_counts()
     assert (published & ece).sum() == 15 and (counts["better"], counts["worse"]) == (6, 1)
-    said = "That of the finer temperature is clearly lower on 6 and clearly higher on one."
+    said = "The ECE of the temperature in steps of 0.01 is clearly lower on 6 and clearly higher on one."
     assert f"clearly lower on 5 of 15 published networks. {said}" in text("which_method")
     mean = over_networks(rows[published & ece])
     assert -0.0065 < mean.value < -0.0055 and mean.below() == "holds" and "is 0.6 points lower" in text("which_method")
