@@ -18,7 +18,18 @@
     });
   };
 
+  /* Paper is white: what is dark on the screen is printed in light colours. */
+  const lighten = (paper) => {
+    const page = document.documentElement.dataset;
+    if (paper && page.theme === "dark") [page.theme, page.onScreen] = ["light", "dark"];
+    else if (!paper && page.onScreen) {
+      page.theme = page.onScreen;
+      delete page.onScreen;
+    }
+  };
+
   const fit = (paper) => {
+    lighten(paper);
     const formulas = [...document.querySelectorAll(FORMULA)].filter((element) => element.checkVisibility());
     const room = (element) => Math.min(element.parentElement.clientWidth, paper ? PAPER - 60 : Infinity);
     shrink(formulas, room, paper ? 0 : LEAST);

@@ -56,9 +56,11 @@ def test_nothing_sticks_out_and_a_keyboard_scrolls_what_scrolls(page, sized):
     assert found == {width: [] for width in WIDTHS}
 
 
-def test_nothing_is_cut_on_paper(page, sized):
+def test_nothing_is_cut_on_paper_and_a_dark_page_is_printed_light(page, sized):
+    set_theme(page, "dark")
     page.emulate_media(media="print")
     sized(PAPER)
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
     assert findings(page, WIDER, paper=True) + findings(page, EQUATIONS) == []
 
 
