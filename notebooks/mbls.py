@@ -520,9 +520,8 @@ if single is not None:
     seeds = 100 * difference_intervals.seed_arm(single)
     on = display_names.shown(dataset)
     text = f"""
-**Is MbLS better than cross-entropy plus one temperature?** {"Yes" if mean.below() == gap.below() == "holds" else "No"}. On {on} its ECE is {CLEAR[gap.below()]} ({gap.value:+.2f} points).
+**Is MbLS better than cross-entropy plus one temperature?** {"Yes" if mean.below() == gap.below() == "holds" else "No"}. On {on} its ECE is {CLEAR[gap.below()]} ({gap.value:+.2f} points{f", and {scaled.value:+.2f} with a temperature of its own" * (scaled.below() == gap.below())}).
 Averaged over the {WORDS[len(rows)]} networks of this book for balanced data it is {CLEAR[mean.below()]} ({mean:+.2f} points). Leave out the ResNet-8, and it is {CLEAR[rest.below()]} ({rest:+.2f}).
-{f"Giving MbLS a temperature does not change this ({scaled.value:+.2f})." * (scaled.below() == gap.below())}
 
 **How sure is such a difference?** Two kinds of luck are in it. Other test images could move it by {test_images:.2f}
 points. Other seeds, as in the three pairs above, could move it by {seeds:.2f}. The intervals here contain both, and we
@@ -614,6 +613,7 @@ But we see no gain over one temperature. Compared with CE and its temperature, t
 display(Markdown(minus(text)))
 
 # %% [markdown]
+# (sec-mbls-fit)=
 # ### The margin has to fit
 #
 # On CIFAR-10 as on digits, the margin sets the confidence. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a

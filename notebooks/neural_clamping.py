@@ -411,6 +411,9 @@ plt.show()
 #
 # (sec-nc-room)=
 # ### How much room valid pixels leave
+#
+# How far may an input move, by Theorem 1? Only so far that every image stays in its range: by at most the distance
+# from the largest value that it has in any image to the end of the range, or from the smallest one to the start.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -427,7 +430,7 @@ def room():
 here = data.available("cifar10") and data.available("cifar100")
 of_photos = recorded("neural_clamping/room", room, available=here)
 Markdown(f"""
-If all images must stay valid, the perturbation can hardly move. A single image in which a pixel is black leaves that
+So the perturbation can hardly move. A single image in which a pixel is black leaves that
 pixel no room to get darker, and one in which it is white leaves it no room to get lighter. On
 {of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the inputs have any
 room, so the data-driven start is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.

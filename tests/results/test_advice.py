@@ -173,6 +173,11 @@ def test_the_increasing_map_in_the_guide():
     published = counts.loc["published-logits"]
     assert published["better"].to_dict() == {"ece": 5, "nll": 10} and (rows["word"] != "worse").all()
     said = "clearly better in NLL on 10 of 15 published networks, in ECE on 5, worse on none"
+    brier = rows[(rows["source"] == "published-logits") & (rows["loss"] == "brier") & (rows["metric"] == "nll")]
+    assert len(brier) == 8 and (brier["word"] == "better").all()
+    assert "Eight of the 15 were trained with the Brier score, and it is clear in NLL on all eight" in text(
+        "which_method"
+    )
     front = "After a correction for many tests this is clear on ten of the fifteen in NLL and on five in ECE."
     assert front in text("index")
     assert counts.loc["ours", "better"].sum() <= 2 and said in text("which_method")

@@ -30,6 +30,9 @@ def test_what_a_test_set_decides_on_two_networks_in_the_protocol():
     of_resnet = kept.query("row == 'in use' and column == 'over 0.5, over 1.0'")["value"].item()
     of_densenet = pd.read_csv(_folders.stored() / "power.csv").query("one == 0.5 and other == 1")["ece"].item()
     says("protocol", f"beyond chance in {of_resnet:g}% of the test sets instead of {of_densenet:g}%")
+    of_resnet = kept.query("row == 'in use' and column == 'calibrated 0.0, wavy 1.0'")["value"].item()
+    of_densenet = pd.read_csv(_folders.stored() / "power.csv").query("one == 0 and other == 1")["ece"].item()
+    says("protocol", f"with gaps of either sign, in {of_resnet:g}% instead of {of_densenet:.0f}%")
 
 
 def test_the_margin_over_five_networks_on_the_front_page_and_over_seven_in_the_ledger():
