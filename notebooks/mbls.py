@@ -541,9 +541,9 @@ if to_ls is not None:
 Against uncalibrated cross-entropy MbLS keeps its promise: its ECE is {-to_ce.value:.2f} points lower. Against label
 smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f} points). By {{eq}}`eq-mbls-exact` the two are close relatives.
 
-We looked beyond CIFAR-10, too. Temperature-scaled MbLS has a clearly lower ECE than temperature-scaled cross-entropy,
-with *T* fitted by NLL and by ECE alike, on {WORDS[wins]} of the {WORDS[len(nets)]} networks that we tried, text and street scenes
-among them ({{ref}}`details <sec-mbls-others>`).
+We looked beyond CIFAR-10, too. {WORDS[wins].capitalize()} of the {WORDS[len(nets)]} networks that we tried, text and street scenes among
+them, has a clearly lower ECE with MbLS and a temperature than with cross-entropy and a temperature, whether *T* is fitted by NLL or by
+ECE ({{ref}}`details <sec-mbls-others>`).
 """
     display(Markdown(minus(text)))
 
@@ -569,7 +569,7 @@ among them ({{ref}}`details <sec-mbls-others>`).
 # One of the paper's networks can be trained on a CPU by its recipe. It sorts the messages of 20 Newsgroups: a
 # small convolutional network on GloVe vectors, 100 epochs, messages split at random. So {numref}`tbl-mbls-news` needs
 # no stand-in. Three things differ from the paper: the edition of the messages, one token in eight has no vector in
-# our copy of GloVe, and we train in bfloat16. Batch size (128) and weight decay (0) are ours, as it prints neither.
+# our copy of GloVe, and we train in bfloat16. The paper prints no batch size and no weight decay. Ours are 128 and 0.
 
 # %% tags=["hide-input", "nbval-check-output"]
 NEWS = "20newsgroups_random/gpool_cnn"

@@ -627,7 +627,7 @@ ahead = [
 ]
 caught_up = sum(not size.startswith(">") for size in ahead)
 Markdown(f"""
-With 100 classes, all draws beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
+With 100 classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
 temperature, but from {first["T per class", "nll"]} for a temperature per class and
 {first["vector", "nll"]} for plain vector scaling (in ECE from {first["T per class", "ece"]} and
 {first["vector", "ece"]}). Over both networks, {caught_up or "none"} of the {len(ahead)} richer fits beats

@@ -73,8 +73,8 @@ def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str,
     right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
     right.set_ylim(low, high + 0.2 * (high - low))  # room for the legend
     right.set(xlabel="ECE, points from one temperature", ylabel="NLL, nats")
-    looks = {"published": GREY, "ours": sheet()}
+    looks = {"filled: published": GREY, "hollow: ours": sheet()}
     keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
-    kinds = {"o": "balanced data", "s": "long-tailed data"}
+    kinds = {"o": "circle: balanced", "s": "square: long-tailed"}
     keys += [Line2D([], [], ls="", marker=marker, color=GREY, label=text) for marker, text in kinds.items()]
     right.legend(handles=keys, loc="upper left", ncols=2)
