@@ -1,7 +1,7 @@
 """Sphinx extension of the book: pages that are computed when it is built.
 
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
-``{unanswered}`` says what the numbers without an answer wait for;
+``{answered}`` says how many have an answer, and ``{unanswered}`` what the numbers without an answer wait for;
 ``{power}`` says how often 10,000 images tell two calibrations apart, by ``book/results/power.csv``;
 ``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
 ``{ledger}`` has a section for each paper, with its claims;
@@ -76,7 +76,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
         lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
-    return lines if by == "table" else [*lines, "", answered_in_words()]
+    return lines
 
 
 def unanswered() -> list[str]:
@@ -222,6 +222,7 @@ def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("answered", markdown(lambda: [answered_in_words()]))
     app.add_directive("unanswered", markdown(unanswered))
     app.add_directive("ledger", Ledger)
     app.add_directive("gone", markdown(gone, style=("sortable",)))
