@@ -131,7 +131,7 @@ printed = results.load("paper").query(
 wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort=False)
 
 # %% [markdown]
-# ## A case that one temperature cannot mend
+# ## What one temperature cannot mend
 #
 # We add the same bright stripe to every image of a small digit classifier, to those that calibrate and to those that
 # test. {numref}`fig-nc-lens` shows what each method makes of it.
@@ -189,7 +189,7 @@ Its first number is a ResNet-110 on CIFAR-100. There ECE falls from {of_first["i
 """)
 
 # %% [markdown]
-# ## The idea: shift the input, then scale the output
+# ## Shift the input, scale the output
 #
 # Write $f$ for the network, so that $\z = f(\x)$ are the logits of an image and $\softmax(\z)$ its probabilities. Temperature
 # scaling (TS) divides the logits by one number $T$. Neural Clamping also moves the input, by an image
@@ -205,7 +205,7 @@ Its first number is a ResNet-110 on CIFAR-100. There ECE falls from {of_first["i
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Neural Clamping adds the same faint image to every input and then divides the logits by one temperature. A test digit, the fitted perturbation, their sum, and the probabilities before and after. The paper's Figure 1, with real content.", "name": "fig-nc-idea"}, "image": {"alt": "Above: a scanned digit, a perturbation of grey patches, and their sum, which looks like the digit. Below: bars of the probabilities of ten classes before and after."}}
 shown = int(np.abs(raw.max(1) - 0.8).argmin())  # neither sure nor at a loss
 x, delta, reach = test_x[shown].numpy(), first.delta, np.abs(first.delta).max()
-fig, panels = plt.subplot_mosaic("012;333", figsize=(6, 3.6))
+fig, panels = plt.subplot_mosaic("012;333", figsize=(6, 3.4))
 axes = list(panels.values())
 pictures.image(x, ax=axes[0], title="image x", low=low, high=high)
 pictures.image(delta, ax=axes[1], title="perturbation δ", low=-reach, high=reach)
@@ -278,7 +278,7 @@ comparison of the two is about *δ* alone.
 """)
 
 # %% [markdown]
-# ## Lemma 1: maximum entropy gives the softmax at one temperature
+# ## Lemma 1: why one temperature
 #
 # Why scale the logits by a temperature at all? The paper answers with a maximum-entropy principle. Fix
 # $\boldsymbol\delta$ and write $\z_i = f(\x_i + \boldsymbol\delta)$. Of all distributions $\mathbf{q}_i$ whose mean
@@ -327,7 +327,7 @@ comparison of the two is about *δ* alone.
 # larger logits than the average class, as in any useful network, and negative if they have smaller ones.
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 def max_entropy(z, y):
     """Solve [P7] by an interior-point method: q (n, K), and the multiplier b."""
     n, k = z.shape
@@ -347,7 +347,6 @@ def max_entropy(z, y):
     return found.x.reshape(n, k), -found.v[0][-1]
 
 
-# %% tags=["hide-input", "nbval-check-output"]
 some = np.flatnonzero(val_y < 10)
 true = val_z[some, val_y[some]]
 rival = np.where(np.arange(10) == val_y[some, None], -np.inf, val_z[some, :10]).max(1)
@@ -373,7 +372,7 @@ If each image gets the class with its third smallest logit as its label, the sol
 # the constraint.
 
 # %% [markdown]
-# ## Theorem 1: how much entropy a shift adds
+# ## Theorem 1: what a shift adds
 #
 # Why shift the input? Because it, too, can raise the entropy. Let
 # $\bar H(\boldsymbol\delta) = \frac1n \sum_i H\bigl(\softmax(f(\x_i + \boldsymbol\delta) / T)\bigr)$ be the mean entropy
@@ -437,7 +436,7 @@ room, so the data-driven start is almost *δ* = 0. The fit itself has no such bo
 """)
 
 # %% [markdown]
-# ## More entropy is not better calibration
+# ## Entropy is not calibration
 #
 # Both results of the paper are about entropy, so it is tempting to read them as results about calibration. They are not. More
 # entropy helps a network that is over-confident, up to a point. It hurts a network that is under-confident
@@ -527,7 +526,7 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # We fit from both starts of the paper, the random one and that of Theorem 1. Numbers are means of five fits. For
 # the published networks they are means of three random divisions of the test images into halves, one to calibrate on and one to test on.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
 TRIED = {  # model, loss -> name
     ("resnet20", "cross_entropy"): "ResNet-20, trained here",
@@ -563,10 +562,9 @@ for (of_model, loss), whose in TRIED.items():
             for metric in ("ece", "nll", "accuracy")
         }
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 MARKS = dict(zip(STARTS, "os", strict=True))
 INKS = (plots.BLUE, plots.RED, plots.ORANGE, plots.GREEN)
-fig, ax = plt.subplots(figsize=(6.2, 3.7))
+fig, ax = plt.subplots(figsize=(6.2, 3.4))
 ax.axhspan(0, 1, 0, 0.2, color=plots.GREEN, alpha=0.15, linewidth=0)
 for (whose, start_name), of in change.items():
     right, up = of["TS", "nll"], of["TS", "accuracy"]
@@ -755,7 +753,7 @@ rest = wide["entropy"] / (2 * np.log(2))
 bound = 1 - wide["accuracy"] / 100 + rest
 broken = wide["ece"] > bound
 of_matrix = wide.index.get_level_values("method") == "matrix_scaling"
-fig, ax = plt.subplots(figsize=(5.4, 3.3))
+fig, ax = plt.subplots(figsize=(5.4, 3.1))
 ends = np.array([0, 150])
 ax.fill_between(ends, ends, 150, color=plots.RED, alpha=0.1, linewidth=0)
 ax.plot(ends, ends, color=plots.BLACK, linewidth=0.8)
