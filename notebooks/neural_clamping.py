@@ -792,8 +792,7 @@ entropy allow, in percent {", ".join(f"{text} ({name})" for name, text in above.
 
 # %% [markdown]
 # If the ECE and the entropy of these rows are right, the scaled networks had a lower accuracy than the table prints. The
-# likely reason is that the accuracy column was copied from the uncalibrated network. Try this test on your own
-# tables before a reader does.
+# likely reason is that the accuracy column was copied from the uncalibrated network. Try this test on your own tables.
 #
 # ## What it means for you
 #
