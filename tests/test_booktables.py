@@ -90,7 +90,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
 
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
-    *table, _, sentence = booktables.verdicts(())
+    table, sentence = booktables.verdicts(()), booktables.answered_in_words()
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     answered, *kinds = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", sentence)]
     assert (answered, kinds.pop(0)) == (len(every) - total["not run"], len(every)) and sum(kinds) == answered
