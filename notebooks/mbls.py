@@ -872,28 +872,6 @@ table(
 )
 
 # %% [markdown]
-# (sec-mbls-mean)=
-# ### Sum or mean
-#
-# The paper prints a sum over the classes. Its code takes the mean. They differ by a factor of $K$, and this decides
-# whether anything is learned at all.
-#
-# Once the true logit is on top, CE pushes it up with a force of at most $(K - 1) / K$. The penalty pulls it down, with
-# the mean by at most $\lambda (K - 1) / K$, with the sum by up to $\lambda (K - 1)$. If $\lambda \ge 1 / K$, the sum
-# pulls harder than CE can ever push. Without a margin, every sample then ends at equal probabilities, $1 / K$ each.
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-cells = paper_tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
-reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
-Markdown(f"""
-The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would leave every
-class of Tiny-ImageNet at {100 / 200:.1f}%. The paper prints accuracies of {reached}. So its numbers belong to the
-mean, and this chapter keeps to it. With the margins that the paper recommends the difference does not show, as both
-versions end at the margin.
-""")
-
-# %% [markdown]
 # Panel (c) is not in the paper, and it divides the three losses. Far out, what LS adds has the slope of the linear
 # penalty. The additions of ECP and FL are also smallest at $\mathbf d = \mathbf 0$, or nearly, but
 # {numref}`tbl-mbls-slopes` shows their slopes go to zero. So these two do not "constantly push".
@@ -925,6 +903,28 @@ caption = (
 display(table(shown, caption, "tbl-mbls-gradient", digits=0))
 moved = penalty(z + 100, torch.tensor([0]))
 print(f"penalty {penalty(z, torch.tensor([0])):.4f}, all logits 100 higher {moved:.4f}")
+
+# %% [markdown]
+# (sec-mbls-mean)=
+# ### Sum or mean
+#
+# The paper prints a sum over the classes. Its code takes the mean. They differ by a factor of $K$, and this decides
+# whether anything is learned at all.
+#
+# Once the true logit is on top, CE pushes it up with a force of at most $(K - 1) / K$. The penalty pulls it down, with
+# the mean by at most $\lambda (K - 1) / K$, with the sum by up to $\lambda (K - 1)$. If $\lambda \ge 1 / K$, the sum
+# pulls harder than CE can ever push. Without a margin, every sample then ends at equal probabilities, $1 / K$ each.
+
+
+# %% tags=["hide-input", "nbval-check-output"]
+cells = paper_tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
+reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
+Markdown(f"""
+The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would leave every
+class of Tiny-ImageNet at {100 / 200:.1f}%. The paper prints accuracies of {reached}. So its numbers belong to the
+mean, and this chapter keeps to it. With the margins that the paper recommends the difference does not show, as both
+versions end at the margin.
+""")
 
 # %% [markdown]
 # ### Table 1: ECE and AECE
