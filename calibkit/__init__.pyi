@@ -15,6 +15,7 @@ from calibkit.calibrators import PTS as PTS
 from calibkit.calibrators import Calibrator as Calibrator
 from calibkit.calibrators import ClassTemperatureScaling as ClassTemperatureScaling
 from calibkit.calibrators import DirODIR as DirODIR
+from calibkit.calibrators import GPCalibration as GPCalibration
 from calibkit.calibrators import HistogramBinning as HistogramBinning
 from calibkit.calibrators import Identity as Identity
 from calibkit.calibrators import Isotonic as Isotonic

@@ -14,6 +14,7 @@ import os
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.dir_odir import DirODIR
 from calibkit.calibrators.ets import ETS
+from calibkit.calibrators.gp_calibration import GPCalibration
 from calibkit.calibrators.histogram_binning import HistogramBinning
 from calibkit.calibrators.identity import Identity
 from calibkit.calibrators.isotonic import Isotonic
@@ -47,6 +48,7 @@ CALIBRATORS = {
     "ets": ETS,
     "pts": PTS,
     "order_preserving": OrderPreserving,
+    "gp_calibration": GPCalibration,
     "prior_correction": PriorCorrection,
     "spline": Spline,
     "histogram_binning": HistogramBinning,
@@ -114,6 +116,7 @@ __all__ = [
     "Calibrator",
     "ClassTemperatureScaling",
     "DirODIR",
+    "GPCalibration",
     "HistogramBinning",
     "Identity",
     "Isotonic",

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from calibkit._checks import MOST_BINS, check_count, check_real
 from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.interpolate import knots_of_equal_weight
 from calibkit.fitting.smooth import fit_smooth, is_no_worse
-from calibkit.fitting.temperature import fit_temperature, softmax_at
+from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get
 
 
@@ -66,7 +67,8 @@ class OrderPreserving(Calibrator):
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)
         temperature = fit_temperature(objective, logits, labels)
-        knots = _knots(logits, temperature, self.n_pieces)
+        shares = torch.arange(1, self.n_pieces, dtype=torch.float64, device=logits.device) / self.n_pieces
+        knots = knots_of_equal_weight(logits, temperature, shares)
 
         def forward(x: Tensor, z: Tensor) -> Tensor:
             return mapped(z, knots, x.square())
@@ -89,15 +91,6 @@ class OrderPreserving(Calibrator):
 
     def _probs(self, logits: Tensor) -> Tensor:
         return mapped(logits, as_vector(self.knots, logits), as_vector(self.slopes, logits)).softmax(1)
-
-
-def _knots(logits: Tensor, temperature: float, n_pieces: int) -> Tensor:
-    """(n_pieces - 1,) knots between pieces of equal weight."""
-    p = softmax_at(logits.double(), temperature)
-    z, order = logits.double().flatten().sort()
-    weight = (p * (1 - p)).flatten()[order].cumsum(0)
-    shares = torch.arange(1, n_pieces, dtype=torch.float64, device=z.device) / n_pieces * weight[-1]
-    return z[torch.searchsorted(weight, shares).clamp(max=len(z) - 1)]
 
 
 def _left_ends(knots: Tensor) -> Tensor:

@@ -1,9 +1,11 @@
-"""Pieces of the calibrators: interpolation, rows that sum to 1 again, and of equal ones the predicted one first."""
+"""Pieces of calibrators: interpolation, knots, rows that sum to 1 again, and of equal ones the predicted one first."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from calibkit.fitting.temperature import softmax_at
 
 
 def interpolate(x: Tensor, nodes: Tensor, values: Tensor) -> Tensor:
@@ -20,6 +22,20 @@ def interpolate(x: Tensor, nodes: Tensor, values: Tensor) -> Tensor:
     start, end = nodes.gather(-1, left), nodes.gather(-1, right)
     share = torch.where(end > start, (x - start) / (end - start), 1.0).clamp(0.0, 1.0)
     return torch.lerp(values.gather(-1, left), values.gather(-1, right), share)
+
+
+def knots_of_equal_weight(logits: Tensor, temperature: float, shares: Tensor) -> Tensor:
+    """The logits below which lie shares of the weight of all N * K, :math:`p_k (1 - p_k)` at a temperature.
+
+    Args:
+        logits: (N, K).
+        temperature: T > 0.
+        shares: (M,) float64 in [0, 1].
+    """
+    p = softmax_at(logits.double(), temperature)
+    z, order = logits.double().flatten().sort()
+    weight = (p * (1 - p)).flatten()[order].cumsum(0)
+    return z[torch.searchsorted(weight, shares * weight[-1]).clamp(max=len(z) - 1)]
 
 
 def normalize(scores: Tensor, probs: Tensor) -> Tensor:

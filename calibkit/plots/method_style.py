@@ -36,7 +36,7 @@ _KINDS = (
     (RED, ("class_temperature_scaling",)),
     (GREEN, ("vector_scaling", "structured_vector_scaling", "prior_correction")),
     (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir", "structured_matrix_scaling")),
-    (PURPLE, ("isotonic", "histogram_binning", "spline")),
+    (PURPLE, ("isotonic", "histogram_binning", "spline", "gp_calibration")),
     (SKY, ("neural_clamping",)),
     (BLACK, ("cross_entropy", "brier")),
     (BLUE, ("acls",)),

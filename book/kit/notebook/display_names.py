@@ -36,6 +36,7 @@ METHODS = {
     **{"dir_odir": "Dir-ODIR", "histogram_binning": "histogram binning", "isotonic": "isotonic", "spline": "spline"},
     **{"structured_vector_scaling": "structured VS", "structured_matrix_scaling": "structured MS"},
     **{"order_preserving": "order-preserving", "prior_correction": "prior correction"},
+    "gp_calibration": "GP calibration",
     **{"temperature_scaling grid=0.001:ece": "TS-ECE, step 0.001"},
     **{"class_loss_scaling": "CLS", "class_balanced": "class-balanced", "nll": "NLL"},
 }

@@ -32,10 +32,10 @@ from calibkit.training.recipes import named_for, papers_of
 CONTROLS = (
     *(f"{name}:class_balanced" for name in ("temperature_scaling", "class_temperature_scaling", "ets", "pts")),
     *("structured_vector_scaling", "structured_matrix_scaling", "spline", "histogram_binning", "isotonic"),
-    *("order_preserving", "prior_correction", "temperature_scaling grid=0.01:ece"),
+    *("order_preserving", "gp_calibration", "prior_correction", "temperature_scaling grid=0.01:ece"),
 )
 #: Of these, what published networks get whatever loss trained them.
-OF_PUBLISHED = ("order_preserving", "temperature_scaling grid=0.01:ece")
+OF_PUBLISHED = ("order_preserving", "gp_calibration", "temperature_scaling grid=0.01:ece")
 
 
 def methods(loss: str = "cross_entropy") -> list[str]:

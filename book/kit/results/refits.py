@@ -36,7 +36,7 @@ COLUMNS = (*REFIT_KEY, "fit_error")
 FILE = "refits.csv"
 SLOW = ("neural_clamping", "pts")
 #: What no claim is about and the book recommends or warns of.
-BESIDE = ("order_preserving", "prior_correction", "class_temperature_scaling:class_balanced")
+BESIDE = ("order_preserving", "gp_calibration", "prior_correction", "class_temperature_scaling:class_balanced")
 METRICS = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece")
 
 

@@ -1,0 +1,91 @@
+"""GP calibration: its derivatives, its mode and its evidence by other ways, a function that is known, its limits."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import dblquad
+from scipy.optimize import minimize
+
+from calibkit import GPCalibration, TemperatureScaling
+from calibkit.calibrators.gp_calibration import _mode, _sum_of_losses
+
+RNG = np.random.default_rng(0)
+TRUE = 2 * RNG.normal(size=(3000, 4))
+PROBS = np.exp(TRUE) / np.exp(TRUE).sum(1, keepdims=True)
+LABELS = np.array([RNG.choice(4, p=p) for p in PROBS])
+BENT = np.sign(TRUE) * np.abs(TRUE) ** 1.5  # of which f is the inverse
+KNOTS = torch.tensor([-2.0, -0.5, 1.0, 3.0], dtype=torch.float64)
+
+
+def sum_by_definition(u, z, y, temperature, knots):
+    t = z / temperature
+    hats = [np.interp(t.numpy(), knots.numpy(), row) for row in np.eye(len(knots))]
+    f = t + sum(value * torch.as_tensor(hat) for value, hat in zip(u, hats, strict=True))
+    return torch.nn.functional.cross_entropy(f, y, reduction="sum")
+
+
+def test_derivatives():
+    z, y = torch.as_tensor(BENT[:200]), torch.as_tensor(LABELS[:200])
+    u = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    value, gradient, hessian = _sum_of_losses(u, z, y, 1.3, KNOTS)
+    of = u.requires_grad_()
+    wanted = sum_by_definition(of, z, y, 1.3, KNOTS)
+    assert value == pytest.approx(wanted.item())
+    torch.testing.assert_close(gradient, torch.autograd.grad(wanted, of)[0])
+    by_torch = torch.autograd.functional.hessian(lambda x: sum_by_definition(x, z, y, 1.3, KNOTS), of.detach())
+    torch.testing.assert_close(hessian, by_torch)
+
+
+def test_mode_and_evidence():
+    """The mode is scipy's; Laplace's evidence is near the integral over both values, of 300 samples."""
+    z, y, knots = torch.as_tensor(BENT[:300]), torch.as_tensor(LABELS[:300]), torch.tensor([-1.0, 1.0]).double()
+    covariance = np.array([[1.0, 0.6], [0.6, 1.0]])
+    root = torch.linalg.cholesky(torch.as_tensor(covariance))
+    straight = _sum_of_losses(torch.zeros(2).double(), z, y, 1.3, knots)
+    u, log_p = _mode(straight, root, z, y, 1.3, knots)
+
+    def minus_log_joint(u):
+        prior = 0.5 * u @ np.linalg.solve(covariance, u) + 0.5 * np.log(np.linalg.det(2 * np.pi * covariance))
+        return _sum_of_losses(torch.as_tensor(u), z, y, 1.3, knots)[0] + prior
+
+    found = minimize(minus_log_joint, np.zeros(2), tol=1e-10)
+    np.testing.assert_allclose(u, found.x, atol=1e-4)
+    volume, _ = dblquad(lambda a, b: np.exp(found.fun - minus_log_joint(np.array([a, b]))), -3, 3, -3, 3, epsabs=1e-3)
+    assert log_p == pytest.approx(np.log(volume) - found.fun, abs=0.05)
+
+
+def test_finds_the_inverse_of_what_bent_the_logits():
+    error = np.abs(GPCalibration().fit(BENT, LABELS)(BENT) - PROBS).mean()
+    assert error < 0.5 * np.abs(TemperatureScaling().fit(BENT, LABELS)(BENT) - PROBS).mean()
+
+
+def test_costs_nothing_where_one_temperature_is_right():
+    """The expected loss above that of the truth, in nats: that of temperature scaling is 1 / 2N = 0.0002."""
+    excess = [
+        (PROBS * np.log(PROBS / GPCalibration().fit(3 * TRUE, labels)(3 * TRUE))).sum(1).mean()
+        for labels in (np.array([RNG.choice(4, p=p) for p in PROBS]) for _ in range(5))
+    ]
+    assert np.mean(excess) < 0.0005
+
+
+def test_separable_samples_end():
+    """Every sample is right at the lowest temperature, where the losses are 0 and their gradient is not quite."""
+    with pytest.warns(RuntimeWarning, match="one-hot"):
+        assert GPCalibration().fit(np.eye(3) * [[5.0], [6.0], [7.0]], np.arange(3)).deviation == 0
+
+
+def test_scale_of_the_logits_does_not_matter():
+    """The prior is one of the logits after one temperature."""
+    np.testing.assert_allclose(
+        GPCalibration().fit(7 * BENT, LABELS)(7 * BENT), GPCalibration().fit(BENT, LABELS)(BENT), atol=1e-6
+    )
+
+
+def test_logits_without_a_difference():
+    assert GPCalibration().fit(np.zeros((9, 3)), np.arange(9) % 3)(np.zeros((1, 3))).tolist() == [[1 / 3] * 3]
+
+
+@pytest.mark.parametrize("n_knots", [1, 10**20, 2.0])
+def test_knots_without_number(n_knots):
+    with pytest.raises(ValueError, match="^Expected `n_knots` to be "):
+        GPCalibration(n_knots=n_knots)
