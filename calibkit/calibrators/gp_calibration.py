@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
@@ -82,15 +85,26 @@ class GPCalibration(Calibrator):
         temperature = fit_temperature(get("nll", smooth=True), logits, labels)
         shares = torch.linspace(0, 1, self.n_knots, dtype=torch.float64).clamp(OUTERMOST, 1 - OUTERMOST)
         knots = knots_of_equal_weight(logits, temperature, shares.to(logits.device)) / temperature
-        straight = _sum_of_losses(torch.zeros_like(knots), logits, labels, temperature, knots)
-        best, values, self.length, self.deviation = -straight[0], torch.zeros_like(knots), 0.0, 0.0
+        pieces = torch.empty(logits.shape, dtype=torch.int32, device=logits.device)
+        for rows in row_blocks(logits):
+            t = logits[rows].double() / temperature
+            pieces[rows] = torch.bucketize(t, knots[1:-1], right=True, out_int32=True)
+
+        def derivatives(u: Tensor) -> Derivatives:
+            return _sum_of_losses(u, logits, labels, temperature, knots, pieces)
+
+        straight = torch.zeros_like(knots)
+        at_straight = derivatives(straight)
+        best, values, self.length, self.deviation = -at_straight[0], straight, 0.0, 0.0
         apart = (knots[:, None] - knots).square()
         for length in LENGTHS:
-            root = torch.linalg.cholesky((-apart / (2 * length**2)).exp() + JITTER * torch.eye(len(knots)).to(knots))
-            for deviation in DEVIATIONS:
-                fitted, log_p = _mode(straight, deviation * root, logits, labels, temperature, knots)
+            covariance = (-apart / (2 * length**2)).exp() + JITTER * torch.eye(len(knots)).to(knots)
+            root, w, at = torch.linalg.cholesky(covariance), straight, at_straight
+            for deviation in DEVIATIONS:  # from the mode of the one before
+                w, at, log_p = _mode(w / deviation, at, deviation * root, derivatives)
+                w = w * deviation
                 if log_p > best:
-                    best, values, self.length, self.deviation = log_p, fitted, length, deviation
+                    best, values, self.length, self.deviation = log_p, root @ w, length, deviation
         self.temperature, self.knots, self.values = temperature, knots.cpu().numpy(), values.cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
@@ -106,46 +120,62 @@ Derivatives = tuple[float, Tensor, Tensor]
 
 
 def _mode(
-    straight: Derivatives, root: Tensor, logits: Tensor, labels: Tensor, temperature: float, knots: Tensor
-) -> tuple[Tensor, float]:
-    """The likeliest u = root w, and Laplace's log p(y), by Newton's method from u = 0, where ``straight`` holds."""
-    w, (losses, gradient, hessian) = torch.zeros_like(knots), straight
+    w: Tensor, at: Derivatives, root: Tensor, derivatives: Callable[[Tensor], Derivatives]
+) -> tuple[Tensor, Derivatives, float]:
+    """The likeliest w of u = root w, the losses there, and Laplace's log p(y), by Newton's method from w and ``at``."""
     while True:
+        losses, gradient, hessian = at
         curvature = torch.eye(len(w)).to(w) + root.T @ hessian @ root
         uphill = w + root.T @ gradient
         step = torch.linalg.solve(curvature, uphill)
         decrement, value = float(uphill @ step), losses + 0.5 * float(w @ w)
         if decrement <= DECREMENT * (1 + value):
-            return root @ w, -value - 0.5 * float(torch.logdet(curvature))
+            return w, at, -value - 0.5 * float(torch.logdet(curvature))
         for _ in range(HALVINGS):
             moved = w - step
-            losses, gradient, hessian = _sum_of_losses(root @ moved, logits, labels, temperature, knots)
-            if losses + 0.5 * float(moved @ moved) < value:
+            at = derivatives(root @ moved)
+            if at[0] + 0.5 * float(moved @ moved) < value:
                 break
             step = step / 2
         w = moved
 
 
-def _sum_of_losses(u: Tensor, logits: Tensor, labels: Tensor, temperature: float, knots: Tensor) -> Derivatives:
-    """The sum of the cross-entropies under f, its gradient (M,) and its Hessian (M, M) by u."""
-    total, n = 0.0, len(knots)
-    gradient, hessian = torch.zeros_like(u), u.new_zeros(n, n)
+def _sum_of_losses(
+    u: Tensor, logits: Tensor, labels: Tensor, temperature: float, knots: Tensor, pieces: Tensor
+) -> Derivatives:
+    """The sum of the cross-entropies under f, its gradient (M,) and its Hessian (M, M) by u.
+
+    f is linear in u: the left knot of a piece has the part 1 - s in it, and the right knot s. The Hessian is the sum of
+    the covariances of these parts under p: the mean of their products, on three diagonals, less the product of means.
+    """
+    total, n = 0.0, len(knots) - 1
+    mean_of_all, hessian = torch.zeros_like(u), u.new_zeros(n + 1, n + 1)
+    gap, rise, squares = knots.diff().clamp_min(torch.finfo(u.dtype).tiny), u.diff(), u.new_zeros(3, n)
+    of_true = torch.zeros_like(u)
     for rows in row_blocks(logits):
-        t = logits[rows].double() / temperature
-        inside = t.clamp(knots[0], knots[-1])
-        left = torch.bucketize(inside, knots[1:-1], right=True)
-        right = (left + 1).clamp(max=n - 1)
-        share = (inside - knots[left]) / (knots[right] - knots[left]).clamp_min(torch.finfo(t.dtype).tiny)
-        ends = ((left, 1 - share), (right, share))
-        ce, slope = cross_entropy_grad(t + sum(u[knot] * share for knot, share in ends), labels[rows])
-        p = slope.scatter_add(1, labels[rows, None], torch.ones_like(ce)[:, None])
-        mean = u.new_zeros(len(t), n)  # of the share that each knot has in the logits of a row, by p
-        for knot, share in ends:
-            gradient += torch.bincount(knot.flatten(), (slope * share).flatten(), n)
-            mean.scatter_add_(1, knot, p * share)
-            for other, of_other in ends:
-                pairs = torch.bincount((knot * n + other).flatten(), (p * share * of_other).flatten(), n * n)
-                hessian += pairs.view(n, n)
-        hessian -= mean.T @ mean
+        t, left, true = logits[rows].double() / temperature, pieces[rows].long(), labels[rows, None]
+        s = t.sub(knots[left]).div_(gap[left]).clamp_(0, 1)
+        ce, p = cross_entropy_grad(t + u[left] + rise[left] * s, labels[rows])
         total += float(ce.sum())
-    return total, gradient, hessian
+        p.scatter_add_(1, true, torch.ones_like(true).double())
+        of_piece = u.new_zeros(2, len(t), n)  # p, and p s
+        ps = p * s
+        of_piece[0].scatter_add_(1, left, p)
+        of_piece[1].scatter_add_(1, left, ps)
+        squares[:2] += of_piece.sum(1)
+        squares[2] += torch.bincount(left.flatten(), ps.mul_(s).flatten(), n)
+        mean = _of_knots(of_piece[0] - of_piece[1], of_piece[1])
+        mean_of_all += mean.sum(0)
+        hessian -= mean.T @ mean
+        true_left, true_s = left.gather(1, true)[:, 0], s.gather(1, true)[:, 0]
+        of_true.index_add_(0, true_left, 1 - true_s).index_add_(0, true_left + 1, true_s)
+    one, s, ss = squares
+    hessian.diagonal().add_(_of_knots(one - 2 * s + ss, ss))
+    for offset in (-1, 1):
+        hessian.diagonal(offset).add_(s - ss)
+    return total, mean_of_all - of_true, hessian
+
+
+def _of_knots(left: Tensor, right: Tensor) -> Tensor:
+    """(..., M) sums at the knots, of (..., M - 1) at the left and the right end of the pieces."""
+    return F.pad(left, (0, 1)) + F.pad(right, (1, 0))
