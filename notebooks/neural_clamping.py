@@ -429,10 +429,10 @@ def room():
 here = data.available("cifar10") and data.available("cifar100")
 of_photos = recorded("neural_clamping/room", room, available=here)
 Markdown(f"""
-So the perturbation can hardly move. A single image in which a pixel is black leaves that
+So a start that is taken from the data can hardly move. A single image in which a pixel is black leaves that
 pixel no room to get darker, and one in which it is white leaves it no room to get lighter. On
 {of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the inputs have any
-room, so the data-driven start is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.
+room, so this start is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.
 """)
 
 # %% [markdown]
