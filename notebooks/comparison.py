@@ -619,7 +619,7 @@ ACLS least, *T* = {scale["resnet8", "acls"]:.2f}. One temperature works on both.
 # ## Label shift
 #
 # The largest gains over one temperature come from a mismatch that you can repair. A long-tailed network is validated on few images
-# of the rare classes and tested on as many of them as of any other class. Its validation loss then weights the classes
+# of the rare classes, and tested on equally many of every class. Its validation loss then weights the classes
 # wrongly, whatever the calibrator. The remedy is to give each class the same weight.
 #
 # Class-wise loss scaling (CLS) does this too, because its loss is a mean over class means. So its gain has two parts:

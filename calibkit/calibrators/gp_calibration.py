@@ -39,16 +39,18 @@ class GPCalibration(Calibrator):
     .. math:: \log p(y) \approx -\sum_i \mathrm{ce}_i(\hat u) - \tfrac{1}{2} \hat u^\top C^{-1} \hat u
               - \tfrac{1}{2} \log \det(I + C H)
 
-    So few samples give one temperature, and no strength has to be chosen. f need not rise: the argmax may change, and
-    the accuracy with it, though seldom. The knots cut the validation logits into pieces of equal weight, a logit
+    So no strength has to be chosen, and where nothing bends the fit is near one temperature. It takes samples to know:
+    refitted 20 times for each of 14 published networks, the test NLL was above that of one temperature by up to 0.008
+    nats with 1,000 samples, and by up to 0.08 with 100. f need not rise: the argmax may change, and the accuracy with
+    it, though seldom. The knots cut the validation logits into pieces of equal weight, a logit
     weighing :math:`p_k (1 - p_k)` after one temperature.
 
     Args:
-        n_knots: M; 24.
+        n_knots: M; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.
 
     Attributes:
         temperature: T > 0.
-        knots: (M,) float64, rising, in logits divided by T.
+        knots: (M,) float64 that do not fall, in logits divided by T.
         values: (M,) float64 :math:`\hat u`; g is constant beyond the outer knots.
         length: :math:`\ell`, 0 where :math:`\sigma` is.
         deviation: :math:`\sigma`.
