@@ -19,7 +19,7 @@ from calibkit.reporting.trial import METRICS, WORK, timed_fit
 
 #: Whether a method keeps predictions -> of those that the guide knows and that do so, too, or need not, the one with
 #: the lowest mean NLL on the stored networks that have them all.
-RIVALS = {True: "order_preserving", False: "structured_matrix_scaling"}
+RIVALS = {True: "order_preserving", False: "gp_calibration"}
 #: Networks of these kinds are pooled by themselves, too; all but the first two may overlap.
 STRATA = {
     "balanced": "no class has five times the samples of another to fit on",

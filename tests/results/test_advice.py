@@ -2,62 +2,32 @@
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 
 import pandas as pd
+from counted_differences import (
+    BOOK,
+    CLS,
+    CTS,
+    OURS,
+    PUBLISHED,
+    TAIL,
+    TS,
+    TS_ECE,
+    against,
+    effects,
+    less_one,
+    strata,
+    text,
+    whole_networks,
+)
 
-from book.kit.notebook.over_networks import beyond_chance, select, stratum
+from book.kit.notebook.over_networks import select, stratum
 from book.kit.results import load
-from book.kit.results.difference_intervals import chance_of, over_networks
+from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
-from book.kit.sphinx.others_calibrators import MANY, less, wide
-from calibkit.metrics.comparison import Estimate
 from calibkit.networks import load_logits
 
-BOOK = Path(__file__).resolve().parents[2] / "book"
 WORDS = "none one two three four five six seven eight nine ten eleven twelve".split()
-TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
-
-
-@cache
-def effects() -> pd.DataFrame:
-    found = load_effects().query("source != 'public' and not loss.str.fullmatch('(mbls|acls) margin=[0-9]+')")
-    return found.assign(chance=[chance_of(row) for row in found.itertuples()])
-
-
-@cache
-def against(base: str, method: str, metrics: tuple[str, ...] = ("ece", "nll")) -> pd.DataFrame:
-    """A calibrator against another on every network, with a word for each test: one family, as in the comparison."""
-    rows = select(effects(), base, method=method)
-    rows = rows[rows["metric"].isin(metrics)]
-    return rows.assign(word=beyond_chance(rows))
-
-
-def whole_networks(*methods: str) -> set[str]:
-    """Those on which all of the methods are measured."""
-    of = select(effects(), TS, metric="ece")
-    return {name for name, rows in of.groupby("network") if {*methods} <= {*rows["method"]}}
-
-
-def text(page: str) -> str:
-    return (BOOK / f"{page}.md").read_text()
-
-
-@cache
-def strata(method: str, metric: str) -> dict[str, pd.DataFrame]:
-    rows = select(effects(), TS, method=method, metric=metric)
-    return dict([*rows.groupby(stratum(rows))])
-
-
-def less_one(method: str, kind: str, metric: str) -> list[Estimate]:
-    """The mean over the networks of a stratum, and those that leave one of them out."""
-    rows = strata(method, metric)[kind]
-    return [over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)]
-
-
-PUBLISHED, OURS, TAIL = "published, balanced", "ours, balanced", "published, long-tailed"
-CLS = f"{TS}:class_loss_scaling"
 
 
 def test_class_wise_loss_scaling_on_the_front_page():
@@ -98,21 +68,6 @@ def test_rare_classes_on_the_front_page():
             assert all(of.high < -least for of in less_one(method, TAIL, metric)), (method, metric)
     accuracy = select(effects(), TS, method="prior_correction", metric="accuracy").query("dataset == 'cifar10_lt'")
     assert (accuracy["value"] > 0).all()
-
-
-def test_the_increasing_map_on_the_front_page():
-    said = (
-        "on nine of eleven published networks for balanced data, most of them trained with the Brier score, and on all"
-    )
-    assert said in text("index") and "on all four for long-tailed data" in text("index")
-    losses = strata("order_preserving", "ece")[PUBLISHED]["loss"]
-    assert (losses == "brier").sum() > len(losses) / 2
-    for kind, lower in ((PUBLISHED, 9), (TAIL, 4)):
-        both = [strata("order_preserving", metric)[kind].set_index("network")["value"] < 0 for metric in ("ece", "nll")]
-        assert (both[0] & both[1]).sum() == lower
-        assert all(
-            of.below() == "holds" for metric in ("ece", "nll") for of in less_one("order_preserving", kind, metric)
-        )
 
 
 def test_class_temperatures_in_the_guide():
@@ -166,48 +121,6 @@ def test_the_network_of_the_front_page():
     assert len(load_logits("cifar10/resnet20-cross_entropy-s0").val_labels) == 5000
 
 
-def test_the_increasing_map_in_the_guide():
-    """On most published networks lower in both scores, on none worse beyond chance; of ours one test is decided."""
-    rows = against(TS, "order_preserving", ("ece", "nll", "brier"))
-    rows = rows[rows["metric"] != "brier"]
-    counts = rows.groupby(["source", "metric"])["word"].value_counts().unstack(fill_value=0)
-    published = counts.loc["published-logits"]
-    assert published["better"].to_dict() == {"ece": 5, "nll": 10} and (rows["word"] != "worse").all()
-    said = "clearly better in NLL on 10 of 15 published networks, in ECE on 5, worse on none"
-    brier = rows[(rows["source"] == "published-logits") & (rows["loss"] == "brier") & (rows["metric"] == "nll")]
-    assert len(brier) == 8 and (brier["word"] == "better").all()
-    assert "Eight of the 15 were trained with the Brier score, and it is clear in NLL on all eight" in text(
-        "which_method"
-    )
-    front = "After a correction for many tests this is clear on ten of the fifteen in NLL and on five in ECE."
-    assert front in text("index")
-    assert counts.loc["ours", "better"].sum() <= 2 and said in text("which_method")
-
-
-def test_gp_calibration_in_the_guide():
-    """Like the map; where test and held-out samples are alike it costs next to nothing."""
-    rows = against(TS, "gp_calibration", ("ece", "nll", "brier"))
-    published = rows[rows["source"] == "published-logits"].groupby("metric")["word"].value_counts()
-    assert published["nll", "better"] == 10 and published["ece", "better"] == 4 and (rows["word"] != "worse").all()
-    assert "on 10 of 15 published networks, in ECE on 4, worse on none" in text("which_method")
-    alike = rows[(rows["metric"] == "nll") & ~rows["dataset"].isin(["camvid", "20newsgroups"])]["value"]
-    assert "alike it cost at most 0.0005 nats" in text("which_method") and 0 < alike.max() < 0.00055
-    to_map = [select(effects(), TS, metric="nll", method=key) for key in ("gp_calibration", "order_preserving")]
-    gp, of_map = (of.set_index("dataset")["value"] for of in to_map)
-    assert "it gained less than the map" in text("which_method")
-    assert all(gp[name] > of_map[name] for name in ("camvid", "20newsgroups"))
-
-
-def test_maps_of_others_in_the_guide():
-    """DIAG against one temperature: lower in both on all but one of 8 networks, and on three of seven."""
-    values = wide("h-calibration")
-    both = (less(values, "ece")["diag"] < 0) & (less(values, "nll")["diag"] < 0)
-    many = both.index.get_level_values("dataset").isin(MANY)
-    assert (many.sum(), both[many].sum(), both[~many].sum(), (~many).sum()) == (8, 7, 3, 7)
-    said = "all but one network with 196 to 1,000 classes, and on three of seven with 10 or 100"
-    assert said in text("which_method")
-
-
 def test_the_corrected_prior_in_the_guide():
     rows = load_effects().query("method == 'prior_correction' and metric == 'nll'").assign(loss="cross_entropy")
     to_ts = rows[rows["base_method"] == TS].set_index(["dataset", "model"])["value"].astype(float)
@@ -257,14 +170,6 @@ def test_one_temperature_is_never_a_tenth_of_a_nat_behind_in_the_guide():
     assert plain["value"].min() > -0.1
     chapter = (BOOK.parent / "notebooks" / "comparison.py").read_text().replace("\n# ", " ")
     assert f"on the networks of this chapter {said} nats ahead" in chapter
-
-
-def test_the_increasing_map_in_the_comparison():
-    """On published networks trained with the Brier score hundredths of a nat; on long-tailed CIFAR-100 one network."""
-    rows = select(effects(), TS, metric="nll", method="order_preserving")
-    brier = rows[(rows["loss"] == "brier") & (rows["source"] == "published-logits")]
-    assert -0.1 < over_networks(brier).value < -0.02 and over_networks(brier).below() == "holds"
-    assert (rows["dataset"] == "cifar100_lt").sum() == 1
 
 
 def test_weights_and_rare_classes_in_the_guide():

@@ -1,18 +1,11 @@
 """What the front page, the guide and two cards say of MbLS and ACLS, counted again from the recorded differences."""
 
-from pathlib import Path
+from counted_differences import BOOK, OURS, TS, text
 
 from book.kit.notebook.over_networks import select, stratum
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
-
-BOOK = Path(__file__).resolve().parents[2] / "book"
-TS, OURS = "temperature_scaling", "ours, balanced"
-
-
-def text(page: str) -> str:
-    return (BOOK / f"{page}.md").read_text()
 
 
 def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_box():

@@ -1,0 +1,52 @@
+"""The recorded differences as the pages count them: by method, by network, by kind of network."""
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from book.kit.notebook.over_networks import beyond_chance, select, stratum
+from book.kit.results.difference_intervals import chance_of, over_networks
+from book.kit.results.paired_differences import load_effects
+from calibkit.metrics.comparison import Estimate
+
+BOOK = Path(__file__).resolve().parents[1] / "book"
+TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
+CLS = f"{TS}:class_loss_scaling"
+PUBLISHED, OURS, TAIL = "published, balanced", "ours, balanced", "published, long-tailed"
+
+
+@cache
+def effects() -> pd.DataFrame:
+    found = load_effects().query("source != 'public' and not loss.str.fullmatch('(mbls|acls) margin=[0-9]+')")
+    return found.assign(chance=[chance_of(row) for row in found.itertuples()])
+
+
+@cache
+def against(base: str, method: str, metrics: tuple[str, ...] = ("ece", "nll")) -> pd.DataFrame:
+    """A calibrator against another on every network, with a word for each test: one family, as in the comparison."""
+    rows = select(effects(), base, method=method)
+    rows = rows[rows["metric"].isin(metrics)]
+    return rows.assign(word=beyond_chance(rows))
+
+
+def whole_networks(*methods: str) -> set[str]:
+    """Those on which all of the methods are measured."""
+    of = select(effects(), TS, metric="ece")
+    return {name for name, rows in of.groupby("network") if {*methods} <= {*rows["method"]}}
+
+
+def text(page: str) -> str:
+    return (BOOK / f"{page}.md").read_text()
+
+
+@cache
+def strata(method: str, metric: str) -> dict[str, pd.DataFrame]:
+    rows = select(effects(), TS, method=method, metric=metric)
+    return dict([*rows.groupby(stratum(rows))])
+
+
+def less_one(method: str, kind: str, metric: str) -> list[Estimate]:
+    """The mean over the networks of a stratum, and those that leave one of them out."""
+    rows = strata(method, metric)[kind]
+    return [over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)]
