@@ -1,6 +1,7 @@
-"""How often a test set of 10,000 images tells two calibrations apart, one row a pair of true ECEs.
+"""How often a test set tells two calibrations apart, one row a pair of true ECEs.
 
-    python benchmarks/power.py [--network sctl-cifar10-densenet40] [--sets 400] [--resamples 1000] [--csv FILE]
+    python benchmarks/power.py [--network sctl-cifar10-densenet40] [--images 10000] [--sets 400] [--resamples 1000]
+                               [--csv FILE]
 
 What the network says after one temperature by NLL is taken as true; two other temperatures give the two true ECEs. A
 negative one is that of a temperature that is too high. Labels are drawn from the truth, and the paired test is that of
@@ -18,7 +19,7 @@ from calibkit import TemperatureScaling
 from calibkit.metrics import power
 from calibkit.networks import load_logits
 
-IMAGES, N_BINS, TESTS = 10_000, 15, 60
+N_BINS, TESTS = 15, 60
 PAIRS = ((-0.5, 0.5), (-1, 1), (0, 0.25), (0, 0.5), (0, 0.75), (0, 1), (0.5, 1), (1, 1.5), (1, 2))
 
 
@@ -34,6 +35,7 @@ def says(truth, percent):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", default="sctl-cifar10-densenet40", help="of `calibkit networks`, or a file")
+    parser.add_argument("--images", type=int, default=10_000, help="of a test set")
     parser.add_argument("--sets", type=int, default=400)
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--csv")
@@ -41,8 +43,8 @@ def main():
     data, rng = load_logits(args.network), np.random.default_rng(0)
     temperature = TemperatureScaling().fit(*data.val).temperature
     truth = power.sharpened(torch.from_numpy(data.test_logits).double(), 1 / temperature)
-    weights = power.counts(IMAGES, args.resamples, rng)
-    test_sets = list(power.drawn(truth, IMAGES, args.sets, rng))
+    weights = power.counts(args.images, args.resamples, rng)
+    test_sets = list(power.drawn(truth, args.images, args.sets, rng))
     tests = {}
     for percent in sorted({p for pair in PAIRS for p in pair}):
         log_probs = says(truth, percent)

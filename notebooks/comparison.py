@@ -170,7 +170,7 @@ costs = few["vector_scaling"] - few[TS]
 d = COUNTS["vector_scaling"](1000)
 Markdown(
     f"""
-**Which method for 1,000 classes and 5,000 images?** One temperature; also try one increasing map, `order_preserving`. Nobody has measured
+**Which method for 1,000 classes and 5,000 images?** One temperature; also try one increasing map (`order_preserving`) or GP calibration. Nobody has measured
 this case, so the answer is extrapolated from a rule: a fit of *d* parameters to *n* images
 loses about *d*/2*n* nats. For the {d:,} parameters of vector scaling that would be
 {d / 10_000:.1f} nats. CalArena, a benchmark by others, fitted vector scaling to 10,000 images
@@ -305,7 +305,7 @@ below_ce = of.index[apart[HOW[TS]].loc["cross_entropy"]]
 below_ce = ", ".join(shown(loss).replace(",", "") for loss in below_ce) or "none"
 Markdown(f"""
 **Do training losses keep their order?** With other seeds, losses that lie far apart keep it, and neighbours
-do not. With another network even the first may change places: label smoothing is among the best on our
+do not. With another network even the first may change places: label smoothing, uncalibrated, is among the best on our
 ResNet-20, and worse than cross-entropy on a more accurate ResNet-8
 ({{numref}}`tbl-comparison-accurate`). On the ResNet-20, uncalibrated, {before} of {n_pairs} pairs of losses on CIFAR-10 differ in ECE by more than
 other seeds and other test images explain, each pair tested by itself. After one
@@ -451,7 +451,7 @@ plt.show()
 # With a hundred classes and 5,000 images, a calibrator with parameters for each class needs a penalty. Without one, the NLL gets worse
 # the more parameters a class has, and plain matrix scaling is a disaster. The structured calibrators and ODIR pull towards
 # a simpler map and stay near TS on balanced data. On CIFAR-100-LT the structured ones lose, too. Those with ODIR gain on
-# two of its three networks and lose on the third.
+# two of the three networks for it, and lose on the third.
 #
 # On long-tailed data the calibrator matters less than the objective of its fit. With ten classes, equal class weights make
 # each of four calibrators far better in ECE ({numref}`tbl-comparison-objectives`).
@@ -550,7 +550,8 @@ table(
 )
 
 # %% [markdown]
-# Where no network was trained twice, no loss can be clearly better: another seed may change the side. On CamVid it did. Three losses had
+# Where no network was trained twice, no loss can be clearly better: another seed may change the side. On CamVid, where each
+# was trained twice, three losses had
 # a lower ECE than cross-entropy with one temperature in the first training, and only label smoothing had one in the second
 # ({doc}`mbls`).
 #
@@ -846,23 +847,23 @@ first, *next_ones = regret.max().sort_values().iloc[:3].items()
 follow = " and ".join(f"{name} ({value:.3f})" for name, value in next_ones)
 Markdown(f"""
 How badly can a choice go wrong? The *regret* of a method is how far its NLL is above the best
-method on the same network. Of the calibrators in {{numref}}`tbl-comparison-regret`, {first[0]} has the smallest worst-case regret: {first[1]:.3f}
-nats. {follow} follow. On the {with_one.sum()} of these {len(with_one)} networks to which the curves were fitted, too, the
-worst regret is {beside_map[MAP]:.3f} nats for the increasing map, {beside_map[GP]:.3f} for GP calibration and {beside_map[CALIBRATORS[TS]]:.3f} for TS.
-Most methods that are often better than TS fall far behind where test images are unlike validation images.
-Structured MS does not.
+method on the same network. On the {with_one.sum()} networks to which the curves were fitted, too, the increasing map has the mildest worst case, {beside_map[MAP]:.3f} nats.
+GP calibration has {beside_map[GP]:.3f} and TS {beside_map[CALIBRATORS[TS]]:.3f}. The other {len(with_one) - with_one.sum()}, for CIFAR-100-LT,
+have every calibrator but the curves ({{numref}}`tbl-comparison-regret`). On all {len(with_one)} the mildest worst case is that of {first[0]}, {first[1]:.3f}
+nats. {follow} follow.
 """)
 
 # %% [markdown]
 # On published networks trained with the Brier score, both curves gain hundredths of a nat
 # ({numref}`tbl-comparison-map`). All these methods need logits and labels alone. {doc}`neural_clamping` needs the network, its images and a gradient
-# through it, and adds a parameter per pixel and channel. The page {ref}`Speed <sec-fits>` explains how the seconds were measured.
+# through it, and adds a parameter per pixel and channel. The page {ref}`Speed <sec-fits>` explains how the seconds were measured, and why plain
+# matrix scaling needs more of them for a hundred classes than for a thousand.
 #
 # ## What others measured
 #
-# CalArena {cite:p}`calarena2026` measured many more calibrators, on more networks, and agrees. *Structured* vector and
+# CalArena {cite:p}`calarena2026` measured many more calibrators, on more networks. *Structured* vector and
 # matrix scaling {cite:p}`berta2026structured` are the only ones below TS on nearly all of its networks, usually by thousandths or
-# hundredths of a nat. Methods that bin confidences or classes cost hundredths of a nat to whole nats.
+# hundredths of a nat. On ours with a hundred classes they are not. Methods that bin confidences or classes cost hundredths of a nat to whole nats.
 #
 # On its ImageNet networks, with 25,000 validation images, nothing lowered the NLL by more than thousandths. Others saw GP
 # calibration and a map lower it by hundredths with 196 to 1,000 classes ({ref}`sec-others-maps`). Where CalArena and we have
@@ -884,7 +885,7 @@ Structured MS does not.
 # scaling. Leave unpenalised matrices and bins alone.
 #
 # Name your metric. NLL and ECE order the methods differently, so a claim about one does not carry over to the other.
-# And do not train with a special loss only to save the temperature. On one of our two networks for CIFAR-10 the margin
+# And do not train with a special loss only to save the temperature. On one of our two networks for CIFAR-10 MbLS
 # gained nothing even over cross-entropy alone.
 #
 # ## Exercises
