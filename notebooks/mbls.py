@@ -519,12 +519,11 @@ for at in nets.agg("/".join, axis=1):
     wins += all(gap is not None and gap.below() == "holds" for gap in pair)
 if to_ls is not None:
     text = f"""
-Against uncalibrated cross-entropy MbLS keeps its promise: its ECE is {-to_ce.value:.2f} points lower. On the more
+Against uncalibrated cross-entropy MbLS keeps its promise: the ECE is {-to_ce.value:.2f} points lower. On the more
 accurate ResNet-8 it is higher ({less("mbls", of="cifar10/resnet8"):+.2f}). Against label smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f}).
 
 We looked beyond CIFAR-10, too. Uncalibrated, MbLS has a lower ECE than cross-entropy on {WORDS[lower]} of our {WORDS[len(nets)]} networks,
-text and street scenes among them. With a temperature for both, it has a clearly lower one on {WORDS[wins]}, whether *T* is fitted by NLL or by
-ECE ({{ref}}`details <sec-mbls-others>`).
+text and street scenes among them. With a temperature for both it has a clearly lower one on {WORDS[wins]} ({{ref}}`details <sec-mbls-others>`).
 """
     display(Markdown(minus(text)))
 
