@@ -131,15 +131,17 @@ def _mode(
         uphill = w + root.T @ gradient
         step = torch.linalg.solve(curvature, uphill)
         decrement, value = float(uphill @ step), losses + 0.5 * float(w @ w)
+        found = w, at, -value - 0.5 * float(torch.logdet(curvature))
         if decrement <= DECREMENT * (1 + value):
-            return w, at, -value - 0.5 * float(torch.logdet(curvature))
+            return found
         for _ in range(HALVINGS):
-            moved = w - step
-            at = derivatives(root @ moved)
-            if at[0] + 0.5 * float(moved @ moved) < value:
+            w = found[0] - step
+            at = derivatives(root @ w)
+            if at[0] + 0.5 * float(w @ w) < value:
                 break
             step = step / 2
-        w = moved
+        else:  # what is left is less than rounding
+            return found
 
 
 def _sum_of_losses(

@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from bent_logits import BENT, LABELS, PROBS, RNG, TRUE
 from scipy.integrate import dblquad
 from scipy.optimize import minimize
 
 from calibkit import GPCalibration, TemperatureScaling
 from calibkit.calibrators.gp_calibration import _mode, _sum_of_losses
 
-RNG = np.random.default_rng(0)
-TRUE = 2 * RNG.normal(size=(3000, 4))
-PROBS = np.exp(TRUE) / np.exp(TRUE).sum(1, keepdims=True)
-LABELS = np.array([RNG.choice(4, p=p) for p in PROBS])
-BENT = np.sign(TRUE) * np.abs(TRUE) ** 1.5  # of which f is the inverse
 KNOTS = torch.tensor([-2.0, -0.5, 1.0, 3.0], dtype=torch.float64)
 
 
@@ -78,6 +74,13 @@ def test_separable_samples_end():
     """Every sample is right at the lowest temperature, where the losses are 0 and their gradient is not quite."""
     with pytest.warns(RuntimeWarning, match="one-hot"):
         assert GPCalibration().fit(np.eye(3) * [[5.0], [6.0], [7.0]], np.arange(3)).deviation == 0
+
+
+def test_a_step_that_rounding_hides_ends():
+    """The gradient points down, but no step lowers the value: the start is returned."""
+    start, flat = torch.zeros(2).double(), (1.0, torch.ones(2).double(), torch.zeros(2, 2).double())
+    w, at, _ = _mode(start, flat, torch.eye(2).double(), lambda u: flat)
+    assert w is start and at is flat
 
 
 def test_scale_of_the_logits_does_not_matter():

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from bent_logits import BENT, LABELS, PROBS
 from scipy.optimize import minimize
 
 from calibkit import OrderPreserving, TemperatureScaling
 from calibkit.calibrators.order_preserving import _by_slopes, mapped
-
-RNG = np.random.default_rng(0)
-TRUE = 2 * RNG.normal(size=(3000, 4))
-PROBS = np.exp(TRUE) / np.exp(TRUE).sum(1, keepdims=True)
-LABELS = np.array([RNG.choice(4, p=p) for p in PROBS])
-BENT = np.sign(TRUE) * np.abs(TRUE) ** 1.5  # of which the map is the inverse
 
 
 def test_map_by_hand():
