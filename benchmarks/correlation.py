@@ -32,7 +32,7 @@ PAIRS = {
     "CTS minus TS by ECE": (CTS, f"{TS}:ece"),
     "CTS minus TS": (CTS, TS),
     "CLS minus TS": (f"{TS}:class_loss_scaling", TS),
-    "balanced minus TS": (f"{TS}:class_balanced", TS),
+    "equal weights minus TS": (f"{TS}:class_balanced", TS),
     "CTS by CLS minus TS": (f"{CTS}:class_loss_scaling", TS),
     "order-preserving minus TS": ("order_preserving", TS),
 }

@@ -70,7 +70,7 @@ def main(worlds: int = 100) -> None:
         rows[kind] = 100.0 * ((rows[f"{start}low"] <= rows["truth"]) & (rows["truth"] <= rows[f"{start}high"]))
     shares = rows.groupby(["difference", "metric"], sort=False)[["this fit", "the method"]].mean().reset_index()
     shares["metric"] = shares["metric"].str.upper()
-    shares.columns = ["difference", "metric", "over test images, %", "and validation samples, %"]
+    shares.columns = ["difference", "metric", "over test images, %", "with validation samples added, %"]
     text = shares.to_csv(index=False, float_format="%.0f", lineterminator="\n")
     write_text(_folders.stored() / "coverage.csv", text)
     print(text)

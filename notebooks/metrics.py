@@ -318,10 +318,9 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #
 # $$
 # \mathrm{ECE} \ge \bigl| \, \text{accuracy} - \text{mean confidence} \, \bigr| ,
-# \qquad \text{with } = \text{ if no two gaps differ in sign.}
 # $$ (eq-metrics-one-sign)
 #
-# So as long as every bin is over-confident, it does not matter which bins you choose. They matter only where gaps of
+# and the two are equal if no two gaps differ in sign. So as long as every bin is over-confident, it does not matter which bins you choose. They matter only where gaps of
 # both signs meet.
 #
 # Four metrics in the package are built from bins:
@@ -444,7 +443,7 @@ rows = {
 }
 table(
     pd.DataFrame(rows).T,
-    "Every calibration error overlooks something. Percent, NLL and entropy in nats",
+    "Every calibration error overlooks something. Percent, NLL and entropy in nats. The list below explains the columns",
     "tbl-metrics-blind",
     names=shown,
 )
@@ -798,7 +797,8 @@ print(f"before {every.of('before').percent:.2f}, after {every.of('after').percen
 # N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
 # $$ (eq-metrics-samples)
 #
-# samples each, where $\Delta$ is the difference of the true errors.
+# samples each, where $\Delta$ is the difference of the true errors. Two methods on the *same* images need other numbers
+# ({ref}`sec-power`).
 
 
 # %% tags=["hide-input", "nbval-check-output"]

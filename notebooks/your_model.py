@@ -29,7 +29,9 @@
 #
 # ```{figure} ../book/_static/your_model_report.png
 # :name: fig-your-model-report
-# :alt: The first screen of report.html. It says that the network gives 92.7% and is right in 86.9%, and 87.6% after one temperature. It recommends temperature scaling with T = 1.59 and gives the reasons, shows two lines of code that load the calibrator, and names the methods that are not clearly worse.
+# :class: dark-light
+# :width: 640px
+# :alt: The first screen of report.html. It says that the network gives 92.7% and is right in 86.9%, and 87.6% after one temperature. It recommends temperature scaling with T = 1.59 and gives the reasons, and shows two lines of code that load the calibrator.
 #
 # The first screen of `report.html` says how far off the network is, what to do and why. It is shown for the network of
 # this chapter. The reliability diagrams, the methods and the classes follow further down.
@@ -151,8 +153,8 @@ for key, tried in full.trial.measured.items():
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "Every method minus one temperature (TS), with 95% intervals. In nats and points, "
-    "negative is better. * has too few samples here",
+    "Every method minus one temperature (TS), with 95% intervals: NLL in nats, ECE in points, "
+    "negative is better. *: this method would need more samples",
     "tbl-your-calibrators",
     names={"none": "uncalibrated"},
 )
@@ -180,7 +182,7 @@ Markdown("\n".join([verdict, "", *reasons]))
 # dashed line, the network is right as often as its confidence claims. The grey marks are where a calibrated network of
 # these confidences would lie, so a bar that ends on its mark shows nothing wrong.
 
-# %% mystnb={"figure": {"caption": "The calibrator brings the bars nearer to the dashed line. Accuracy among the test samples in each range of confidence, before and after. Grey: where a calibrated network would lie. On top: how many samples there are.", "name": "fig-your-model-after"}, "image": {"alt": "Two reliability diagrams. Before, most bars end below the dashed line; after, nearly all end on their grey marks."}}
+# %% mystnb={"figure": {"caption": "The calibrator brings the bars nearer to the dashed line. Accuracy among the test samples in each range of confidence, before and after. Vermilion: the gap to the mean confidence. Grey: where a calibrated network would lie, a long mark where there are few samples. On top: how many samples there are.", "name": "fig-your-model-after"}, "image": {"alt": "Two reliability diagrams. Before, most bars end below the dashed line; after, nearly all end on their grey marks."}}
 plots.before_after(full.probs, full.trial.judged.labels)
 plt.show()
 
@@ -233,4 +235,7 @@ table(
 
 # %% tags=["hide-input"]
 written = [f"- `{path}`" for path in full.save(out)] if out else []
-Markdown("\n".join(written) or "*Nothing was written: `out` names no folder.*")
+Markdown(
+    "\n".join(written)
+    or "Set `out` to a folder, and this cell writes the report and the calibrator there."
+)

@@ -37,6 +37,8 @@ def test_what_the_page_says_of_its_example(seen):
     assert [row["target"] for row in rows] == y.tolist()
     assert ((z.argmax(1) == y) == [row["acc"] for row in rows]).all()
     keys = ["temperature_scaling", "order_preserving"]
+    gain = re.search(r"order_preserving less temperature_scaling: NLL (\S+) \[", PAGE.read_text())
+    assert float(gain[1]) < -0.1  # the guide's one exception
     assert report((z, y), kind="logits", methods=keys).choice.key == "order_preserving"
 
 

@@ -33,12 +33,16 @@
       const words = head.textContent.trim();
       for (const row of table.tBodies[0].rows) if (row.cells[i]) row.cells[i].dataset.head = words;
       if (!words) return;
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "sort";
+      const button = document.createElement("span"); // of a <button> no browser repeats the words on paper
+      Object.assign(button, { role: "button", tabIndex: 0, className: "sort" });
       const inside = head.querySelector("p") || head;
       button.append(...inside.childNodes);
       button.addEventListener("click", () => sort(table, head, i));
+      button.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        sort(table, head, i);
+      });
       inside.append(button);
     });
   };
@@ -57,7 +61,7 @@
     box.className = "filter";
     box.innerHTML =
       '<label for="filter-rows">Show only rows with</label> ' +
-      '<input id="filter-rows" type="search" autocomplete="off"> <output for="filter-rows" role="status"></output>';
+      '<input id="filter-rows" type="search" autocomplete="off" placeholder="words, such as CIFAR-100"> <output for="filter-rows" role="status"></output>';
     const [input, found] = [box.querySelector("input"), box.querySelector("output")];
     const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
     input.addEventListener("input", () => {
@@ -69,8 +73,8 @@
       for (const table of tables) part(table).hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
       found.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
     });
-    /* Above the first section that has such a table. */
-    part(tables[0]).before(box);
+    /* Above the first section that has such a table, or above the only one. */
+    (tables.length > 1 ? part(tables[0]) : tables[0].closest(".pst-scrollable-table-container") || tables[0]).before(box);
   };
 
   const start = () => {

@@ -1,6 +1,7 @@
 """Numbers that pages say in so many words, recomputed from the stored results."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -230,3 +231,27 @@ def test_pairs_of_temperatures_and_the_corrected_wave_in_the_metrics_chapter():
         gap = np.bincount((15 * c).astype(int).clip(max=14), (rng.random(2000) < truth) - truth)
         noise.append(abs(gap).sum() / 20)  # percent of 2,000
     assert 1.5 < np.mean(noise) < 2.5  # about two points
+
+
+def told(chapter: str, words: str) -> list[float]:
+    """The numbers in what a checked cell of a chapter prints, where ``#`` in the words is one."""
+    pattern = re.escape(words).replace(r"\#", r"([−+]?\d+(?:\.\d+)?)")
+    return [float(x.replace("−", "-")) for x in re.search(pattern, checked(chapter)).groups()]
+
+
+def test_what_lists_and_boxes_take_from_checked_cells():
+    clean, best = told("temperature_scaling", "several times over, from # to #.")
+    under, alone = told("temperature_scaling", "takes too much away: #% ECE, against #%")
+    assert best > 2 * clean and under > alone  # a clean temperature can do harm
+    assert "beyond chance on none" in checked("temperature_scaling")
+    (overfit,) = told("temperature_scaling", "the share of mistakes: #% after")
+    (held_out,) = told("temperature_scaling", "ECE of #% shows that the held-out images are right")
+    assert overfit > 2 * held_out
+    cts, one = told(
+        "class_temperature_scaling", "moves the ECE of CTS by # points, and the ECE of one temperature by #.**"
+    )
+    assert cts > 0.5 > 10 * one  # the fifth digit can decide
+    on_val, on_test = told(
+        "class_temperature_scaling", "by # points compared with TS-ECE. On the test images the difference is #,"
+    )
+    assert on_val > 0.5 > -on_test  # partly the noise of the validation set

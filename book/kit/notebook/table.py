@@ -120,6 +120,16 @@ def minus(text: str) -> str:
     return _MINUS.sub("\N{MINUS SIGN}", text)
 
 
+def unbroken(text: str) -> str:
+    r"""The text with intervals that no line ends in.
+
+    Example:
+        >>> unbroken("-0.51 [-0.6, 0.1], ResNet-50").split(" ")
+        ['-0.51', '[-0.6,\xa00.1],', 'ResNet-50']
+    """
+    return re.sub(r"(\[[^],]+,) ([^],]+\])", "\\1\N{NO-BREAK SPACE}\\2", text)
+
+
 def _text(value: object, digits: int) -> str:
     if isinstance(value, (float, np.floating)):
         if pd.isna(value):

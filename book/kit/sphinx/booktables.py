@@ -27,11 +27,12 @@ from book.kit import results
 from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.grid import part
 from book.kit.notebook.printed_vs_ours import beside
-from book.kit.notebook.table import minus
+from book.kit.notebook.table import minus, unbroken
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.csv_rows import select
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
+from book.kit.sphinx.claim_matrix import STYLES
 from book.kit.sphinx.directives import Computed, markdown
 from book.kit.sphinx.replications import linked
 from book.papers import PAPERS
@@ -91,13 +92,13 @@ def unanswered() -> list[str]:
 def ledger(pages: Container[str], paper: str) -> list[str]:
     """The claims of a paper as a Markdown table."""
     differences = ("difference, or what was found", "difference of the NLL, nats")
-    heads = ("claim", "verdict", *differences, "lower on", "seeds", "rests on")
-    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    heads = ("row", "claim", "verdict", *differences, "lower on", "seeds", "rests on")
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
-        found = minus(row.effect), minus(row.nll), row.lower, row.seeds + "\\*" * (row.gone > 0)
-        verdict = f"**{row.verdict}**" + "†" * row.judged
+        found = *map(unbroken, map(minus, (row.effect, row.nll))), row.lower, row.seeds + "\\*" * (row.gone > 0)
+        verdict = f'<span class="square {STYLES[row.verdict]}"></span> **{row.verdict}**' + "†" * row.judged
         cells = (row.claim, verdict, *found, row.strength + linked(row.id))
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
@@ -198,7 +199,7 @@ class Ledger(Computed):
         """A section for each paper, with its claims."""
         lines = []
         for paper in PAPERS:
-            lines += ["", f"## {PAPERS[paper].method}", "", "```{rst-class} sortable claims", "```", ""]
+            lines += ["", f"## {PAPERS[paper].method}", "", "```{rst-class} sortable claims full-width", "```", ""]
             lines += ledger(self.env.found_docs, paper)
         return self.parse(lines)
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
 from book.kit.notebook.over_networks import STRATA, select, stratum
-from book.kit.notebook.table import minus
+from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences, once
@@ -30,12 +30,12 @@ from calibkit._checks import check_choice
 from calibkit._files import write_text
 
 BASE, CE = "temperature_scaling", "cross_entropy"
-SIZE = (8.4, 3.6)  # inches, of the opening figure
+SIZE = (8, 3.2)  # inches, of the opening figure
 #: What no paper proposes as it stands, and the front page speaks of.
 BESIDE = {
     "CTS by CLS": "class_temperature_scaling:class_loss_scaling",
-    "TS, balanced": "temperature_scaling:class_balanced",
-    "CTS, balanced": "class_temperature_scaling:class_balanced",
+    "TS, equal weights": "temperature_scaling:class_balanced",
+    "CTS, equal weights": "class_temperature_scaling:class_balanced",
     "increasing map": "order_preserving",
     "prior correction": "prior_correction",
 }
@@ -98,7 +98,7 @@ def strata() -> list[str]:
     named = [(paper.short, *reversed(paper.proposes)) for paper in PAPERS.values()]
     named += [(name, method, None) for name, method in BESIDE.items()]
     heads = ("ECE, points", "median", "NLL, nats", "median", "Brier", "lower")
-    lines = ["| | networks | " + " | ".join(heads) + " |", "|---" * 2 + "|--:" * len(heads) + "|"]
+    lines = ["| method | networks | " + " | ".join(heads) + " |", "|---" * 2 + "|--:" * len(heads) + "|"]
     for name, method, loss in named:
         of = {metric: beside_one_temperature(method, loss, metric) for metric in ("ece", "nll", "brier")}
         for kind in of["ece"]:
@@ -106,14 +106,14 @@ def strata() -> list[str]:
             cells = [f"{over_networks(ece).percent:+.2f}", f"{100 * ece['value'].median():+.2f}"]
             cells += [f"{over_networks(nll):+.4f}", f"{nll['value'].median():+.4f}", f"{brier['value'].mean():+.4f}"]
             cells += [", ".join(f"{(rows['value'] < 0).sum()}" for rows in (ece, nll, brier)) + f" of {len(ece)}"]
-            lines.append(minus(f"| {name} | {kind} | " + " | ".join(cells) + " |"))
+            lines.append(unbroken(minus(f"| {name} | {kind} | " + " | ".join(cells) + " |")))
     return lines
 
 
 def opening(figure: Figure) -> None:
     """A network before and after one temperature; a map of what the papers propose, from that temperature."""
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
-    gap_closes(left)
+    left, right = figure.subfigures(1, 2, width_ratios=(3, 5))
+    gap_closes(left.subplots())
     map_of_proposals(right, proposals("ece"), proposals("nll"))
 
 
@@ -128,9 +128,10 @@ def seen_apart() -> tuple[str, str]:
     points = "; ".join(f"{name}: {100 * in_ece[name].value:+.2f} and {nll.value:+.4f}" for name, nll in in_nll.items())
     lower = [name for name, nll in in_nll.items() if in_ece[name].below() == nll.below() == "holds"]
     return (
-        "Left, the reliability curve of a ResNet-20, uncalibrated and with one temperature: the gap closes.",
-        f"Right, how far the {NUMBERS[len(PAPERS)]} proposals are from one temperature, in points of ECE and in nats "
-        f"of NLL, lower is better: {points}. Better in both beyond chance: {'; '.join(lower) or 'none'}.",
+        "First, the reliability curve of a ResNet-20, uncalibrated and with one temperature: the gap closes.",
+        f"Then, for balanced and for long-tailed data, how far the {NUMBERS[len(PAPERS)]} proposals are from one "
+        f"temperature, in points of ECE and in nats of NLL, lower is better: {points}. "
+        f"Better in both beyond chance: {'; '.join(lower) or 'none'}.",
     )
 
 
@@ -167,7 +168,7 @@ def bar(counts: pd.Series) -> str:
 
 def legend(counts: pd.Series) -> str:
     """What the parts of the bars mean, of those that occur."""
-    return keys((share.style, share.name) for share in SHARES if share.number(counts))
+    return keys((share.style, f"{share.number(counts)} {share.name}") for share in SHARES if share.number(counts))
 
 
 def keys(looks: Iterable[tuple[str, str]]) -> str:
@@ -181,8 +182,8 @@ def panels() -> str:
     left, right = seen_apart()
     of = proposals("ece"), proposals("nll")
     drawn = (
-        (lambda figure: gap_closes(figure.subplots()), (3.6, 3.6), left),
-        (lambda figure: map_of_proposals(figure.subplots(), *of), (4.8, 3.6), right),
+        (lambda figure: gap_closes(figure.subplots()), (3, 3.2), left),
+        (lambda figure: map_of_proposals(figure, *of), (5, 3.2), right),
     )
     return f'<div class="panels">{"".join(light_and_dark(*panel) for panel in drawn)}</div>'
 

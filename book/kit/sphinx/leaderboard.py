@@ -93,5 +93,7 @@ def tables(name: str, *data: str) -> list[str]:
 
 def setup(app: Sphinx) -> dict:
     """Register the directive."""
-    app.add_directive("leaderboard", markdown(tables, required=1, optional=1, style=("sortable", "ranks")))
+    app.add_directive(
+        "leaderboard", markdown(tables, required=1, optional=1, style=("sortable", "ranks", "full-width"))
+    )
     return {"parallel_read_safe": True}

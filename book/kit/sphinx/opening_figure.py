@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
@@ -18,8 +19,17 @@ from calibkit.plots.style import paper as sheet
 
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
 FEWEST = 20  # images in a bin that is drawn
-#: Where the names of two points that all but meet stand, in typographic points from them.
-PLACES = {"MbLS, ours, balanced": ((-4, 5), "right"), "CTS, ours, long-tailed": ((4, -11), "left")}
+MARGIN = 0.25  # points of ECE beyond the last interval
+#: Where the names of points stand that would lie on others, in typographic points from them.
+PLACES = {
+    ("CTS", "published", "balanced"): ((0, 10), "center"),
+    ("CTS", "ours", "balanced"): ((0, -20), "center"),
+    ("CLS", "published", "balanced"): ((-4, -12), "right"),
+    ("NC", "ours", "balanced"): ((-4, 5), "right"),
+    ("CLS", "published", "long-tailed"): ((0, 8), "center"),
+    ("CLS", "ours", "long-tailed"): ((0, -14), "center"),
+    ("CTS", "published", "long-tailed"): ((4, -12), "left"),
+}
 
 
 def gap_closes(left: Axes) -> None:
@@ -34,8 +44,8 @@ def gap_closes(left: Axes) -> None:
         if color is RED:
             ends = bins.accuracy[full], bins.confidence[full]
             left.fill_between(bins.confidence[full], *ends, color=RED, alpha=wash(0.2), linewidth=0)
-    left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
-    left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--", label="calibrated")
+    left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal", title="one network")
     left.legend(loc="upper left")
 
 
@@ -54,27 +64,30 @@ def distinct(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def map_of_proposals(right: Axes, in_ece: dict[str, Estimate], in_nll: dict[str, Estimate]) -> None:
-    """How far in ECE and in NLL each proposal is from one temperature, by its name and stratum."""
+def map_of_proposals(figure: FigureBase, in_ece: dict[str, Estimate], in_nll: dict[str, Estimate]) -> None:
+    """How far in ECE and in NLL each proposal is from one temperature, one panel for each kind of data."""
+    across = {}
+    for kind in ("balanced", "long-tailed"):
+        ends = [end for name, of in in_ece.items() if kind in name for end in (of.percent.low, of.percent.high)]
+        across[kind] = min(0, *ends) - MARGIN, max(0, *ends) + MARGIN
+    widths = [right - left for left, right in across.values()]  # a point of ECE is as wide in both
+    panels = dict(zip(across, figure.subplots(1, 2, sharey=True, width_ratios=widths), strict=True))
     colors = distinct(name.split(", ", 1)[0] for name in in_ece)
     for name, of in in_ece.items():
-        short, kind = name.split(", ", 1)
+        short, whose, kind = name.rpartition(" (")[0].split(", ")
         x, y, color = of.percent, in_nll[name], colors[short]
-        marker = {"marker": "s" if "long-tailed" in kind else "o", "mfc": color if "published" in kind else sheet()}
-        cross(right, x, y, color=color, **marker)
-        beside = ((-4, -11), "right") if x.value < 0 else ((4, 4), "left")  # clear of both zero lines
-        at, where = PLACES.get(name.rpartition(" (")[0], beside)
-        label = right.annotate(
-            short, (x.value, y.value), at, textcoords="offset points", ha=where, color=color, fontsize=8
-        )
+        cross(panels[kind], x, y, color=color, marker="o", mfc=color if whose == "published" else sheet())
+        at, where = PLACES.get((short, whose, kind), ((4, 4), "left"))
+        label = panels[kind].annotate(short, (x.value, y.value), at, textcoords="offset points", ha=where)
         label.set_path_effects([withStroke(linewidth=2.5, foreground=sheet())])
-    (least, _), (low, high) = right.get_xlim(), right.get_ylim()
-    better_in_both(right, 0, 0)
-    right.text(least, low, " better in both", va="bottom", color=on_paper(GREEN))
-    right.set_ylim(low, high + 0.2 * (high - low))  # room for the legend
-    right.set(xlabel="ECE, points from one temperature", ylabel="NLL, nats")
-    looks = {"filled: published": GREY, "hollow: ours": sheet()}
+    for kind, panel in panels.items():
+        panel.set(title=f"{kind} data", xlim=across[kind])
+    low, high = panels["balanced"].get_ylim()
+    for panel in panels.values():
+        better_in_both(panel, 0, 0)
+        panel.text(panel.get_xlim()[0], low, " better\n in both", va="bottom", style="italic")
+    panels["balanced"].set(ylim=(low, high), ylabel="NLL minus one temperature's, nats")
+    figure.supxlabel("ECE minus one temperature's, points", fontsize="medium")
+    looks = {"published networks": GREY, "our networks": sheet()}
     keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
-    kinds = {"o": "circle: balanced", "s": "square: long-tailed"}
-    keys += [Line2D([], [], ls="", marker=marker, color=GREY, label=text) for marker, text in kinds.items()]
-    right.legend(handles=keys, loc="upper left", ncols=2)
+    panels["long-tailed"].legend(handles=keys, loc="upper right")
