@@ -34,8 +34,13 @@
     const room = (element) => Math.min(element.parentElement.clientWidth, paper ? PAPER - 60 : Infinity);
     shrink(formulas, room, paper ? 0 : LEAST);
     const tables = [...document.querySelectorAll("main table")].filter((element) => element.checkVisibility());
-    if (paper) shrink(tables, () => PAPER - 30, 0);
-    else for (const table of tables) table.style.zoom = "";
+    for (const { style } of tables) [style.fontSize, style.width] = ["", paper ? "min-content" : ""];
+    /* By letters, not by zoom: of a zoomed table Chromium prints one page and loses the rest. */
+    const sizes = tables.map((table) => {
+      const scale = (PAPER - 30) / table.getBoundingClientRect().width;
+      return paper && scale < 1 ? `${0.95 * scale * parseFloat(getComputedStyle(table).fontSize)}px` : "";
+    });
+    tables.forEach(({ style }, i) => ([style.fontSize, style.width] = [sizes[i], ""]));
     for (const box of document.querySelectorAll(`main :is(${BOXES})`)) {
       const wider = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
       if (wider && /auto|scroll/.test(getComputedStyle(box).overflow)) box.tabIndex = 0;
@@ -43,11 +48,11 @@
     }
   };
 
+  /* Once a print, from the sizes on the screen: measured again while it prints, Chromium loses what follows a table. */
   const print = matchMedia("print");
-  const again = () => fit(print.matches);
+  const again = () => print.matches || fit(false);
   const start = () => {
     new ResizeObserver(again).observe(document.documentElement);
-    print.addEventListener("change", again);
     addEventListener("beforeprint", () => fit(true));
     addEventListener("afterprint", () => fit(false));
     for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", again);

@@ -40,6 +40,7 @@ def sized(page):
 
     yield resize
     page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
     set_theme(page, "light")
 
 
@@ -58,8 +59,9 @@ def test_nothing_sticks_out_and_a_keyboard_scrolls_what_scrolls(page, sized):
 
 def test_nothing_is_cut_on_paper_and_a_dark_page_is_printed_light(page, sized):
     set_theme(page, "dark")
-    page.emulate_media(media="print")
     sized(PAPER)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     assert findings(page, WIDER, paper=True) + findings(page, EQUATIONS) == []
 

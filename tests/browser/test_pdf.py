@@ -1,10 +1,32 @@
 """The book as one PDF: sheets, bookmarks, numbers, and links that stay inside."""
 
+import io
+import unicodedata
+
+import chromium as tool
 import pytest
 
 pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: extra `browser`")
 pytestmark = pytest.mark.browser
 NAMES = {"book/index": "", "book/which_method": "Judgement", "book/notation": "Ground"}
+
+
+#: The sections of a page, and how the last row of each table begins.
+ENDS = """[...document.querySelectorAll("article h2, article h3, article table tr:last-child > :first-child")]
+    .filter((of) => of.checkVisibility() && !of.querySelector("mjx-container")).map((of) => of.innerText)"""
+
+
+@pytest.mark.parametrize("name", ["book/ledger", "book/errata", "book/protocol", "notebooks/mbls"])
+def test_a_page_is_printed_to_its_end(name, chromium, site):
+    """Of a long table that a script had made smaller Chromium once printed one sheet, and lost all that follows."""
+    page = chromium.new_page(viewport={"width": 1300, "height": 900})
+    page.goto((site / f"{name}.html").as_uri())
+    tool.ready(page)
+    ends = ["".join(of.split())[:20] for of in page.evaluate(ENDS)]
+    sheets = pypdf.PdfReader(io.BytesIO(page.pdf(format="A4"))).pages
+    page.close()
+    text = unicodedata.normalize("NFKC", "".join("".join(sheet.extract_text().split()) for sheet in sheets))
+    assert len(ends) > 5 and [of for of in ends if of not in text] == []
 
 
 @pytest.fixture(scope="module")
