@@ -353,7 +353,7 @@ jacobian[[0, -1]][:, [0, -1]]
 # is twice [P12], since the derivative of a square brings a factor 2, which only renames the weights.) The last row of the
 # table, the loss of the authors' code, comes in the next section.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 DEFAULTS = {"margin": 6.0, "weight_pos": 0.1, "weight_neg": 0.01}
 
 
@@ -394,7 +394,6 @@ forms = {
     "ACLS, code": field_of(ACLS(variant="code", **DEFAULTS)),
 }
 
-# %% tags=["hide-input", "nbval-check-output"]
 fields = {}
 for name, field in forms.items():
     push = field(logit)
@@ -424,7 +423,7 @@ table(
 # have come to rest ({numref}`fig-acls-drift`).
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "By the printed gradient the logits of a sample drift for ever, although their distances rest. Left: distance of the true logit from the nine others (dotted: the margin). Right: mean of all logits. Gradient descent on the logits of one sample. “Mean” and “sum” are over the other classes. With nine equally far ones the two pushes of the sum nearly cancel, which is a coincidence.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, for the ACLS of the code above it. Right: the mean of all logits sinks in a straight line for the printed gradient and stays near zero for the others."}}
 halved = {
     "margin": margin,
     "weight_pos": 0.05,
@@ -442,7 +441,6 @@ ways = {
 }
 paths = {name: follow(loss) for name, loss in ways.items()}
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "By the printed gradient the logits of a sample drift for ever, although their distances rest. Left: distance of the true logit from the nine others (dotted: the margin). Right: mean of all logits. Gradient descent on the logits of one sample. “Mean” and “sum” are over the other classes. With nine equally far ones the two pushes of the sum nearly cancel, which is a coincidence.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, for the ACLS of the code above it. Right: the mean of all logits sinks in a straight line for the printed gradient and stays near zero for the others."}}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.7))
 for (name, path), line in zip(paths.items(), ("-", "-", "--", ":", "-."), strict=True):
     steps, color = np.arange(1, len(path) + 1), plots.color_of(name.split(",")[0])
@@ -514,7 +512,7 @@ for variant in ("paper", "code"):
 # New here are a kernel error (MMCE) {cite:p}`kumar2018trainable` and the Brier score. The focal loss (FL) and the explicit
 # confidence penalty (ECP) are in the MbLS chapter, too.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 RAW, TS = "uncalibrated", "with a temperature of its own"
 METHODS = {RAW: "identity", TS: "temperature_scaling"}
 ours, effects = results.load("ours"), results.load_effects()
@@ -554,7 +552,6 @@ of_ece = pd.DataFrame(of_ece)
 compared = [*LOSSES, "mbls margin=0 weight=0.05"]
 of_ece = of_ece[of_ece.index.isin(compared)].sort_values(RAW)
 
-# %% tags=["hide-input", "nbval-check-output"]
 OURS = {"source": "ours", "method": "identity"}
 main = {
     ("", "seeds"): rows_of(ours, comparison, "ece", **OURS)["n_seeds"].map(str),
@@ -1014,7 +1011,7 @@ table(
 # Training with ACLS moves the logits to where the regulariser is quiet. So "5%" is a number about one network at one time.
 # The ranking needs the history of a training, which {numref}`fig-acls-inactive` follows on digits.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "By ranking, ACLS is silent for most samples. By margin, and as CRL itself ranks, it is silent for few. Left: share of samples that get no gradient from the regulariser, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS, clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
 trainings = {
     "ACLS, only conditional": ACLS(margin=margin, part="conditional"),
     "ACLS, only adaptive": ACLS(margin=margin, part="adaptive"),
@@ -1031,7 +1028,6 @@ for pair in [(pos, neg) for pos in toy_weights_pos for neg in toy_weights_neg]:
 parts = {name: digits[name] for name in ("CE", "ACLS, code")}
 parts |= {name: train_on_digits(loss, **how) for name, loss in trainings.items()}
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "By ranking, ACLS is silent for most samples. By margin, and as CRL itself ranks, it is silent for few. Left: share of samples that get no gradient from the regulariser, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS, clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
 by_epoch = {k: np.reshape(v, (toy_epochs, -1)).mean(1) for k, v in inactive.items()}
 silent = {name: 100 * values for name, values in by_epoch.items()}
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.6))
@@ -1218,7 +1214,7 @@ plt.show()
 #
 # The paper takes the margin from MbLS and varies it in its Figure A, where too small or too large calibrates poorly.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The best margin is the one whose confidence fits the accuracy. ResNet-20 on CIFAR-10, one training for each margin. Left: test ECE, with 95% bands over test images. Right: mean confidence, and accuracy (dotted). The paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Two panels against the margin, with a curve for ACLS and one for MbLS. Left, the ECE falls to its lowest near the middle and rises again. Right, the confidence rises and crosses the accuracy, which is level."}}
 HEADS = {"ACLS": "acls", "MbLS": "mbls"}
 swept = {
     f"{head} {m:g}": of
@@ -1252,7 +1248,6 @@ if {name.split()[0] for name in swept} == set(HEADS):
         [(h, float(m)) for h, m in at.index.str.split()]
     )
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The best margin is the one whose confidence fits the accuracy. ResNet-20 on CIFAR-10, one training for each margin. Left: test ECE, with 95% bands over test images. Right: mean confidence, and accuracy (dotted). The paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Two panels against the margin, with a curve for ACLS and one for MbLS. Left, the ECE falls to its lowest near the middle and rises again. Right, the confidence rises and crosses the accuracy, which is level."}}
 if by_margin:
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.8))
     for head in HEADS:

@@ -254,7 +254,7 @@ for objective in options:
 # So there is a control that the paper does not have, class means with $w = 0$. {numref}`fig-cls-gain` follows the gain
 # through it, on every network for which we have all three fits.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On long-tailed CIFAR-10 the first step, from the likelihood (square) to classes of equal weight (dot), brings most of the gain. The weights of CLS add the short step to the diamond. Test ECE in percent, for one temperature (left) and one temperature per class (right), on published networks and ours. The last rows are balanced data, where square and dot coincide.", "name": "fig-cls-gain"}, "image": {"alt": "Two panels with a row for each network and three marks in it. On the five CIFAR-10-LT networks the square lies far to the right of dot and diamond, which are close to each other with the diamond on the left. On CIFAR-100-LT the diamond is mostly to the right of the dot. On balanced data the square and the dot coincide."}}
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
 THREE = {"NLL": "nll", "balanced": "class_balanced", "CLS": "class_loss_scaling"}
 NAMED = {"TS": TS, "ETS": "ets", "PTS": "pts", "CTS": CTS}
@@ -299,7 +299,6 @@ errors = {  # test ECE in percent
 }
 errors = pd.DataFrame(errors)
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On long-tailed CIFAR-10 the first step, from the likelihood (square) to classes of equal weight (dot), brings most of the gain. The weights of CLS add the short step to the diamond. Test ECE in percent, for one temperature (left) and one temperature per class (right), on published networks and ours. The last rows are balanced data, where square and dot coincide.", "name": "fig-cls-gain"}, "image": {"alt": "Two panels with a row for each network and three marks in it. On the five CIFAR-10-LT networks the square lies far to the right of dot and diamond, which are close to each other with the diamond on the left. On CIFAR-100-LT the diamond is mostly to the right of the dot. On balanced data the square and the dot coincide."}}
 panels = {"one temperature": errors["TS"], "one temperature per class": errors["CTS"]}
 figure = dumbbells(panels, list(THREE), xlabel="test ECE (%)")
 figure.axes[0].set(xscale="linear", xlim=(0, None))

@@ -104,7 +104,7 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 # would make it.
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left: ResNet-20 on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
 def gap_of_classes(probs, labels):
     """Confidence less accuracy where each class is predicted, and how far chance takes it: points."""
     predicted, confidence, gaps, chance = probs.argmax(1), probs.max(1), [], []
@@ -115,7 +115,6 @@ def gap_of_classes(probs, labels):
     return np.array(gaps), np.array(chance)
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, black within chance (grey bars, 95%). Left: ResNet-20 on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 tail_data = load_logits("cifar10_lt/resnet20-cross_entropy-s0")
 left = {}
@@ -300,7 +299,7 @@ for _ in range(5):
         fit.temperatures,
     )
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 N_NUDGES = 20
 TS, TS_ECE, CTS = (
     "temperature_scaling",
@@ -325,7 +324,6 @@ moved = pd.Series(
     {key: max(found) - min(found) for key, found in ends_of.items()}
 ).unstack()
 
-# %% tags=["hide-input", "nbval-check-output"]
 worst = moved[CTS].idxmax()
 lowest, highest = min(ends_of[worst, CTS]), max(ends_of[worst, CTS])
 Markdown(f"""
@@ -347,7 +345,7 @@ firsts = [calibrator(CTS).fit(z, stored.val_labels).history[:2, 2] for z in samp
 pair = [0, next(i for i, first in enumerate(firsts) if first[1] != firsts[0][1])]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.4), width_ratios=(1, 1.15))
 in_bin = []
-for i, color in zip(pair, (plots.RED, plots.BLUE), strict=True):
+for i, color in zip(pair, (plots.GREEN, plots.BLUE), strict=True):
     start, taken = firsts[i]
     curve, allowed = {}, {}
     for candidate in np.round(np.arange(7, 15) * 0.1, 1):
@@ -360,7 +358,8 @@ for i, color in zip(pair, (plots.RED, plots.BLUE), strict=True):
         allowed[candidate] = accuracy(probs, stored.val_labels)
         if candidate == firsts[pair[1]][1]:
             in_bin.append(np.ceil(15 * probs.max(1).values.numpy()))
-    axes[0].plot(curve.keys(), curve.values(), color=color)
+    name = "one nudge" if color == plots.GREEN else "another"
+    axes[0].plot(curve.keys(), curve.values(), color=color, label=name)
     for candidate, error in curve.items():
         kept = allowed[candidate] >= allowed[start]
         axes[0].plot(candidate, error, "o" if kept else "x", color=color)
@@ -383,7 +382,8 @@ for y, network in enumerate(of_losses):
 axes[1].set_yticks(range(len(of_losses)), of_losses)
 axes[1].invert_yaxis()
 axes[1].set(xlabel="test ECE (%)", xlim=(0, None))
-axes[1].legend()
+for ax in axes:
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 plt.show()
 
 # %% [markdown]

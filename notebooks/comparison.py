@@ -476,7 +476,7 @@ plt.show()
 # temperature. For MbLS, {ref}`its chapter <sec-mbls-five>` has the mean over five networks, too.
 
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "No loss has a clearly lower ECE than cross-entropy with one temperature, neither uncalibrated nor with a temperature of its own. ECE minus the ECE of cross-entropy (CE) with one temperature, in points, ResNet-20 on CIFAR-10, mean over trainings with 95% intervals over test images and seeds, each loss tested by itself; vermilion is worse beyond chance. The two panels differ in scale.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, uncalibrated and after temperature scaling: ECE minus that of cross-entropy with one temperature. No interval lies to the left of zero."}} tags=["hide-input"]
 def losses_beside(metric):
     """Losses minus cross-entropy with one temperature: (how, loss) -> interval, trainings."""
     found = {}
@@ -493,7 +493,6 @@ def losses_beside(metric):
 
 beside = {metric: losses_beside(metric) for metric in UNIT}
 
-# %% mystnb={"figure": {"caption": "No loss has a clearly lower ECE than cross-entropy with one temperature, neither uncalibrated nor with a temperature of its own. ECE minus the ECE of cross-entropy (CE) with one temperature, in points, ResNet-20 on CIFAR-10, mean over trainings with 95% intervals over test images and seeds, each loss tested by itself; vermilion is worse beyond chance. The two panels differ in scale.", "name": "fig-comparison-losses"}, "image": {"alt": "Two forest plots of the training losses, uncalibrated and after temperature scaling: ECE minus that of cross-entropy with one temperature. No interval lies to the left of zero."}} tags=["hide-input"]
 _, axes = plt.subplots(1, 2, figsize=(7, 3.8))
 for ax, how in zip(axes, HOW.values(), strict=True):
     rows = {shown(loss): e for (of, loss), (e, _) in beside["ece"].items() if of == how}

@@ -602,7 +602,7 @@ display(Markdown(minus(text)))
 # network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`, and
 # the network is calibrated far worse.
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on our networks.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
 key_of = {m: "mbls" if m == 6.0 else f"mbls margin={m:g}" for m in nets}
 key_of = {m: key for m, key in key_of.items() if np.isfinite(score(key).value)}
@@ -619,7 +619,6 @@ if key_of and effect("label_smoothing") is not None:
         for m in key_of
     ]
 
-# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on our networks.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
 if key_of:
     fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
     gains = [less(key, metric="accuracy") for key in key_of.values()]
@@ -825,7 +824,7 @@ reversed_kl = (p * (p.log() + np.log(K))).sum(1).mean() - np.log(K)
 minus_entropy = LOSSES["ecp"](variant="paper").penalty(z, y)
 print(f"-H(p) and KL(p || u) - log K: {minus_entropy:.10f}, {reversed_kl:.10f}")
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "LS keeps pushing far out; ECP and FL fade. Top: penalty of a sample whose top class is a distance d above all others, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is the term that each loss adds to cross-entropy (LS to 0.95 of it), divided by its weight and shifted to start at 0.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; the terms of LS, ECP and focal loss start at zero and differ in shape."}} tags=["hide-input"]
 focal, entropy = LOSSES["focal"](gamma=3.0), LOSSES["ecp"](variant="paper")
 ce = LOSSES["cross_entropy"]()
 added = {  # what the loss adds to CE, per unit of its weight
@@ -840,7 +839,6 @@ panels = {
     "(c) LS, ECP and FL": added,
 }
 
-# %% mystnb={"figure": {"caption": "LS keeps pushing far out; ECP and FL fade. Top: penalty of a sample whose top class is a distance d above all others, mean over the classes. Bottom: its derivative. (a) and (b) are the paper's Figure 1; (c) is the term that each loss adds to cross-entropy (LS to 0.95 of it), divided by its weight and shifted to start at 0.", "name": "fig-mbls-penalties"}, "image": {"alt": "Three columns against the distance, penalty above and derivative below. Without a margin the penalty rises in a straight line from zero; with a margin it is flat and then rises; the terms of LS, ECP and focal loss start at zero and differ in shape."}} tags=["hide-input"]
 far_apart = np.linspace(0.01, 16, 25)
 fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, sharey="row")
 for (upper, lower), (title, group) in zip(axes.T, panels.items(), strict=True):
@@ -1010,7 +1008,7 @@ for base, hits in same.items():
 # Table 4 compares LS and $m = 0$. We could not transcribe its numbers, but what it shows follows from
 # {eq}`eq-mbls-exact`. {numref}`fig-mbls-weights` has both on small networks, with a margin for comparison.
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "With a margin the weight hardly matters. Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
 families = {
     "LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
     "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
@@ -1026,7 +1024,6 @@ for split in ("val", "test"):
     scores = np.split(digit_scores(weighed, split, n_bins=n_bins), len(families))
     by_weight[split] = dict(zip(families, scores, strict=True))
 
-# %% mystnb={"figure": {"caption": "With a margin the weight hardly matters. Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for name in families:
     color = plots.color_of(name if name == "LS" else "MbLS")

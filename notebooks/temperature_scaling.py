@@ -385,7 +385,7 @@ classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f
 # each trained with a different loss (the {doc}`/book/glossary` explains them). We call a difference
 # {term}`beyond chance` if its 95% interval excludes zero.
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals. Left of zero, fitting by ECE is better. Blue is clearly lower, vermilion clearly higher, black no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
 losses += ["ecp", "cpc", "mdca", "crl", "mbls", "acls"]
 networks = notebook.by_loss("cifar10/resnet20", losses)
@@ -399,7 +399,6 @@ extra = {
     for metric in ("ece", "nll")
 }
 
-# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals. Left of zero, fitting by ECE is better. Blue is clearly lower, vermilion clearly higher, black no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
 order = sorted(extra["ece"], key=lambda name: extra["ece"][name].value)
 _, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharey=True)
 scales = {
@@ -578,7 +577,7 @@ plt.show()
 # per class ($d = K$). The second is vector scaling, with a scale and a bias per class ($d = 2K - 1$). The third is vector scaling
 # with a penalty that pulls it towards one temperature, as strongly as cross-validation advises.
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, and one temperature needs a hundred. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 keys = {
     "TS": "temperature_scaling",
     "T per class": "class_temperature_scaling:nll",
@@ -591,7 +590,6 @@ compared = {
     for pool in (pools["CIFAR-10"], pools["CIFAR-100"])
 }
 
-# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, and one temperature needs a hundred. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
@@ -758,7 +756,7 @@ table(
 # digits. Then the test digits are corrupted. For comparison we also fit the $T$ that would have been best, on the corrupted
 # test digits themselves, which nobody can do in practice.
 
-# %% tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A temperature from clean images can be far off on corrupted ones, in either direction. Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed, on a logarithmic scale.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}} tags=["hide-input"]
 digits = trained(Network("digits", "small_cnn"))
 clean = TemperatureScaling().fit(digits.logits(digits.val[0]), digits.val[1])
 images, answers = (np.asarray(part) for part in digits.test)
@@ -805,7 +803,6 @@ for name, (corrupt, strengths) in CORRUPTIONS.items():
         } | {label: 100 * ece(p, y_bad, n_bins=n_bins) for label, p in probs.items()}
 corrupted = pd.DataFrame.from_dict(corrupted, orient="index")
 
-# %% mystnb={"figure": {"caption": "A temperature from clean images can be far off on corrupted ones, in either direction. Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed, on a logarithmic scale.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}} tags=["hide-input"]
 _, axes = plt.subplots(2, 3, figsize=(7, 4.2), sharex="col", sharey="row")
 for column, (name, (_, strengths)) in zip(axes.T, CORRUPTIONS.items(), strict=True):
     found = corrupted.loc[name]

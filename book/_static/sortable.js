@@ -61,7 +61,7 @@
     box.className = "filter";
     box.innerHTML =
       '<label for="filter-rows">Show only rows with</label> ' +
-      '<input id="filter-rows" type="search" autocomplete="off" placeholder="words, such as CIFAR-100"> <output for="filter-rows" role="status"></output>';
+      '<input id="filter-rows" type="search" autocomplete="off" size="26" placeholder="words, such as CIFAR-100"> <output for="filter-rows" role="status"></output>';
     const [input, found] = [box.querySelector("input"), box.querySelector("output")];
     const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
     input.addEventListener("input", () => {
