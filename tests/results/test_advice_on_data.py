@@ -46,8 +46,10 @@ def values(method: str, metric: str, base: str = TS, **where: str) -> pd.Series:
     return select(effects(), base, metric=metric, method=method, **where).set_index("network")["value"]
 
 
-def mean(method: str, metric: str, kind: str) -> float:
-    return over_networks(strata(method, metric)[kind]).value
+def means(method: str, metric: str, kind: str) -> np.ndarray:
+    """Over the networks of a stratum, and over all of them but one, for each."""
+    of = strata(method, metric)[kind].sort_values("network")["value"]
+    return np.array([of.mean(), *(of.drop(i).mean() for i in of.index)])
 
 
 #: Of two numbers that a page puts beside each other the first is the larger one.
@@ -93,8 +95,9 @@ def test_the_gap_that_the_opening_figure_closes():
 
 def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights():
     for tail, even in ((TAIL, PUBLISHED), (OUR_TAIL, OURS)):
-        assert mean(EQUAL, "ece", tail) < mean(CLS, "ece", tail) / 2 < 0
-        assert mean(CLS, "ece", tail) < mean(CLS, "ece", even) - 0.01
+        whole = means(CLS, "ece", tail)
+        assert (means(EQUAL, "ece", tail) < whole / 2).all()
+        assert whole.max() < means(CLS, "ece", even).min() - 0.004 and whole[0] < means(CLS, "ece", even)[0] - 0.01
     inside = {kind: [over_networks(strata(CLS, m)[kind]).below() for m in ("ece", "nll")] for kind in (PUBLISHED, TAIL)}
     assert inside[TAIL] == ["holds"] * 2 and inside[PUBLISHED] != ["holds"] * 2  # the green corner
     for key in (TS, "ets", "pts", CTS):
@@ -121,7 +124,7 @@ def test_the_corrected_prior_on_the_front_page_and_in_the_comparison():
 def test_the_two_curves_gain_alike():
     for kind in (PUBLISHED, TAIL):
         for metric in ("ece", "nll"):
-            assert abs(mean(GP, metric, kind) - mean(MAP, metric, kind)) < 0.001
+            assert (abs(means(GP, metric, kind) - means(MAP, metric, kind)) < 0.0015).all()
     assert not load("paper")["method"].str.contains(f"{MAP}|{GP}|{PRIOR}").any()  # no paper compares with them
     rows = select(effects(), TS, metric="ece", method=MAP)
     about = over_networks(rows[rows["source"] == "published-logits"]).value
