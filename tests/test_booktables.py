@@ -163,7 +163,7 @@ def test_what_training_the_networks_of_a_paper_takes(monkeypatch):
     monkeypatch.setattr(booktables, "PAPERS", {"class_loss_scaling": None})
     monkeypatch.setattr(booktables, "epochs_of_resnet50", lambda plan: 900.0 * len(plan))
     monkeypatch.setattr(booktables, "disk", lambda plan: 1e9)
-    assert booktables.plans()[2:] == ["| `class_loss_scaling` | 8 | 7,200 | 2.0 hours × s | 1.0 GB |"]
+    assert booktables.plans()[2:] == ["| `class_loss_scaling` | 8 | 7,200 | 2.0\xa0hours\xa0×\xa0s | 1.0\xa0GB |"]
 
 
 def test_a_registry_documents_each_entry():

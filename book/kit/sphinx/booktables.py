@@ -137,8 +137,9 @@ def plans() -> list[str]:
     for paper in PAPERS:
         networks = networks_of(paper)
         epochs = epochs_of_resnet50(networks)
-        hours = f"{epochs / 3600:.1f} hours \N{MULTIPLICATION SIGN} s"
-        lines.append(f"| `{paper}` | {len(networks)} | {epochs:,.0f} | {hours} | {disk(networks) / 1e9:.1f} GB |")
+        cells = f"{epochs / 3600:.1f} hours \N{MULTIPLICATION SIGN} s", f"{disk(networks) / 1e9:.1f} GB"
+        hours, room = (cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)
+        lines.append(f"| `{paper}` | {len(networks)} | {epochs:,.0f} | {hours} | {room} |")
     return lines
 
 
