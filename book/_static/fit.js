@@ -33,7 +33,7 @@
     const formulas = [...document.querySelectorAll(FORMULA)].filter((element) => element.checkVisibility());
     const room = (element) => Math.min(element.parentElement.clientWidth, paper ? PAPER - 60 : Infinity);
     shrink(formulas, room, paper ? 0 : LEAST);
-    const tables = [...document.querySelectorAll("main table")].filter((element) => element.checkVisibility());
+    const tables = [...document.querySelectorAll("main table")]; // what is folded is printed, too
     for (const { style } of tables) [style.fontSize, style.width] = ["", paper ? "min-content" : ""];
     /* By letters, not by zoom: of a zoomed table Chromium prints one page and loses the rest. */
     const sizes = tables.map((table) => {
@@ -49,12 +49,13 @@
   };
 
   /* Once a print, from the sizes on the screen: measured again while it prints, Chromium loses what follows a table. */
-  const print = matchMedia("print");
-  const again = () => print.matches || fit(false);
+  let printing = matchMedia("print").matches;
+  const again = () => printing || fit(false);
+  const paper = (now) => fit((printing = now));
   const start = () => {
     new ResizeObserver(again).observe(document.documentElement);
-    addEventListener("beforeprint", () => fit(true));
-    addEventListener("afterprint", () => fit(false));
+    addEventListener("beforeprint", () => paper(true));
+    addEventListener("afterprint", () => paper(false));
     for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", again);
     again();
   };
