@@ -496,7 +496,7 @@ for variant in ("paper", "code"):
 # hardly where to.
 #
 # At the distance $m$ from all others the confidence is $1 / (1 + (K - 1) e^{-m})$, as with {doc}`MbLS <mbls>`.
-# With many classes cross-entropy pushes further out than $m$, and the weight decides ({eq}`eq-mbls-minimum`). On CIFAR-10,
+# With many classes cross-entropy pushes further out than $m$, and the weight decides, by {eq}`eq-mbls-minimum`. On CIFAR-10,
 # too, a margin that is too small or too large calibrates poorly ({numref}`fig-acls-margin`).
 #
 # (sec-acls-experiment)=

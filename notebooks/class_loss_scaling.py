@@ -111,7 +111,7 @@ single = calibrator("temperature_scaling").fit(*data.val)
 # One temperature fails here, as {numref}`fig-cls-problem` shows for a ResNet-20 that we trained on one half of the
 # long-tailed images and calibrated on the other half.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature, fitted to a long-tailed validation set, leaves the network overconfident on balanced test images. Left: images of each class, commonest first. Right: reliability diagram of the test images after temperature scaling. Bars that end below the diagonal are overconfident, and grey is where chance would put a calibrated network.", "name": "fig-cls-problem"}, "image": {"alt": "Left: bars of validation images falling from about 2,500 to 250 over ten classes, and a level line of 1,000 test images. Right: reliability diagram in which most bars of accuracy end visibly below the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature, fitted to a long-tailed validation set, leaves the network over-confident on balanced test images. Left: images of each class, commonest first. Right: reliability diagram of the test images after temperature scaling. Bars that end below the diagonal are over-confident, and grey is where chance would put a calibrated network.", "name": "fig-cls-problem"}, "image": {"alt": "Left: bars of validation images falling from about 2,500 to 250 over ten classes, and a level line of 1,000 test images. Right: reliability diagram in which most bars of accuracy end visibly below the diagonal."}}
 counts, test_counts = (np.bincount(y, minlength=K) for y in (val_y, test_y))
 by_count = np.argsort(-counts, kind="stable")
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2), width_ratios=(1.1, 1))

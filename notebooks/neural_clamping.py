@@ -523,7 +523,7 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # smoothing (LS) and therefore under-confident. A ResNet-20 and a ResNet-56 were trained and published by others, and are as
 # over-confident as the paper's.
 #
-# We fit from both starts of the paper, the random one and that of Theorem 1. Numbers are means of five fits. For
+# We fit from both starts of the paper, a random one and the one that Theorem 1 computes from the data. Numbers are means of five fits. For
 # the published networks they are means of three random divisions of the test images into halves, one to calibrate on and one to test on.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}

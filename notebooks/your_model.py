@@ -148,7 +148,7 @@ for key, tried in full.trial.measured.items():
     minus_ts, finite = tried.changes, np.isfinite(tried.values["nll"].value)
     rows[tried.need.name + " *" * (not tried.enough)] = {
         ("minus TS", "NLL"): f"{minus_ts['nll']:+.4f}" if finite else "infinite",
-        ("minus TS", "ECE"): f"{minus_ts['ece'].percent:+.2f}" if finite else "",
+        ("minus TS", "ECE"): f"{minus_ts['ece'].percent:+.2f}",
         ("", "predictions changed, %"): f"{100 * tried.changed:.2f}",
     }
 table(
@@ -167,7 +167,7 @@ table(
 #
 # Take one temperature, unless another method has enough samples, lowers the NLL by 0.005 nats or more, clearly so after
 # a correction for how many were tried, and does not raise the ECE. Why 0.005 nats? A parameter that is fitted to a
-# hundred samples costs as much ({eq}`eq-ts-excess`).
+# hundred samples costs as much, by {eq}`eq-ts-excess`.
 
 # %% tags=["hide-input", "nbval-check-output"]
 name = full.trial.measured[full.choice.key].need.name
@@ -237,5 +237,5 @@ table(
 written = [f"- `{path}`" for path in full.save(out)] if out else []
 Markdown(
     "\n".join(written)
-    or "Set `out` to a folder, and this cell writes the report and the calibrator there."
+    or "Set `out` to a folder, and this chapter writes the report and the calibrator there."
 )

@@ -1,4 +1,4 @@
-/* What is wider than its place. A displayed formula shrinks a little before it scrolls; on paper, where nothing scrolls,
+/* What is wider than its place. Long names get places to break. A displayed formula shrinks a little before it scrolls; on paper, where nothing scrolls,
    formulas and tables shrink as far as they must. What scrolls is reached by keyboard. Without this script all of it
    scrolls as before. */
 (() => {
@@ -59,6 +59,21 @@
     for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", again);
     again();
   };
+
+  /* Names break behind their marks, and short ones not at all. */
+  const breakable = () => {
+    for (const name of document.querySelectorAll("main :is(code.literal, dt.sig, .prev-next-title)")) {
+      const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+      const texts = [];
+      while (walker.nextNode()) texts.push(walker.currentNode);
+      if (name.matches("code") && name.textContent.length < 20) name.style.whiteSpace = "nowrap";
+      else for (const text of texts) {
+        const parts = text.data.split(/(?<=[_.:/=])(?=\w)/);
+        text.replaceWith(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
+      }
+    }
+  };
+  addEventListener("DOMContentLoaded", breakable);
 
   /* A link into what is folded opens it. */
   const opened = () => {

@@ -19,7 +19,7 @@ PAPER = Paper(
     short="ACLS",
     method="Adaptive and conditional label smoothing",
     citation="park2023acls",
-    claim="Smoothing that adapts to each sample, and only beyond a margin, is better still.",
+    claim="Smoothing that adapts to each sample, and acts only beyond a margin, is better still.",
     found="""
 The printed gradient is not the gradient of any loss.
 The authors' code has another loss, which trains: its ECE on CIFAR-10 is {ours}`ece cifar10 resnet20 acls | identity`,

@@ -142,7 +142,7 @@ def test_the_limits_on_the_front_page():
     assert {*ours[ours["dataset"] == "camvid"]["model"]} == {"deeplabv3_resnet34"}
     assert {*ours[ours["dataset"].str.startswith("20news")]["model"]} == {"gpool_cnn"}
     wider = ours.query("dataset == 'cifar10' and model == 'resnet8' and metric == 'accuracy' and method == 'identity'")
-    assert "which is right on 92%" in text("index") and {*(100 * wider["value"]).round()} == {92}
+    assert "whose accuracy is 92%" in text("index") and {*(100 * wider["value"]).round()} == {92}
 
 
 def test_one_temperature_in_the_guide():

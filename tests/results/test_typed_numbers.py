@@ -145,7 +145,7 @@ def test_numbers_of_the_protocol():
     says("protocol", f"an ECE is known to {low:.1f} to {high:.1f} points")
 
     seen = pd.read_csv(_folders.stored() / "power.csv").set_index(["one", "other"])
-    says("protocol", "seen four times in five with 8,800 to 27,000 images each")
+    says("protocol", "seen four times in five with 8,800 images each for an easy task and 27,000 for a hard one")
     assert "1.0 points 8,800 27,000" in checked("metrics")
     says("protocol", f"seen in {seen.loc[(0, 1), 'ece']:g}% of the test sets")
     assert seen.loc[(0, 0.5), "ece"] < 10 and seen.loc[(0, 1), "holm"] < 20  # rarely

@@ -72,7 +72,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
         counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
         counts.loc["all"] = counts.sum()
     counts = counts.loc[:, counts.any()]
-    lines = ["| | " + " | ".join([*names[1:], *counts.columns]) + " |"]
+    lines = ["| " + " | ".join([*names, *counts.columns]) + " |"]
     lines.append("|---" * len(names) + "|--:" * len(counts.columns) + "|")
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
         paper, *table = (key,) if by == "paper" else key
@@ -97,6 +97,7 @@ def ledger(pages: Container[str], paper: str) -> list[str]:
     rows = claims()
     for row in rows[rows["paper"] == paper].itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
+        name = f'<span id="{row.id}"></span>{name}'
         found = *map(unbroken, map(minus, (row.effect, row.nll))), row.lower, row.seeds + "\\*" * (row.gone > 0)
         verdict = f'<span class="square {STYLES[row.verdict]}"></span> **{row.verdict}**' + "†" * row.judged
         cells = (row.claim, verdict, *found, row.strength + linked(row.id))

@@ -26,18 +26,14 @@ STYLES = {
 
 
 def matrix() -> str:
-    """The squares, each with its claim and verdict as the text under the pointer, and what the colours mean."""
+    """The squares, each with its claim and verdict as its name and a link to its row, and what the colours mean."""
     rows, lines = claims(), []
     for name, paper in PAPERS.items():
-        of = rows[rows["paper"] == name]
-        counted = "; ".join(f"{number} {verdict}" for verdict, number in of["verdict"].value_counts().items())
-        squares = "".join(
-            f'<span class="{STYLES[row.verdict]}" title="{escape(f"{row.id}: {row.claim}: {row.verdict}")}"></span>'
-            for row in of.itertuples()
-        )
-        lines.append(
-            f'<p class="claims"><b>{paper.short}</b> <span role="img" aria-label="{counted}">{squares}</span></p>'
-        )
+        squares = ""
+        for row in rows[rows["paper"] == name].itertuples():
+            said = escape(f"{row.id}: {row.claim}: {row.verdict}")
+            squares += f'<a class="{STYLES[row.verdict]}" href="#{row.id}" title="{said}" aria-label="{said}"></a>'
+        lines.append(f'<p class="claims"><b>{paper.short}</b> <span>{squares}</span></p>')
     found = {*rows["verdict"]}
     meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
     return f'<div class="claims">{"".join(lines)}{meanings}</div>'

@@ -63,7 +63,9 @@ SHARES = (
     Share("open", "not decided, or not reproduced", (Answer.OPEN, Answer.NOT_REPRODUCED)),
     Share("against", "opposite direction", (Answer.OPPOSITE,)),
     Share("elsewhere", "measured by others", tuple(answer for answer in Answer if answer.by == OTHERS)),
-    Share("stand-in", "by a smaller network", tuple(answer for answer in Answer if answer.by == STAND_IN)),
+    Share(
+        "stand-in", "by a smaller network, decided or not", tuple(answer for answer in Answer if answer.by == STAND_IN)
+    ),
     Share("absent", "not run", (Answer.NOT_RUN,)),
 )
 
@@ -156,11 +158,10 @@ def bar(counts: pd.Series) -> str:
             text = f"{number} {share.name}"
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
     answered = total - int(numbers[Answer.NOT_RUN])
-    replayed = int(numbers[Answer.REPRODUCED])
-    undecided, stand_in = (int(numbers[of]) for of in (Answer.OPEN, Answer.OPEN_BY_STAND_IN))
-    words = f"{answered:,} of {total:,} printed numbers answered" + f", {replayed} reproduced" * bool(replayed)
-    words += f", {undecided} not decided" * bool(undecided)
-    words += f", {stand_in} not decided by a stand-in" * bool(stand_in)
+    undecided = int(numbers[Answer.OPEN] + numbers[Answer.OPEN_BY_STAND_IN])
+    words = f"{answered:,} of {total:,} printed numbers answered"
+    counted = (int(numbers[Answer.REPRODUCED]), "reproduced"), (undecided, "not decided")
+    words += "".join(f", {number} of them {meaning}" for number, meaning in counted if number)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
     )
