@@ -466,7 +466,8 @@ plt.show()
 # + \frac{\lambda_2}{K - 1} \sum_{j \ne \hat y} \operatorname{ReLU}(\bar z_{\hat y} - z_j - m)^2 ,
 # $$ (eq-acls-code)
 #
-# with $\bar z_{\hat y}$ held fixed. In the first term *the minimum is not subtracted*. That looks like a slip, but it
+# with $\bar z_{\hat y}$ held fixed. Three things differ from [P13]: this logit is held fixed, the second term is a mean,
+# and in the first *the minimum is not subtracted*. That looks like a slip, but it
 # holds the logits in place. Once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. We call this
 # `variant="code"`. It is the default, because the published weights and numbers belong to it.
 #

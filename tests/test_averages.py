@@ -1,5 +1,7 @@
 """The means of one method that stand side by side on the ledger are those of the pages that they come from."""
 
+import re
+
 from book.kit.notebook.table import minus
 from book.kit.results import ledger
 from book.kit.sphinx.averages import averages
@@ -7,7 +9,7 @@ from book.kit.sphinx.frontpage import proposals
 
 
 def test_each_mean_is_the_one_that_its_page_has():
-    rows = [line.strip("| ").split(" | ") for line in averages()[2:]]
+    rows = [line.replace("\xa0", " ").strip("| ").split(" | ") for line in averages()[2:]]
     found = {tuple(row[:2]): [] for row in rows}
     for name, base, networks, value in rows:
         found[name, base].append((int(networks.rpartition("(")[2].strip(")")), value))

@@ -62,13 +62,14 @@
 
   /* Names break behind their marks, and short ones not at all. */
   const breakable = () => {
-    for (const name of document.querySelectorAll("main :is(code.literal, dt.sig, .prev-next-title)")) {
+    for (const name of document.querySelectorAll("main :is(code.literal, dt.sig):not(table.summary *)")) {
       const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
       const texts = [];
       while (walker.nextNode()) texts.push(walker.currentNode);
       if (name.matches("code") && name.textContent.length < 20) name.style.whiteSpace = "nowrap";
       else for (const text of texts) {
-        const parts = text.data.split(/(?<=[_.:/=])(?=\w)/);
+        const parts = text.data.split(/(?<=[:/=])(?=\w)|(?<=\.)(?=\w{4})/).flatMap(
+          (part) => (part.length > 24 ? part.split(/(?<=_)/) : [part]));
         text.replaceWith(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
       }
     }

@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 
 from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.over_networks import STRATA, select, stratum
-from book.kit.notebook.table import minus
+from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
 from book.kit.sphinx.cached_results import differences
 from book.kit.sphinx.directives import markdown
@@ -35,13 +35,15 @@ def averages() -> list[str]:
         found += [(shown(loss), "CE with TS", places(some), some) for some in (rows, balanced)]
     lines = ["| | minus | networks | ECE, points |", "|---|---|---|--:|"]
     for name, base, networks, rows in found:
-        lines.append(minus(f"| {name} | {base} | {networks} ({len(rows)}) | {over_networks(rows).percent:+.2f} |"))
+        row = f"| {name} | {base} | {networks} ({len(rows)}) | {over_networks(rows).percent:+.2f} |"
+        lines.append(unbroken(minus(row)))
     return lines
 
 
 def places(rows: pd.DataFrame) -> str:
-    """The data sets of the networks, by name."""
-    return ", ".join(sorted(DATASETS[name] for name in rows["dataset"]))
+    """The data sets of the networks, by name, with their number where a set has several."""
+    numbers = rows["dataset"].map(DATASETS).value_counts().sort_index()
+    return ", ".join(name + f" ({n} networks)" * (n > 1) for name, n in numbers.items())
 
 
 def setup(app: Sphinx) -> dict:

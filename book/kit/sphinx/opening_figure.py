@@ -23,7 +23,6 @@ MARGIN = 0.25  # points of ECE beyond the last interval
 #: Where the names of points stand that would lie on others, in typographic points from them.
 PLACES = {
     ("CTS", "published", "balanced"): ((0, 10), "center"),
-    ("CTS", "ours", "balanced"): ((0, -20), "center"),
     ("CLS", "published", "balanced"): ((-4, -12), "right"),
     ("NC", "ours", "balanced"): ((-4, 5), "right"),
     ("CLS", "published", "long-tailed"): ((0, 8), "center"),
