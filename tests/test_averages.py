@@ -1,7 +1,5 @@
 """The means of one method that stand side by side on the ledger are those of the pages that they come from."""
 
-import re
-
 from book.kit.notebook.table import minus
 from book.kit.results import ledger
 from book.kit.sphinx.averages import averages
