@@ -503,9 +503,8 @@ if single is not None:
 **Is MbLS better than cross-entropy plus one temperature?** {"Yes" if mean.below() == gap.below() == "holds" else "No"}. On {on} its ECE is {CLEAR[gap.below()]} ({gap.value:+.2f} points{f", and {scaled.value:+.2f} with a temperature of its own" * (scaled.below() == gap.below())}).
 Averaged over the {WORDS[len(rows)]} networks of this book for balanced data it is {CLEAR[mean.below()]} ({mean:+.2f} points). Leave out the ResNet-8, and it is {CLEAR[rest.below()]} ({rest:+.2f}).
 
-**How sure is such a difference?** Two kinds of luck are in it. Other test images could move it by {test_images:.2f}
-points. Other seeds, as in the three pairs above, could move it by {seeds:.2f}. The intervals here contain both, and we
-call a difference clear if its interval excludes zero, that is, if it is {{term}}`beyond chance`.
+**How sure is such a difference?** Other test images could move it by {test_images:.2f} points, and other seeds, as in
+the three pairs above, by {seeds:.2f}. The intervals here contain both. A difference is clear if its interval excludes zero.
 """
     display(Markdown(minus(text)))
 

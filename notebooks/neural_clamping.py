@@ -241,8 +241,8 @@ plt.show()
 # + \lambda \, \lVert \boldsymbol\delta \rVert_2^2 .
 # $$ (eq-nc-objective)
 #
-# Stochastic gradient descent (SGD) does the rest, from $T = 1$ and a random $\boldsymbol\delta$. Here is the whole
-# method, with the digit classifier as `model` and its held-out images as `val_x` and `val_y`.
+# Stochastic gradient descent (SGD) does the rest, from $T = 1$ and a random $\boldsymbol\delta$. Here is the
+# whole method, for the digit classifier `model` and held-out images `val_x`, `val_y`.
 
 
 # %%
@@ -523,8 +523,8 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # smoothing (LS) and therefore under-confident. A ResNet-20 and a ResNet-56 were trained and published by others, and are as
 # over-confident as the paper's.
 #
-# We fit from both starts of the paper, a random one and the one that Theorem 1 computes from the data. Numbers are means of five fits. For
-# the published networks they are means of three random divisions of the test images into halves, one to calibrate on and one to test on.
+# We fit from both starts of the paper, a random one and that of Theorem 1, computed from the data. Numbers are means of
+# five fits, and for the published networks of three random halvings of the test images, to calibrate on and to test on.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
@@ -604,8 +604,7 @@ them, and the accuracy clearly lower in {less}. In ECE, {apart or "none"} of the
 """)
 
 # %% [markdown]
-# A gain in ECE could still be worth the price. {numref}`fig-nc-ece` shows none. No difference is {term}`beyond chance`,
-# and the dots lie on both sides of zero.
+# A gain in ECE could be worth the price, but {numref}`fig-nc-ece` shows none {term}`beyond chance`.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "In ECE we see no clear difference between Neural Clamping and one temperature. Test ECE of NC minus that of TS (points, negative is good), with 95% intervals, on CIFAR-100.", "name": "fig-nc-ece"}, "image": {"alt": "Forest plot of eight differences, all black, as each interval includes zero."}}
 plots.forest_plot(
