@@ -72,10 +72,18 @@ def free_port():
 
 
 def machines(command, port):
-    """Two processes that know of each other by the environment alone, as on two machines; what each printed."""
+    """Two processes that know of each other by the environment alone, as on two machines; what each printed.
+
+    One thread each, as the single process has: with two, sums in float32 end in other digits.
+    """
     started = []
     for rank in ("0", "1"):
-        where = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "NODE_RANK": rank}
+        where = os.environ | {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "NODE_RANK": rank,
+            "OMP_NUM_THREADS": "1",
+        }
         started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=where))
     return [(machine.communicate(timeout=300)[1], machine.returncode) for machine in started]
 
