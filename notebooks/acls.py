@@ -86,6 +86,7 @@ from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.small_networks import train_on_digits
 from book.kit.notebook.table import minus, table
 from book.kit.results.difference_intervals import interval_of
+from book.papers.mbls import WITHOUT_MARGIN
 from calibkit import Comparison, Estimate, calibrator, ece, plots
 from calibkit.data import subset
 from calibkit.losses import (
@@ -550,7 +551,7 @@ of_ece = {
     for how, method in METHODS.items()
 }
 of_ece = pd.DataFrame(of_ece)
-compared = [*LOSSES, "mbls margin=0 weight=0.05"]
+compared = [*LOSSES, WITHOUT_MARGIN]
 of_ece = of_ece[of_ece.index.isin(compared)].sort_values(RAW)
 
 OURS = {"source": "ours", "method": "identity"}

@@ -45,6 +45,7 @@ from book.kit.notebook.over_networks import beyond_chance, select, stratum, tall
 from book.kit.notebook.table import minus, table, unbroken
 from book.kit.results.comparators import KEEP_THE_PREDICTION
 from book.kit.results.difference_intervals import chance_of, interval_of
+from book.papers import mbls
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import need_of
@@ -62,7 +63,6 @@ TS, TS_ECE, CTS = (
     "temperature_scaling:ece",
     "class_temperature_scaling",
 )
-NO_MARGIN = "mbls margin=0 weight=0.05"
 MAP, GP, PRIOR = "order_preserving", "gp_calibration", "prior_correction"
 CURVES = {MAP: "increasing map", GP: "GP calibration"}
 CALIBRATORS = {  # key -> name in this chapter
@@ -262,7 +262,7 @@ weights do next to nothing, CLS changes the ECE by {text(balanced, "ece")} point
 said = {}
 for model in ("resnet20", "resnet8"):
     of = {"loss": "mbls", "model": model, "method": "identity"}
-    pair = select(effects, "identity", NO_MARGIN, **of)
+    pair = select(effects, "identity", mbls.WITHOUT_MARGIN, **of)
     margin = pair.set_index("metric")
     said[model] = {
         metric: text(in_units(metric, interval_of(margin.loc[metric])), metric)
@@ -592,7 +592,7 @@ for model in ("resnet20", "resnet8"):
         }
         for base in HOW
     }
-    of_both = ("cross_entropy", "label_smoothing", NO_MARGIN, "mbls", "acls")
+    of_both = ("cross_entropy", "label_smoothing", mbls.WITHOUT_MARGIN, "mbls", "acls")
     for loss, net in notebook.by_loss(f"cifar10/{model}", of_both).items():
         scale[model, loss] = calibrator(TS).fit(*net.val).temperature
         on_both[shown(model), shown(loss)] = {

@@ -88,6 +88,7 @@ from book.kit.notebook.segmentation_maps import maps
 from book.kit.notebook.small_networks import digit_scores, many_on_digits
 from book.kit.notebook.table import minus, table
 from book.kit.results import difference_intervals
+from book.papers.mbls import WITHOUT_MARGIN  # its weight is that of label smoothing
 from calibkit import Network, TemperatureScaling, calibrator, ece, plots
 from calibkit.data import camvid
 from calibkit.losses import LOSSES
@@ -99,7 +100,6 @@ torch.set_num_threads(1)
 K = n_classes
 TS, TS_ECE = "temperature_scaling", "temperature_scaling:ece"
 SHORT = display_names.LOSSES
-MARGIN_0 = "mbls margin=0 weight=0.05"  # its weight is that of label smoothing
 cell = f"{dataset}/{model}"
 CLEAR = {
     "holds": "clearly lower",
@@ -467,7 +467,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 printed = paper_tables.select(results.load("paper"), paper="mbls", source="printed")
-five = ("cross_entropy", "label_smoothing", "focal", MARGIN_0, "mbls")
+five = ("cross_entropy", "label_smoothing", "focal", WITHOUT_MARGIN, "mbls")
 rows = {}
 for key in five:
     gap = less(key, base_method=TS)
@@ -518,7 +518,8 @@ for at in nets.agg("/".join, axis=1):
     wins += all(gap is not None and gap.below() == "holds" for gap in pair)
 if to_ls is not None:
     to_0 = {
-        of: less("mbls", MARGIN_0, of=f"cifar10/{of}") for of in ("resnet20", "resnet8")
+        of: less("mbls", WITHOUT_MARGIN, of=f"cifar10/{of}")
+        for of in ("resnet20", "resnet8")
     }
     text = f"""
 Against uncalibrated cross-entropy MbLS keeps its promise: the ECE is {-to_ce.value:.2f} points lower. On the more
@@ -920,7 +921,9 @@ print(f"penalty {penalty(z, torch.tensor([0])):.4f}, all logits 100 higher {move
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-cells = paper_tables.select(printed, table="2", dataset="tiny_imagenet", loss=MARGIN_0)
+cells = paper_tables.select(
+    printed, table="2", dataset="tiny_imagenet", loss=WITHOUT_MARGIN
+)
 reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
 Markdown(f"""
 The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would leave every
@@ -987,7 +990,7 @@ accuracies = paper_tables.select(printed, table="2").pivot_table(
 )
 as_printed = {
     "mbls": [-1.04, -0.06, 0.38, -0.23],
-    MARGIN_0: [-0.63, -0.15, -0.49, 0.23],
+    WITHOUT_MARGIN: [-0.63, -0.15, -0.49, 0.23],
 }
 same = {"the best other loss of the row": [], "LS": []}
 for loss, column in as_printed.items():
@@ -1100,8 +1103,8 @@ found = {
     f"Uncalibrated, {display_names.shown(dataset)}": [
         *of_table_1,
         claims.Claim("lowest ECE of these losses (Table 1)", lowest),
-        claims.judged("ECE lower than m = 0", less("mbls", MARGIN_0)),
-        claims.judged("m = 0 behaves as LS", less(MARGIN_0, LS), alike),
+        claims.judged("ECE lower than m = 0", less("mbls", WITHOUT_MARGIN)),
+        claims.judged("m = 0 behaves as LS", less(WITHOUT_MARGIN, LS), alike),
         *(
             claims.judged(
                 f"accuracy on par with {SHORT[other]}",
@@ -1145,7 +1148,7 @@ found["Small networks"] = [
 ]
 
 first = notebook.by_loss(
-    cell, ("cross_entropy", LS, "focal", "mbls", MARGIN_0, "acls"), **training
+    cell, ("cross_entropy", LS, "focal", "mbls", WITHOUT_MARGIN, "acls"), **training
 )
 near_one = claims.Claim("its temperature by NLL is near 1 (0.9 to 1.2)", claims.NOT_RUN)
 if "mbls" in first:

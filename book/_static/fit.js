@@ -1,6 +1,6 @@
-/* What is wider than its place. Long names get places to break. A displayed formula shrinks a little before it scrolls; on paper, where nothing scrolls,
-   formulas and tables shrink as far as they must. What scrolls is reached by keyboard. Without this script all of it
-   scrolls as before. */
+/* What is wider than its place. Long names get places to break. A displayed formula shrinks a little before it scrolls;
+   on paper, where nothing scrolls, formulas and tables shrink as far as they must. What scrolls is reached by keyboard.
+   Without this script all of it scrolls as before. */
 (() => {
   "use strict";
 

@@ -64,6 +64,9 @@ def test_maps_of_others_in_the_guide():
     assert (many.sum(), both[many].sum(), both[~many].sum(), (~many).sum()) == (8, 7, 3, 7)
     said = "all but one network with 196 to 1,000 classes, and on three of seven with 10 or 100"
     assert said in text("which_method")
+    imagenet = [less(values, metric).loc["imagenet"][["diag", "gp"]] for metric in ("ece", "nll")]
+    assert all(of.shape == (4, 2) and (of < 0).all(axis=None) for of in imagenet)
+    assert "better in both scores on four of four ImageNet networks" in text("which_method")
 
 
 def test_the_increasing_map_in_the_comparison():

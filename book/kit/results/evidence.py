@@ -78,12 +78,13 @@ class Measured:
             whose in ("", paper) or named_for(whose, data, model) == named_for(paper, data, model)
             for whose, data, model in zip(ours["paper"], ours["dataset"], ours["model"], strict=True)
         ]
-        fits = _of_the_paper(paper, ours[pd.Series(followed, ours.index, bool)])
-        effects = _of_the_paper(paper, effects)
-        rows = sorted(fits.astype(object).itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
+        # As objects: strings of Arrow are slow to iterate.
+        fits = _of_the_paper(paper, ours[pd.Series(followed, ours.index, bool)]).astype(object)
+        effects = _of_the_paper(paper, effects).astype(object)
+        rows = sorted(fits.itertuples(), key=lambda row: (row.paper == "", *_rank(row)), reverse=True)
         self.rows = {cell_of(row): row for row in rows}
         names = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins")
-        pairs = sorted(effects.astype(object).itertuples(), key=_rank, reverse=True)
+        pairs = sorted(effects.itertuples(), key=_rank, reverse=True)
         self.effects = {tuple(getattr(row, name) for name in names): row for row in pairs}
         self.adjusted: dict[tuple, float] = {}  # of the tests that :meth:`correct` was asked for
 

@@ -32,7 +32,7 @@ def matrix() -> str:
         squares = ""
         for row in rows[rows["paper"] == name].itertuples():
             said = escape(f"{row.id}: {row.claim}: {row.verdict}")
-            squares += f'<a class="{STYLES[row.verdict]}" href="#{row.id}" title="{said}" aria-label="{said}"></a>'
+            squares += f'<a class="{STYLES[row.verdict]}" href="#{row.id}" title="{said}"></a>'
         lines.append(f'<p class="claims"><b>{paper.short}</b> <span>{squares}</span></p>')
     found = {*rows["verdict"]}
     meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
