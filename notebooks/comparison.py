@@ -125,9 +125,12 @@ short = {k: v for k, v in CALIBRATORS.items() if k != TS}
 
 def called(network):
     """A network as a page shows it: "CIFAR-10, ResNet-20 (Brier)"."""
+    network, whose, _ = network.partition(" (ours)")
     place, _, loss = network.partition(", ")
-    return ", ".join(map(shown, place.split("/"))) + (
-        f" ({shown(loss)})" if loss else ""
+    return (
+        ", ".join(map(shown, place.split("/")))
+        + (f" ({shown(loss)})" if loss else "")
+        + whose
     )
 
 

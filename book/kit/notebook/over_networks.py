@@ -9,6 +9,7 @@ import pandas as pd
 from book.kit.results import csv_rows
 from book.kit.results.verdict_rule import LEVEL
 from calibkit.metrics.intervals import holm
+from calibkit.networks import PUBLISHED
 
 WORDS = ("better", "worse", "not decided")
 #: Kinds of networks that a mean is taken over. Two data sets stand apart: CamVid, whose classes are rare in use too,
@@ -28,7 +29,7 @@ def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None
 
     Example:
         >>> rows = pd.DataFrame({"dataset": "a", "model": "b", "loss": "mbls", "base_loss": ["mbls", "cross_entropy"]})
-        >>> rows = rows.assign(base_method="identity", metric="ece")
+        >>> rows = rows.assign(base_method="identity", metric="ece", source="ours")
         >>> select(rows, "identity", metric="ece")[["network", "base_loss"]].to_numpy().tolist()
         [['a/b, mbls', 'mbls']]
     """
@@ -39,15 +40,19 @@ def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None
 
 
 def network_names(rows: pd.DataFrame) -> pd.Series:
-    """``dataset/model``, with the training loss behind it unless it is cross-entropy.
+    """``dataset/model``, with the training loss behind it unless it is cross-entropy; and "(ours)" behind that, where
+    others have published such a network, too.
 
     Example:
-        >>> rows = pd.DataFrame({"dataset": ["a", "a"], "model": ["b", "b"], "loss": ["cross_entropy", "mbls"]})
-        >>> network_names(rows).tolist()
-        ['a/b', 'a/b, mbls']
+        >>> rows = pd.DataFrame({"dataset": ["a", "cifar10"], "model": ["b", "resnet50"], "source": "ours"})
+        >>> network_names(rows.assign(loss=["mbls", "cross_entropy"])).tolist()
+        ['a/b, mbls', 'cifar10/resnet50 (ours)']
     """
     plain = rows["dataset"] + "/" + rows["model"]
-    return plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
+    names = plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
+    published = {*PUBLISHED.values()}
+    cells = zip(rows["dataset"], rows["model"], rows["loss"], rows["source"], strict=True)
+    return names + [" (ours)" if source == "ours" and tuple(of) in published else "" for *of, source in cells]
 
 
 def stratum(rows: pd.DataFrame) -> pd.Series:
