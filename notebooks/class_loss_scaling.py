@@ -375,6 +375,7 @@ assert helped == [network for network in lt10["TS"] if "ours" not in network[1]]
 harmed = {name for of in lt100.values() for _, name in beyond("does not hold", of)}
 assert harmed == {"ResNet-20 (ours)"} and not beyond("does not hold", rest)
 worse = {cal: sum(x.value > 0 for x in of.values()) for cal, of in lt100.items()}
+clear = [" ".join(network) for network in beyond("holds", rest)]
 Markdown(f"""
 On CIFAR-10-LT the weights help beyond chance on the {len(helped)} published networks. On ours the
 difference has the same sign, and its interval includes zero.
@@ -384,7 +385,7 @@ On CIFAR-100-LT, where the tail has few images per class, CLS does *worse* than 
 Only the ResNet-20's difference is beyond chance.
 
 On balanced data the weights move the ECE by {max(abs(x.value) for x in rest.values()):.1f} points at most, in either
-direction. One of the {len(rest)} differences is beyond chance, on the {" ".join(*beyond("holds", rest))}.
+direction. Beyond chance are {len(clear)} of the {len(rest)} differences, on the {" and the ".join(clear)}.
 """)
 
 # %% [markdown]
