@@ -642,7 +642,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #
 # **Compare with the cheap alternative.** The right margin depends on the accuracy, so you need held-out images to choose it.
 # With the same images you can fit one temperature to a network trained with cross-entropy, in milliseconds, and on all three of our networks
-# for CIFAR-10 that is clearly better calibrated. If you use ACLS, use it as the code has it.
+# for CIFAR-10 that is better calibrated. If you use ACLS, use it as the code has it.
 #
 # ## Exercises
 #
