@@ -24,12 +24,18 @@ def test_words_keep_the_index():
     assert found.to_dict() == {7: "better", 3: "worse"} and over_networks.tally(found) == "1 / 1 / 0"
 
 
+def test_a_network_of_ours_with_the_name_of_a_published_one_is_called_ours():
+    frame = pd.DataFrame({"dataset": "cifar10", "model": "resnet50", "loss": ["cross_entropy", "brier", "mbls"] * 2})
+    names = over_networks.network_names(frame.assign(source=["ours"] * 3 + ["published-logits"] * 3))
+    assert [name.endswith(" (ours)") for name in names] == [True, True, False, False, False, False]
+
+
 def test_select_takes_the_base_of_the_same_loss():
     frame = pd.DataFrame(
         {
             "dataset": "d", "model": "m", "metric": "ece", "method": ["a", "a", "a"],
             "loss": ["brier", "brier", "cross_entropy"], "base_loss": ["brier", "cross_entropy", "cross_entropy"],
-            "base_method": ["ts", "ts", "identity"], "value": [1, 2, 3],
+            "base_method": ["ts", "ts", "identity"], "value": [1, 2, 3], "source": "ours",
         }
     )  # fmt: skip
     assert over_networks.select(frame, "ts")["network"].tolist() == ["d/m, brier"]

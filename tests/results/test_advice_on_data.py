@@ -142,7 +142,7 @@ def test_the_limits_on_the_front_page():
     assert {*clamped["dataset"]} == {"cifar100"} and (clamped["source"] == "public").sum() == 2
     assert {*ours[ours["dataset"] == "camvid"]["model"]} == {"deeplabv3_resnet34"}
     assert {*ours[ours["dataset"].str.startswith("20news")]["model"]} == {"gpool_cnn"}
-    assert "trained for 20 of its 350 epochs" in text("index")
+    assert "trained once and for 20 of 350 epochs" in text("index")
     for budget, epochs in (("reduced", 20), ("paper", 350)):
         assert recipe_of("cifar10", budget, "mbls", model="resnet50").epochs == epochs
     runs = ours.query("dataset == 'cifar10' and model == 'resnet50' and source == 'ours'")
@@ -186,7 +186,7 @@ def test_numbers_of_methods_in_the_guide():
         "resnet8": "does not hold",
         "resnet50": "not decided",
     }
-    assert "On the ResNet-8 that is no better than cross-entropy, and `label_smoothing` is worse" in text(
+    assert "On the ResNet-8 that is no better than cross-entropy, and `label_smoothing` is worse than it" in text(
         "which_method"
     )
     margin = words("identity", CE, loss="mbls", method="identity", metric="ece", dataset="cifar10")
@@ -196,7 +196,7 @@ def test_numbers_of_methods_in_the_guide():
 def test_boxes_and_cards_of_the_losses():
     found = words(TS, CE, loss="mbls", method="identity", metric="ece", dataset="cifar10")
     assert len(found) == 3 and {*found.values()} == {"does not hold"}
-    assert "Sure for two small networks on CIFAR-10. The ResNet-50, trained once, agrees" in text("which_method")
+    assert "Sure for the two small networks. The ResNet-50, trained once, agrees" in text("which_method")
     for metric, word in (("ece", "not decided"), ("nll", "does not hold")):
         of = words(TS, CE, loss="mbls", method="identity", metric=metric, dataset="20newsgroups_random")
         assert [*of.values()] == [word]

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 from book.kit.notebook.over_networks import select, stratum
-from book.kit.results import compare, load
+from book.kit.results import compare, ledger, load
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.leaderboard import entries
 from book.kit.results.paired_differences import load_effects
@@ -256,3 +256,13 @@ def test_what_lists_and_boxes_take_from_checked_cells():
         "class_temperature_scaling", "by # points compared with TS-ECE. On the test images the difference is #,"
     )
     assert on_val > 0.5 > -on_test  # partly the noise of the validation set
+
+
+def test_the_backbones_of_the_ledger():
+    of = load("ours").query("dataset == 'cifar10' and metric == 'ece' and method == 'identity' and source == 'ours'")
+    of = 100 * of.pivot(index="model", columns="loss", values="value").loc[["resnet20", "resnet50", "resnet8"]]
+    row = ledger().set_index("id").loc["MbLS4"]
+    for loss, said in (("mbls", "is {}, {} and {}%"), (CE, "cross-entropy's {}, {} and {}%")):
+        assert said.format(*of[loss].map("{:.1f}".format)) in row["effect"]
+    spread = of.max() - of.min()
+    assert spread["mbls"] < spread[CE] and of.loc["resnet8", "mbls"] > of.loc["resnet8", CE]

@@ -167,20 +167,20 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     if question.base is not None and question.effect is not None:
         shown |= {"against": _words(row, question.base), "printed_effect": scale * question.effect}
     own = _own(question, measured)
-    if own:
+    says_nothing = not own or (own["verdict"] == Answer.NOT_RUN and own["budget"] != "paper")
+    if not says_nothing or (own and not question.network):
         return shown | own
     other = third.get(question.cell) if row.table in PAPERS[row.paper].public_tables else None
     if other is not None:
         same = replays(row.printed, scale, other.value)
         answer = Answer.SAME_ELSEWHERE if same else Answer.ANOTHER_ELSEWHERE
         return shown | {"elsewhere": scale * other.value, "elsewhere_verdict": answer}
-    return shown | _stand_in(question, measured)
+    small = _stand_in(question, measured)
+    return shown | (small if "stand_in_verdict" in small or not own else own)
 
 
 def _own(question: Question, measured: Measured) -> dict:
-    """The columns of a measurement on the paper's own network; empty where there is none, or where one of a shorter
-    training says nothing and a stand-in may.
-    """
+    """The columns of a measurement on the paper's own network; empty where there is none."""
     row, scale = question.row, question.scale
     mine, effect = measured.rows.get(question.cell), measured.effect(question)
     drop = row.metric == "accuracy_drop" and effect is not None
@@ -205,9 +205,7 @@ def _own(question: Question, measured: Measured) -> dict:
         if source.budget == "paper":
             shown["size"] = size(question.effect, estimate, same_images=on_logits)
             shown["near"] = abs(value - row.value / scale) <= margin(question.effect)
-    shown["verdict"] = _verdict(shown, on_logits)
-    leaves_room = shown["verdict"] == Answer.NOT_RUN and source.budget != "paper"
-    return {} if leaves_room and question.network else shown
+    return shown | {"verdict": _verdict(shown, on_logits)}
 
 
 def _verdict(shown: Mapping, on_logits: bool) -> Answer:
