@@ -52,7 +52,8 @@ def network_names(rows: pd.DataFrame) -> pd.Series:
     names = plain.where(rows["loss"] == "cross_entropy", plain + ", " + rows["loss"])
     published = {*PUBLISHED.values()}
     cells = zip(rows["dataset"], rows["model"], rows["loss"], rows["source"], strict=True)
-    return names + [" (ours)" if source == "ours" and tuple(of) in published else "" for *of, source in cells]
+    whose = [" (ours)" if source == "ours" and tuple(of) in published else "" for *of, source in cells]
+    return names + pd.Series(whose, names.index, names.dtype)
 
 
 def stratum(rows: pd.DataFrame) -> pd.Series:
