@@ -506,8 +506,8 @@ if single is not None:
 **Is MbLS better than cross-entropy plus one temperature?** {"Yes" if mean.below() == gap.below() == "holds" else "No"}. On {on} its ECE is {CLEAR[gap.below()]} ({gap.value:+.2f} points{f", and {scaled.value:+.2f} with a temperature of its own" * (scaled.below() == gap.below())}).
 Averaged over the {WORDS[len(rows)]} networks of this book for balanced data it is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever network is left out" * (set(rest) == {mean.below()})}.
 
-**How sure is such a difference?** Other test images could move it by {test_images:.2f} points, and other seeds, as in
-the three pairs above, by {seeds:.2f}. The intervals here contain both, but for networks that were trained once. A difference is clear if its interval excludes zero.
+**How sure is such a difference?** Other test images could move it by {test_images:.2f} points, and other seeds by {seeds:.2f}. The intervals
+contain both, but for networks trained once. A difference is clear if its interval excludes zero.
 """
     display(Markdown(minus(text)))
 
@@ -526,8 +526,8 @@ if to_ls is not None:
     }
     alone = {of: less("mbls", of=f"cifar10/{of}") for of in ("resnet8", "resnet50")}
     text = f"""
-Against uncalibrated cross-entropy MbLS keeps its promise: the ECE is {-to_ce.value:.2f} points lower. On the paper's
-ResNet-50, which we trained once, it is lower, too ({alone["resnet50"]:+.2f}, over test images). On the ResNet-8 it is {CLEAR[alone["resnet8"].below()]} ({alone["resnet8"]:+.2f}). Against label smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f}).
+Against uncalibrated cross-entropy the ECE of MbLS is {-to_ce.value:.2f} points lower. On the paper's
+ResNet-50, trained once, it is lower, too ({alone["resnet50"]:+.2f}, over test images). On the ResNet-8 it is {CLEAR[alone["resnet8"].below()]} ({alone["resnet8"]:+.2f}). Against label smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f}).
 Against a margin of 0 it is {CLEAR[to_0["resnet20"].below()]} ({to_0["resnet20"]:+.2f}), and on the ResNet-8 {CLEAR[to_0["resnet8"].below()]} ({to_0["resnet8"]:+.2f}).
 
 On all data sets together, uncalibrated MbLS has a lower ECE than cross-entropy on {WORDS[lower]} of our {WORDS[len(nets)]} networks.
@@ -539,7 +539,7 @@ With a temperature for both it has a clearly lower one on {WORDS[wins]} ({{ref}}
 # (sec-mbls-weak)=
 # ### Why is the printed cross-entropy baseline weak?
 #
-# The paper beats a CE that is weaker than that of others. Nobody says why, and we have not found the cause. Both rows
+# The paper beats a CE that is weaker than others'. Nobody says why, and we have not found the cause. Both rows
 # are of a ResNet-50 on CIFAR-10, with the same schedule.
 #
 # | CE, as printed | accuracy (%) | ECE (%) |
