@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from counted_differences import (
+    BOOK,
     CLS,
     CTS,
     OURS,
@@ -26,6 +27,7 @@ from book.kit.results.difference_intervals import interval_of, over_networks
 from book.kit.results.paired_differences import load_effects
 from book.kit.sphinx.others_calibrators import less, wide
 from book.papers import PAPERS
+from book.papers.mbls import WITHOUT_MARGIN
 from calibkit import _folders, calibrator, ece
 from calibkit.networks import load_logits
 from calibkit.reporting.catalogue import need_of
@@ -147,6 +149,11 @@ def test_the_limits_on_the_front_page():
         assert recipe_of("cifar10", budget, "mbls", model="resnet50").epochs == epochs
     runs = ours.query("dataset == 'cifar10' and model == 'resnet50' and source == 'ours'")
     assert {*runs["budget"]} == {"reduced"} and {*runs["n_seeds"]} == {1}
+    five = (CE, "label_smoothing", WITHOUT_MARGIN, "mbls", "acls")
+    wider = ours[ours["model"].isin(["resnet8", "resnet50"]) & (ours["source"] == "ours") & ours["loss"].isin(five)]
+    right = wider.query("dataset == 'cifar10' and metric == 'accuracy' and method == 'identity'")["value"]
+    assert len(right) == 9 and {*(100 * right).round()} == {92}
+    assert "both right on 92%" in (BOOK.parent / "notebooks" / "comparison.py").read_text()
 
 
 def test_one_temperature_in_the_guide():
