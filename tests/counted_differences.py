@@ -40,6 +40,11 @@ def text(page: str) -> str:
     return (BOOK / f"{page}.md").read_text()
 
 
+def chapter(name: str) -> str:
+    """The source of a chapter, the lines of its prose joined."""
+    return (BOOK.parent / "notebooks" / f"{name}.py").read_text().replace("\n# ", " ")
+
+
 @cache
 def strata(method: str, metric: str) -> dict[str, pd.DataFrame]:
     rows = select(effects(), TS, method=method, metric=metric)

@@ -14,6 +14,7 @@ from counted_differences import (
     TS,
     TS_ECE,
     against,
+    chapter,
     effects,
     less_one,
     strata,
@@ -184,9 +185,8 @@ def test_one_temperature_is_never_a_tenth_of_a_nat_behind_in_the_guide():
     plain = rows[~rows["method"].str.contains(":|prior") & (rows["method"] != "neural_clamping")]
     assert "no other calibrator was as much as 0.1" in text("which_method")
     assert plain["value"].min() > -0.1
-    chapter = (BOOK.parent / "notebooks" / "comparison.py").read_text().replace("\n# ", " ")
     said = "no other calibrator fitted by plain likelihood was as much as 0.1 nats ahead"
-    assert f"on the networks of this chapter {said}" in chapter
+    assert f"on the networks of this chapter {said}" in chapter("comparison")
 
 
 def test_weights_and_rare_classes_in_the_guide():

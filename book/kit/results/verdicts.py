@@ -167,9 +167,8 @@ def _answer(question: Question, measured: Measured, third: Mapping) -> dict:
     if question.base is not None and question.effect is not None:
         shown |= {"against": _words(row, question.base), "printed_effect": scale * question.effect}
     own = _own(question, measured)
-    says_nothing = not own or (own["verdict"] == Answer.NOT_RUN and own["budget"] != "paper")
-    if not says_nothing or (own and not question.network):
-        return shown | own
+    if own and (own["verdict"] != Answer.NOT_RUN or own["budget"] == "paper" or not question.network):
+        return shown | own  # else it is of a shorter training that says nothing, and others or a stand-in may
     other = third.get(question.cell) if row.table in PAPERS[row.paper].public_tables else None
     if other is not None:
         same = replays(row.printed, scale, other.value)
