@@ -148,7 +148,8 @@ class Calibration(nn.Module):
         images = two_columns(logits.reshape(-1), probs=False) if one else logits.movedim(1, -1)
         rows = images.reshape(-1, self.n_classes)
         with without_autocast(logits.device.type):
-            probs = self._calibrator()._probs(rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given)))
+            z = rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given))
+            probs = self._calibrator()._probs(z if self.given.get("floor") is None else z.log_softmax(1))
             probs = first_by_logits(probs, rows) if self.kind.keeps_predictions else probs
         probs = probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
         return probs[:, 1].view(logits.shape) if one else probs

@@ -172,7 +172,7 @@ plt.show()
 # Then minimise the class losses together with the weighted ones [P7, P8]:
 #
 # $$
-# L_T = \sum_k \left( L_k + w_k L_k \right) = \sum_k (1 + w_k) \, L_k .
+# L_{\text{total}} = \sum_k \left( L_k + w_k L_k \right) = \sum_k (1 + w_k) \, L_k .
 # $$ (eq-cls-total)
 #
 # The range of the weights is $\beta$, and $\alpha$ says how far a class must be from the mean to get a large weight. The paper
@@ -195,7 +195,7 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 #
 # ### A loss that nobody can minimise
 #
-# $L_T$ looks like a function to minimise, but it is not. The weights come from the losses, and are then held fixed where
+# $L_{\text{total}}$ looks like a function to minimise, but it is not. The weights come from the losses, and are then held fixed where
 # the gradient is taken. So which of two fits is better depends on where you stand. Take two fits A and B of two classes:
 
 # %% tags=["nbval-check-output"]
@@ -206,7 +206,7 @@ torch.stack([(1 + class_weights(here)) @ torch.stack([A, B], 1) for here in (A, 
 # The first row has the totals of A and B with the weights of A, the second with the weights of B. Judged from A, fit B is
 # better. Judged from B, fit A is better. No function can rank them like this.
 #
-# What a fit can look for is a *fixed point*. There the gradient of $L_T$ vanishes under the weights that the parameters
+# What a fit can look for is a *fixed point*. There the gradient of $L_{\text{total}}$ vanishes under the weights that the parameters
 # themselves produce. The objective `class_loss_scaling` finds it.
 #
 # ### Try it
@@ -231,7 +231,7 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # To see which, switch all weights off. With sums, $w_k = 0$ leaves the negative log-likelihood (NLL). With means, it leaves
 #
 # $$
-# L_T \big|_{w = 0} = \sum_k \frac{1}{N_k} \sum_{i \in D_k} \ell_i ,
+# L_{\text{total}} \big|_{w = 0} = \sum_k \frac{1}{N_k} \sum_{i \in D_k} \ell_i ,
 # $$ (eq-cls-balanced)
 #
 # the *class-balanced* NLL, in which a rare class counts as much as a common one. Nothing in it knows which class fits badly.
@@ -391,7 +391,7 @@ direction. Beyond chance are {len(clear)} of the {len(rest)} differences, on the
 # %% [markdown]
 # ### All that a loss can do is choose one number
 #
-# Why do the weights help here and harm there? All that they can do with a single temperature is make it larger.
+# Why do the weights help here and harm there? All that they can do is move one temperature, and here they make it larger.
 # They listen to the classes of large loss, and those ask for more softening. Whether a larger temperature is better
 # depends on which side of the best one you start ({numref}`fig-cls-curve`).
 
@@ -482,7 +482,7 @@ helps only a network that has learned its classes.
 #
 # **Their ETS is TS.** The ETS of {cite:t}`zhang2020mixnmatch` mixes *probabilities*, $v_1 \softmax(\z / T) + v_2 \softmax(\z) +
 # v_3 / K$. The line above, and the code, mix *logits*. The third term is then the same number in every logit, and softmax
-# does not see it. The first two are $\z \, (v_1 / T + v_2)$, so what is left is one temperature. On CIFAR-10 the ECE is {ours}`ece cifar10 densenet40 ets solver=sctl` as run, {ours}`ece cifar10 densenet40 temperature_scaling solver=sctl` with TS as run, and {ours}`ece cifar10 densenet40 ets` with the mixture of probabilities. That it is one temperature takes three lines to check:
+# does not see it. The first two are $\z \, (v_1 / T + v_2)$, so what is left is one temperature. On the DenseNet-40 for CIFAR-10 the ECE is {ours}`ece cifar10 densenet40 ets solver=sctl` as run, {ours}`ece cifar10 densenet40 temperature_scaling solver=sctl` with TS as run, and {ours}`ece cifar10 densenet40 ets` with the mixture of probabilities. That it is one temperature takes three lines to check:
 
 # %% tags=["nbval-check-output"]
 z, T, v1, v2, v3 = torch.tensor([2.0, 0.0, -1.0]), 2.0, 0.3, 0.5, 0.9

@@ -26,9 +26,10 @@
 # | Is it calibrated for every group? | {numref}`fig-gallery-groups` |
 # | Which classes are off? | {numref}`fig-gallery-classes`, {numref}`fig-gallery-gaps` |
 # | Which classes need another temperature? | {numref}`fig-gallery-temperatures`, {numref}`fig-gallery-order` |
-# | Which method is better, and is it more than chance? | {numref}`fig-gallery-forest` |
+# | Which method is better, and is it more than chance? | {numref}`fig-gallery-forest`, {numref}`fig-gallery-map` |
 # | Does the confidence know which answers are wrong? | {numref}`fig-gallery-risk` |
 # | Has calibration drifted in service? | {numref}`fig-gallery-monitor` |
+# | How do I keep the colours, and draw on dark paper? | {numref}`fig-gallery-looks`, {numref}`fig-gallery-dark` |
 #
 # Every function draws into the Axes that it is given, `ax=...`, or into new ones, and returns them. What has several
 # panels takes and returns a Figure. Colours are those of Okabe and Ito, which every kind of colour vision can tell apart.
@@ -221,7 +222,7 @@ fitted = {key: calibrator(key).fit(*data.val) for key in KEYS}
 options = {"n_resamples": n_resamples, "seed": seed}
 methods = Comparison.on(data.test, fitted, ["nll", "ece"], **options)
 
-# %% mystnb={"figure": {"caption": "No calibrator here is clearly better than one temperature. Difference in ECE from temperature scaling, in points, with its 95% interval over test images. Blue is clearly lower, vermilion clearly higher, black neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
+# %% mystnb={"figure": {"caption": "No calibrator here is clearly better than one temperature. Difference in ECE from temperature scaling, in points, with its 95% interval over test images. Blue is clearly lower, vermilion clearly higher, the rest neither.", "name": "fig-gallery-forest"}, "image": {"alt": "Forest plot of calibrators sorted by the difference of their ECE from that of temperature scaling, with a zero line and the numbers on the right."}}
 plots.forest_plot(methods, base="temperature_scaling")
 plt.show()
 
@@ -254,7 +255,7 @@ plt.show()
 # ## Has calibration drifted?
 #
 # A monitor keeps the sums of every day ({doc}`../book/monitor`). Here the test images come as sixteen days, and from day
-# 15 on the logits are 1.3 times too large. The grey band is where a calibrated network would stay.
+# 15 on the logits are 1.3 times too large. The band looks at one day by itself. The test allows for having looked at many.
 
 # %%
 from calibkit.metrics import Monitor
@@ -269,7 +270,7 @@ for name, rows in zip(names, days, strict=True):
 found = monitor.drift_by_period(reference=names[:14])
 drifted = [name for name, of_day in found.items() if of_day.verdict == "drifted"]
 
-# %% mystnb={"figure": {"caption": "On the last two days the ECE leaves the grey band. The ECE of sixteen days of 625 images, marked where the monitor's test calls a day drifted.", "name": "fig-gallery-monitor"}, "image": {"alt": "The ECE of each day as dots: fourteen in or near a grey band, then two higher ones; those that the test calls drifted are marked."}}
+# %% mystnb={"figure": {"caption": "A day outside of the grey band need not be a drift. ECE of sixteen days of 625 images, the last two with logits that are too large. Grey: where a calibrated network stays on 19 days in 20. Vermilion: the days that the monitor's test calls drifted.", "name": "fig-gallery-monitor"}, "image": {"alt": "The ECE of each day as dots, most of them inside a grey band and some just above it; the last two lie highest or near it, and what the test calls drifted is marked."}}
 plots.ece_by_period(monitor, drifted=drifted)
 plt.show()
 

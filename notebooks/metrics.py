@@ -192,6 +192,8 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 # | over-confident | $\boldsymbol\pi = \operatorname{softmax}(\mathbf{z} / 1.5)$ | an uncalibrated network, which the temperature 1.5 would make fully calibrated |
 # | wavy | $\pi_{\hat y} = \hat p + 0.08 \sin 4 \pi \hat p$, the rest in proportion | what a correction can leave behind, gaps of both signs |
 #
+# A bold $\boldsymbol\pi$, or one with an index, is the truth. A plain $\pi$ is the number 3.14.
+#
 # The *calibration curve* is the true accuracy at confidence $c$, $\operatorname{acc}(c) = P(y = \hat y \mid \hat p = c)$.
 # The *true* error is its mean distance from the confidence,
 #
@@ -738,7 +740,7 @@ low, high = np.quantile(resampled, [0.025, 0.975])
 # every bin, and noise counts as error. A resample repeats some samples and leaves out others, which is noise on top of
 # noise. The variance in a bin doubles, and the ECE grows by a factor of up to $\sqrt 2$.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. ECEs of a classifier whose true error is 0 (dashed). Grey: other test sets of the same size. Black line: our test set. Blue: its resamples, whose middle 95% are the bar. Resamples lie above the test set, as test sets lie above the truth.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "The bootstrap of an ECE lies too high. ECEs of a classifier whose true error is 0 (dashed). Grey: other test sets of the same size. Thick line: our test set. Blue: its resamples, whose middle 95% are the bar. Resamples lie above the test set, as test sets lie above the truth.", "name": "fig-metrics-bootstrap"}, "image": {"alt": "Two histograms of ECEs: that of fresh test sets lies above the dashed line of the truth at zero, and that of the resamples lies higher still, most of it to the right of the line that marks the test set itself."}}
 fresh = test_sets("calibrated", n_samples, 5 * n_repeats, (6, 0))
 fresh = 100 * np.array([ece(*test, n_bins=n_bins) for test in fresh])
 value = 100 * ece(probs, labels, n_bins=n_bins)

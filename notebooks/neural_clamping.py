@@ -136,7 +136,7 @@ wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort
 # We add the same bright stripe to every image of a small digit classifier, to those that calibrate and to those that
 # test. {numref}`fig-nc-lens` shows what each method makes of it.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature repairs the confidence, and only the input shift repairs the predictions. A bright stripe of growing strength (share of the range of a pixel) is added to all images of a digit classifier. Accuracy and NLL on test images.", "name": "fig-nc-lens"}, "image": {"alt": "Left: a digit with a grey vertical stripe. Middle: the accuracy falls steeply with the stripe, except for Neural Clamping, where it falls little. Right: the NLL rises steeply when uncalibrated, less with one temperature, least with Neural Clamping."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature lowers the NLL, and only the input shift repairs the predictions. A bright stripe of growing strength (share of the range of a pixel) is added to all images of a digit classifier. Accuracy and NLL on test images.", "name": "fig-nc-lens"}, "image": {"alt": "Left: a digit with a grey vertical stripe. Middle: the accuracy falls steeply with the stripe, except for Neural Clamping, where it falls little. Right: the NLL rises steeply when uncalibrated, less with one temperature, least with Neural Clamping."}}
 digits = trained(NETWORKS["smoke"])
 (x, y), (x_after, y_after) = digits.val, digits.test
 (black,), (white,) = digits.input_range
@@ -202,7 +202,7 @@ Its first number is a ResNet-110 on CIFAR-100. There ECE falls from {of_first["i
 # A change of the input passes through every layer. So it changes the logits of different images in different ways,
 # and it can change predictions. With $\boldsymbol\delta = 0$ we are back at TS.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Neural Clamping adds the same faint image to every input and then divides the logits by one temperature. A test digit, the fitted perturbation, their sum, and the probabilities before and after. The paper's Figure 1, with real content.", "name": "fig-nc-idea"}, "image": {"alt": "Above: a scanned digit, a perturbation of grey patches, and their sum, which looks like the digit. Below: bars of the probabilities of ten classes before and after."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Neural Clamping adds the same faint image to every input and then divides the logits by one temperature. A test digit, the fitted perturbation on a grey scale of its own, their sum, and the probabilities before and after. The paper's Figure 1, with real content.", "name": "fig-nc-idea"}, "image": {"alt": "Above: a scanned digit, a perturbation of grey patches, and their sum, which looks like the digit. Below: bars of the probabilities of ten classes before and after."}}
 shown = int(np.abs(raw.max(1) - 0.8).argmin())  # neither sure nor at a loss
 x, delta, reach = test_x[shown].numpy(), first.delta, np.abs(first.delta).max()
 fig, panels = plt.subplot_mosaic("012;333", figsize=(6, 3.4))
@@ -227,7 +227,7 @@ plt.show()
 #
 # Both knobs are fitted together on $n$ held-out images, and the weights of the network stay fixed. The loss is the focal loss
 # {cite:p}`lin2017focal`. It fades out the images that are predicted well, with an exponent $\gamma \ge 0$, and
-# $\gamma = 0$ is the NLL [P8]:
+# $\gamma = 0$ is the NLL, equation 8 of the paper, here [P8]:
 #
 # $$
 # \ell_\gamma(\p, y) = -(1 - p_y)^\gamma \log p_y .
@@ -376,8 +376,8 @@ If each image gets the class with its third smallest logit as its label, the sol
 #
 # Why shift the input? Because it, too, can raise the entropy. Let
 # $\bar H(\boldsymbol\delta) = \frac1n \sum_i H\bigl(\softmax(f(\x_i + \boldsymbol\delta) / T)\bigr)$ be the mean entropy
-# of the outputs, and $\mathbf{h} = \nabla \bar H(0)$ its gradient, with one entry for each input, that is
-# each pixel of each colour. The Taylor series, cut after the linear term [P15 to P18], gives
+# of the outputs, and $\mathbf{h} = \nabla \bar H(0)$ its gradient, with one entry for each pixel of
+# each colour. The Taylor series, cut after the linear term [P15 to P18], gives
 #
 # $$
 # \bar H(\boldsymbol\delta) - \bar H(0) = \boldsymbol\delta^\top \mathbf{h} + O(\lVert \boldsymbol\delta \rVert^2) .
@@ -431,7 +431,7 @@ of_photos = recorded("neural_clamping/room", room, available=here)
 Markdown(f"""
 So a start that is taken from the data can hardly move. A single image in which a pixel is black leaves that
 pixel no room to get darker, and one in which it is white leaves it no room to get lighter. On
-{of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the inputs have any
+{of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the pixel values have any
 room, so this start is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.
 """)
 
@@ -484,7 +484,7 @@ plt.show()
 #
 # So a larger $\gamma$ asks for more entropy, and what it sets is the temperature. The paper chooses $\gamma$ by the ECE of
 # the calibration images. That is an indirect way to choose $T$ by ECE, and TS fitted by ECE
-# (TS-ECE) does so directly.
+# (TS-ECE) does so directly, here in steps of 0.001.
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_b0 = wide["entropy"].loc["2", "efficientnet_b0"]
@@ -526,7 +526,7 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # We fit from both starts of the paper, a random one and that of Theorem 1, computed from the data. Numbers are means of
 # five fits, and for the published networks of three random halvings of the test images, to calibrate on and to test on.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and loses accuracy. No network comes near the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Against one temperature, Neural Clamping makes the likelihood worse and mostly loses accuracy. No point lies in the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
 TRIED = {  # model, loss -> name
     ("resnet20", "cross_entropy"): "ResNet-20, trained here",
@@ -669,8 +669,8 @@ the printed gain.
 # %% [markdown]
 # ### Why the likelihood gets worse
 #
-# Starting from Theorem 1, $\boldsymbol\delta$ begins near zero. Starting at random, most of the random start survives the
-# fit.
+# Starting from Theorem 1, $\boldsymbol\delta$ begins near zero. Starting at random, $\boldsymbol\delta$ keeps most of the random
+# start.
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -710,7 +710,8 @@ left = recorded(
 )
 at_end, at_start, without = left.loc["end"], left.loc["start"], left.loc["none"]
 Markdown(f"""
-In one fit to our ResNet-20, start and end of *δ* have a cosine of {at_end["cosine"]:.2f}.
+In one fit to our ResNet-20, start and end of *δ* have a cosine of {at_end["cosine"]:.2f}, and the
+end is {100 * at_end["length"] / at_start["length"]:.0f}% as long. What the start costs in NLL is mostly gone.
 
 With a temperature fitted to each, the start has an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift
 at all {without["nll"]:.2f}.
@@ -729,7 +730,7 @@ at all {without["nll"]:.2f}.
 # changes predictions. Were these accuracies measured? We can tell without the data, because accuracy, entropy and ECE
 # are not free of each other.
 #
-# In each bin the gap is at most what accuracy and confidence together fall short of 1, as
+# In each bin the gap is at most the shortfall of the accuracy from 1 plus that of the confidence, as
 # $|\operatorname{acc} - \operatorname{conf}| = |(1 - \operatorname{conf}) - (1 - \operatorname{acc})|$. A
 # confidence $\hat p$ also forces an entropy of at least $2 \ln 2 \, (1 - \hat p)$.
 # Averaged over all images, with mean entropy $\bar H$ and overall accuracy acc,
@@ -796,7 +797,7 @@ entropy allow, in percent {", ".join(f"{text} ({name})" for name, text in above.
 # ## What it means for you
 #
 # - **Fit one temperature first.** Neural Clamping needs the network, images and gradients, and it can change predictions. On
-#   clean images we saw nothing that it gains in return.
+#   CIFAR-100 we saw nothing that it gains in return.
 # - **A shift of the input is a tool for shifted inputs.** If all your images carry the same artefact, and you have labels for
 #   a few hundred of them, $\boldsymbol\delta$ can remove it. One temperature cannot.
 # - **Entropy is not calibration.** Lemma 1 justifies one temperature, fitted by NLL. Theorem 1 holds for small shifts, and
@@ -1199,7 +1200,7 @@ The difference in ECE on this network, in points with its 95% interval, is as fo
 start = theorem_delta(h, val_x, net.input_range)
 free = float(100 * (start.abs() > 1e-5).double().mean())
 Markdown(f"""
-On scanned digits, whose margins are never fully inked, the start of Theorem 1 moves {free:.0f}% of the inputs, and on
+On scanned digits, whose margins are never fully inked, the start of Theorem 1 moves {free:.0f}% of the pixel values, and on
 photographs almost none ({{ref}}`the number <sec-nc-room>`).
 """)
 

@@ -261,7 +261,7 @@ less entropy, {max(rivals):.3f} nats at most.
 # $L'$ rises with $b$, so it has at most one zero unless in every row all logits are equal. Look at its two ends.
 #
 # - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus the mean logit of the
-#   labels. It is negative if the logits tell anything about the labels. If not, $T = \infty$ is best.
+#   labels. It is negative if labels have larger logits than the average class. If not, $T = \infty$ is best.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever, and $T = 0$ is best.
 #
@@ -307,7 +307,7 @@ table(
 # \operatorname{se}(\hat T) = T^2 \operatorname{se}(\hat b) .
 # $$ (eq-ts-error)
 #
-# This is the *sandwich* formula. If the scaled probabilities were the true ones, the label would be drawn from $\p_i$, and
+# The second follows from the first as $dT / db = -T^2$. This is the *sandwich* formula. If the scaled probabilities were the true ones, the label would be drawn from $\p_i$, and
 # $s_i$ would have the variance $\operatorname{Var}_{k \sim \p_i} [z_{ik}]$. Its mean is $I$ by {eq}`eq-ts-derivatives`, so
 # $J = I$, and the formula becomes the textbook's $1 / \sqrt{n I}$, with the Fisher information $I$. The bootstrap needs
 # neither $I$ nor $J$, because it draws the validation set again, with replacement, and fits again.
@@ -385,7 +385,7 @@ classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f
 # each trained with a different loss (the {doc}`/book/glossary` explains them). We call a difference
 # {term}`beyond chance` if its 95% interval excludes zero.
 
-# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals. Left of zero, fitting by ECE is better. Blue is clearly lower, vermilion clearly higher, black no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Fitting T by ECE gains no clear ECE and sometimes costs NLL. ECE-fitted minus NLL-fitted temperature scaling on the test images of twelve networks, with 95% intervals. Left of zero, fitting by ECE is better. Blue is clearly lower, vermilion clearly higher, the rest show no clear difference.", "name": "fig-ts-objective"}, "image": {"alt": "Two forest plots with one row per training loss. In ECE all intervals include zero. In NLL, focal loss and FLSD lie far to the right of zero, all others close to it."}} tags=["hide-input"]
 losses = ["cross_entropy", "label_smoothing", "focal", "flsd", "brier", "mmce"]
 losses += ["ecp", "cpc", "mdca", "crl", "mbls", "acls"]
 networks = notebook.by_loss("cifar10/resnet20", losses)
@@ -577,7 +577,7 @@ plt.show()
 # per class ($d = K$). The second is vector scaling, with a scale and a bias per class ($d = 2K - 1$). The third is vector scaling
 # with a penalty that pulls it towards one temperature, as strongly as cross-validation advises.
 
-# %% mystnb={"figure": {"caption": "A parameter per class needs thousands of images, and one temperature needs a hundred. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "With 100 classes a parameter per class needs thousands of images. One temperature needs a hundred or two. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL. "Vector, penalty" lies on TS.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]
 keys = {
     "TS": "temperature_scaling",
     "T per class": "class_temperature_scaling:nll",
@@ -745,7 +745,7 @@ table(
 )
 
 # %% [markdown]
-# That network is hardly affected. $T$ follows the shares, but the ECE moves by tenths of a point. Of the two trained on
+# The balanced network is hardly affected. $T$ follows the shares, but the ECE moves by tenths of a point. Of the two trained on
 # long-tailed data, the CIFAR-10 network gains a lot from balanced weights. For CIFAR-100 we see no clear difference
 # here, though we do on two larger networks ({doc}`class_loss_scaling`). The weights have a price. The few images of a
 # rare class count most, so the balanced $T$ varies more.
@@ -756,7 +756,7 @@ table(
 # digits. Then the test digits are corrupted. For comparison we also fit the $T$ that would have been best, on the corrupted
 # test digits themselves, which nobody can do in practice.
 
-# %% mystnb={"figure": {"caption": "A temperature from clean images can be far off on corrupted ones, in either direction. Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed, on a logarithmic scale.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "A temperature from clean images is far too low under noise and rotation, and a little too high under blur. Above: test ECE on corrupted digits at T = 1, at the T of clean validation digits, and at the T that would have been best. Below: that best T, with the clean one dashed, on a logarithmic scale.", "name": "fig-ts-corruptions"}, "image": {"alt": "Three columns of corruptions by strength: above, the ECE at T = 1, at the clean temperature and at the best one, which part as the strength grows; below, the best temperature, which rises away from the dashed clean one under noise and rotation, and lies below it under blur."}} tags=["hide-input"]
 digits = trained(Network("digits", "small_cnn"))
 clean = TemperatureScaling().fit(digits.logits(digits.val[0]), digits.val[1])
 images, answers = (np.asarray(part) for part in digits.test)

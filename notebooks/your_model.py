@@ -41,7 +41,7 @@
 budget = "smoke"  # nothing is trained here
 source = "cifar10/resnet20-cross_entropy-s0"  # a file, or a network of this book
 kind = ""  # "logits" or "probabilities", where the file does not say it
-label = "label"  # of a table, the column of labels
+label = ""  # of a table, the column of labels, where it is not called so
 calibrators = []  # keys of those to try; none: all that are fitted in seconds
 keep_predictions = False  # whether the predicted classes must stay
 n_resamples = 1000  # of the intervals
@@ -62,6 +62,7 @@ notebook.parameters(
     out=str,
 )
 
+from html import escape
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -101,7 +102,7 @@ plots.use_style()
 
 # %%
 outputs = source if Path(source).exists() else load_logits(source)
-given = read(outputs, kind=kind or None, label=label)
+given = read(outputs, kind=kind or None, label=label or None)
 found = diagnose(given)
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -117,19 +118,19 @@ Markdown(f"Here there are {' and '.join(counts)}, of {len(found.classes):,} clas
 # an obvious fix are fixed and listed here.
 
 # %% tags=["hide-input", "nbval-check-output"]
-findings = [f"- *{f.weight}*, {f.kind}: {f.text}" for f in found.findings]
-Markdown("\n".join([found.first_paragraph, "", *findings]))
+findings = [f"- *{f.weight}*, {f.kind}: {escape(f.text)}" for f in found.findings]
+Markdown("\n".join([escape(found.first_paragraph), "", *findings]))
 
 # %% [markdown]
 # ## Every calibrator against one temperature
 #
-# Temperature scaling (TS) divides all logits by one number $T$ and is the method to beat. Every other method is fitted
+# Temperature scaling (TS) divides all logits by one number $T$ and is the method to beat. Every other calibrator that takes seconds is fitted
 # to the same samples and compared with it on the same test samples, in negative log-likelihood (NLL) and expected
 # calibration error (ECE). {doc}`metrics` defines these and the other metrics below, {doc}`../book/protocol` the
 # intervals, and {doc}`../book/api/calibrators` the methods.
 #
 # By default every method may be recommended, including those that change some predictions. **Set `keep_predictions`** if the
-# predicted classes must stay, say because a product already shows them. All methods are still tried and listed, but
+# predicted classes must stay, say because a product already shows them. They are still tried and listed, but
 # only those that never change a prediction can be recommended.
 
 # %%

@@ -106,3 +106,10 @@ def test_an_image_of_few_colours_stores_no_others():
     image = Image.open(io.BytesIO(base64.b64decode(small)))
     assert len(image.getpalette()) == 3 * 3 and drawings.shrink(small) == small
     np.testing.assert_array_equal(np.asarray(image.convert("RGB")), pixels)
+
+
+def test_an_image_that_lets_the_page_through_still_does():
+    pixels, stream = np.uint8([[[213, 94, 0, 255], [0, 0, 0, 0]]] * 4), io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    image = Image.open(io.BytesIO(base64.b64decode(drawings.shrink(base64.b64encode(stream.getvalue()).decode()))))
+    np.testing.assert_array_equal(np.asarray(image.convert("RGBA")), pixels)

@@ -59,9 +59,12 @@ def tidy(svg: str) -> str:
 
 
 def shrink(png: str) -> str:
-    """A figure with a palette of 256 colours at most, off by a few of 255 levels at most: a third of the bytes."""
+    """A figure with a palette of 256 colours at most, off by a few of 255 levels at most: a third of the bytes.
+
+    One that has a palette already, or lets the page through, stays as it is.
+    """
     image = Image.open(io.BytesIO(base64.b64decode(png)))
-    if image.mode == "P":
+    if image.mode == "P" or (image.mode == "RGBA" and image.getextrema()[3][0] < 255):
         return png
     stream = io.BytesIO()
     palette = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)

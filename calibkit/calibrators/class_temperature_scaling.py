@@ -96,7 +96,9 @@ class ClassTemperatureScaling(Replayable):
         self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
         self.solver = sctl_replay.check_solver(solver, get(objective))
-        if not isinstance(accuracy_constraint, bool) and accuracy_constraint != "running":
+        if not isinstance(accuracy_constraint, bool) and not (
+            isinstance(accuracy_constraint, str) and accuracy_constraint == "running"
+        ):
             raise expected("accuracy_constraint", "True, False or 'running'", repr(accuracy_constraint))
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:

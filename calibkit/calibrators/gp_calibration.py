@@ -77,7 +77,8 @@ class GPCalibration(Calibrator):
         0.0
     """
 
-    state, reported = ("temperature", "knots", "values"), ("length", "deviation")
+    state = ("temperature", "knots", "values", "length", "deviation")
+    reported = state[3:]
 
     def __init__(self, *, n_knots: int = 24) -> None:
         super().__init__()

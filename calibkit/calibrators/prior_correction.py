@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Literal, Self
 
@@ -15,7 +17,9 @@ from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import get
 
 Target = Literal["uniform"] | Sequence[float]
-CHANGE, ROUNDS = 1e-8, 10_000  # of the estimated frequencies from one round to the next; rounds of the estimate at most
+#: Of the estimate: mean log-likelihood that more rounds may bring at its end, rounds at most, and the part of a
+#: frequency that a leap leaves at least, as from 0 no step leads back.
+LEFT, ROUNDS, NARROW = 1e-8, 1_000, 1e-3
 
 
 class PriorCorrection(Calibrator):
@@ -59,13 +63,13 @@ class PriorCorrection(Calibrator):
 
     def __init__(self, target: Target = "uniform") -> None:
         super().__init__()
-        if isinstance(target, str) or not np.iterable(target):
+        if isinstance(target, str | bytes) or not np.iterable(target):
             if target != "uniform":
                 raise expected("target", '"uniform" or K frequencies', repr(target))
         else:
             target = tuple(check_real("target", share, 0.0) for share in target)
-            if sum(target) == 0:
-                raise expected("target", "frequencies that are not all 0", repr(target))
+            if not 0 < sum(target) < math.inf:
+                raise expected("target", "frequencies of a positive, finite sum", repr(target))
         self.target = target
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
@@ -81,7 +85,8 @@ class PriorCorrection(Calibrator):
         r"""Estimate :math:`\pi'` from logits (N, K) without labels; returns self.
 
         The most likely frequencies, by Saerens et al.'s steps :math:`\pi' \leftarrow \frac1N \sum_i p(z_i)` from the
-        present ones of the validation set. Give all samples that are judged together: a few say little.
+        present ones of the validation set, and leaps along them (Varadhan and Roland 2008). Give all samples that are
+        judged together: a few say little. A RuntimeWarning tells where the rounds did not suffice.
 
         Raises:
             ValueError: bad ``logits``, or another number of classes than in ``fit``.
@@ -89,14 +94,29 @@ class PriorCorrection(Calibrator):
         """
         z = self._checked(logits).double()
         prior = as_vector(self.prior, z)
-        ratio, probs = torch.ones_like(prior), softmax_at(z, self.temperature)
+        likelihoods = softmax_at(z, self.temperature) / prior
+
+        def step(target: Tensor) -> tuple[Tensor, float, float]:
+            """The target one step on; of where it was, the mean log-likelihood and at most what is left to gain."""
+            each = likelihoods @ target
+            slope = (1 / each) @ likelihoods / len(each)
+            return slope * target, float(each.log().mean()), float(slope.max()) - 1  # by concavity
+
+        target = prior
         for _ in range(ROUNDS):
-            new = (probs * (ratio / (probs @ ratio)[:, None])).mean(0) / prior
-            change, ratio = float(((new - ratio) * prior).abs().sum()), new
-            if change < CHANGE:
+            one, before, left = step(target)
+            if left < LEFT:
                 break
-        target = (ratio * prior).cpu().numpy()
-        self.target_prior = target / target.sum()
+            two = step(one)[0]
+            move, bend = one - target, two - 2 * one + target
+            reach = move.norm() / bend.norm().clamp(min=1e-300)
+            leap = torch.maximum(target + 2 * reach * move + reach.square() * bend, NARROW * two)
+            leapt, after, _ = step(leap / leap.sum())
+            target = leapt if after > before else two
+        else:
+            text = f"the frequencies are not converged after {ROUNDS} rounds: {left:.1e} nats may be left to gain"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        self.target_prior = (target / target.sum()).cpu().numpy()
         return self
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:

@@ -95,7 +95,8 @@ def _as_table(
     """Other columns as they are, those of the classes, and what is predicted; a new one replaces one of its name."""
     with needs("report"):
         import pandas as pd
-    parts = [pd.DataFrame(probs, columns=list(classes))]
+    one = probs.size == len(probs)  # column, of the second of two classes
+    parts = [pd.DataFrame(probs, columns=[f"prob_{name}" if one else name for name in classes])]
     parts += [pd.DataFrame({name: x for name, x in said.items() if name not in classes})]
     if others is not None:
         new = {name for part in parts for name in part}

@@ -47,7 +47,7 @@ def _report(args: argparse.Namespace) -> None:
     found = _found(args)
     try:
         saved = found.save(folder)
-    except OSError:
+    except (OSError, ValueError):  # of a class of one's own, what it holds
         print(found)  # what minutes of fitting gave
         raise
     print(found, "", *(f"saved {path}" for path in saved), sep="\n")

@@ -160,5 +160,4 @@ def _diagonal(
 def own_weights(objective: Objective, sample: Rows, x: Tensor) -> Tensor:
     """(n,) weights of the objective at x, that sum to 1."""
     ce = losses(objective, sample, x) if objective.adaptive else sample.labels.double()
-    weights = objective.weights(ce, sample.labels, sample.logits.shape[1])
-    return weights / weights.sum()
+    return objective.shares(ce, sample.labels, sample.logits.shape[1])

@@ -240,7 +240,7 @@ def _scale(curvature: Tensor, penalty: Tensor) -> Tensor:
     What is nearly none follows from the mean square of a feature, of which the last is the 1 of the bias.
     """
     total = curvature.double().sum(0)
-    least = LEAST * (total / total[-1].clamp(min=1e-300)).clamp(1e-200, 1.0)
+    least = (LEAST * total / total[-1].clamp(min=1e-300)).clamp(torch.finfo(curvature.dtype).tiny, LEAST)
     return (curvature + penalty).clamp(min=least).rsqrt()
 
 
@@ -248,7 +248,7 @@ def _whitened(h: Tensor, scale: Tensor, jitter: float) -> tuple[Callable[[Tensor
     """``v -> L^-T v`` and ``g -> L^-1 g`` with ``L L^T = h + diag(penalty)``, for h (P, P) or a batch (K, m, m).
 
     Scaled, by ``scale`` (P,) or (K, m), to a diagonal of ones, to which ``jitter`` is added, and more until the factors
-    exist. Of h only the upper triangle is read.
+    exist: no correlation is beyond 1, but where rounding has left no curvature. Of h only the upper triangle is read.
     """
     jitter = max(jitter, 10 * torch.finfo(h.dtype).eps)
     if not torch.isfinite(h).all():
@@ -257,6 +257,7 @@ def _whitened(h: Tensor, scale: Tensor, jitter: float) -> tuple[Callable[[Tensor
     while info.any():
         scaled = h * scale[..., None].to(h.dtype)
         scaled *= scale[..., None, :].to(h.dtype)
+        scaled.clamp_(-1.0, 1.0)
         scaled.diagonal(dim1=-2, dim2=-1).fill_(1.0 + jitter)
         lower = scaled.mT  # the same, column by column, so that it is factorised in place
         torch.linalg.cholesky_ex(lower, out=(lower, info))

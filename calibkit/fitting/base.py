@@ -237,7 +237,7 @@ class Calibrator(Fitted):
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
         for rows in row_blocks(z):
             block = z[rows].double()
-            p = self._probs(block)
+            p = self._probs(block if self.floor is None else block.log_softmax(1))  # as those that it was fitted to
             probs[rows] = first_by_logits(p, block) if self.keeps_predictions and are_tied(p) else p
         return like(as_given(probs, logits), logits)
 

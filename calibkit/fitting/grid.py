@@ -34,7 +34,7 @@ def check_grid(grid: Sequence[float] | float | None) -> tuple[float, ...] | floa
     if isinstance(grid, Real) and not isinstance(grid, bool):
         return check_real("grid", grid, FINEST, HIGHEST)
     try:
-        values = tuple(float(t) for t in grid)
+        values = tuple(float(t) for t in (None if isinstance(grid, str | bytes) else grid))
     except (TypeError, ValueError):
         raise expected("grid", "a sequence of temperatures, or their step", repr(grid)) from None
     if not values or any(low >= high for low, high in zip(values, values[1:], strict=False)):

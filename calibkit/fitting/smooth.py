@@ -137,8 +137,7 @@ def fit_losses(
     pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 
     def own_weights(x: Tensor) -> Tensor:
-        weights = objective.weights(losses(x), labels, n_classes)
-        return weights / weights.sum()
+        return objective.shares(losses(x), labels, n_classes)
 
     def solve(x: Tensor, weights: Tensor, tolerance: float = tolerance) -> Minimum:
         def function(x: Tensor) -> tuple[float, Tensor]:

@@ -39,6 +39,6 @@ class ECP(PenalisedLoss):
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         if self.variant == "paper":
             log_p = torch.log_softmax(z, 1)
-            return mean((log_p.exp() * log_p).sum(1), keep)
+            return mean((log_p.exp() * log_p.clamp(min=torch.finfo(z.dtype).min)).sum(1), keep)
         p = torch.softmax(z, 1).clamp(1e-10, 1 - 1e-10)
         return mean((p * p.log()).mean(1), keep)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable
 from datetime import date, datetime
 from pathlib import Path
@@ -61,8 +62,8 @@ class Monitor:
 
     @property
     def periods(self) -> list[str]:
-        """The periods that were updated, sorted."""
-        return sorted(self._sums)
+        """The periods that were updated, sorted; a number in a text counts as one, so "day 2" is before "day 10"."""
+        return sorted(self._sums, key=_in_order)
 
     def update(self, probs: Array, labels: Array, period: Period) -> None:
         """Add a batch to its period, whenever its labels come.
@@ -251,6 +252,12 @@ def _key(period: Period) -> str:
         cure = "; its .date() is one" if isinstance(period, datetime) else ""
         raise expected("period", "a text or a date", f"{period!r}{cure}")
     return str(period)
+
+
+def _in_order(key: str) -> tuple[list[str | int], str]:
+    """Texts and numbers take turns, so that each is compared with its like."""
+    parts = re.split(r"(\d{1,18})", key)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], key
 
 
 def _are_sums(sums: np.ndarray, n_bins: int) -> bool:

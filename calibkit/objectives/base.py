@@ -44,6 +44,12 @@ class Objective:
         """(N,) non-negative weights at the losses ``ce``; 1/N here."""
         return torch.full_like(ce, 1.0 / len(ce))
 
+    def shares(self, ce: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+        """``weights`` that sum to 1; 1/N where all of them are 0."""
+        weights = self.weights(ce, labels, n_classes)
+        total = weights.sum()
+        return weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+
     def value(self, logits: Array, labels: Array) -> float:
         """The objective of these logits as they are: ``sum_i weights_i * phi(ce_i)``."""
         z, y = check_held_out(logits, labels)

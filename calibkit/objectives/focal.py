@@ -37,7 +37,7 @@ class Focal(Objective):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_real("gamma", self.gamma, 0.0))
-        check_flag("detach", self.detach)
+        object.__setattr__(self, "detach", check_flag("detach", self.detach))
 
     @property
     def adaptive(self) -> bool:

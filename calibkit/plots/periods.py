@@ -58,7 +58,7 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
     step = -(-len(rows) // TICKS)
     ax.set_xticks(x[::step], map(literal, names[::step]), rotation=30, ha="right", rotation_mode="anchor")
     ax.set(ylabel="ECE, %", ylim=(0, None))
-    ax.legend(loc="upper left")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return ax
 
 

@@ -41,7 +41,8 @@ class Classes(NamedTuple):
 
     Attributes:
         columns: in the order of the table.
-        names: of the classes; without a prefix that all columns have; none where one column stands for two.
+        names: of the classes; without a prefix that all columns have; none where one column stands for two, unless it
+            is called as one of two labels.
         kind: what they hold, where the prefix says it.
         told: what was guessed, in words.
     """
@@ -56,6 +57,11 @@ def label_among(names: Collection[str], asked: str | None) -> str | None:
     """The column of labels: the one that was asked for, or the first of ``LABELS``."""
     lower = {name.lower(): name for name in names}
     return asked if asked is not None else next((lower[name] for name in LABELS if name in lower), None)
+
+
+def called(name: str, names: Collection[str]) -> str:
+    """The column of this name, in any case."""
+    return name if name in names else next((each for each in names if each.lower() == name), name)
 
 
 def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
@@ -138,7 +144,8 @@ def class_columns(
     if not found:
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     names, of_kind = _without_prefix(found, said)
-    names = names if len(found) > 1 else ()
+    if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
+        names = (*(said - {*names}), *names) if len(said) == 2 and said > {*names} else ()
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
 

@@ -81,7 +81,8 @@ def _torch(path: Path, names: Collection[str]) -> Any:
         return found
     except Exception as error:  # damaged and foreign files raise whatever their reader likes
         _raise_of_the_path(error)
-        got = f"{_first_line(error)} in {str(path)!r}"
+        objects = type(error).__name__ == "UnpicklingError"  # whose text advises to load them, and so run their code
+        got = f"{'other objects' if objects else _first_line(error)} in {str(path)!r}"
         raise expected("source", "a torch file of tensors alone, by name", got) from error
 
 
@@ -93,7 +94,8 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
     try:
         if suffix in PARQUET:
             _check_parquet(read_metadata(path), path)
-            return pandas.read_parquet(path)
+            table = pandas.read_parquet(path)
+            return table if table.index.names == [None] else table.reset_index()
         with _stream(path) as stream:
             if not suffix.startswith(".jsonl"):
                 return _csv(pandas, stream, suffix, text)
@@ -102,7 +104,8 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
                 return pandas.DataFrame(rows)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise whatever they like
         _raise_of_the_path(error)
-        raise expected("source", "a table that pandas reads", f"{_first_line(error)} in {str(path)!r}") from error
+        want = "a table in UTF-8" if isinstance(error, UnicodeDecodeError) else "a table that pandas reads"
+        raise expected("source", want, f"{_first_line(error)} in {str(path)!r}") from error
     try:
         return of_questions(rows)
     except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
@@ -156,6 +159,7 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     head = stream.read(1 << 20)
     stream.seek(0)
     first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+    first |= {"skipinitialspace": True}
     found = [list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in _separators(suffix)]
     header = max(found, key=len)
     sep = _separators(suffix)[found.index(header)]
@@ -165,6 +169,7 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     options = {
         "sep": sep,
+        "skipinitialspace": True,  # "cat, dog" has the column "dog"
         "decimal": "," if sep == ";" and re.search(rb"(^|;)\"?-?\d+,\d+\"?(;|\r?$)", head, re.M) else ".",
         "dtype": dict.fromkeys(as_text, str),
         "keep_default_na": False,

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import Classes, check_names, class_columns, label_among, listed, scores_of_labels
+from calibkit.reading.columns import Classes, called, check_names, class_columns, label_among, listed, scores_of_labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -28,6 +28,7 @@ SPLITS = {
     **dict.fromkeys(("test", "testing"), "test"),
     **dict.fromkeys(("train", "training"), "train"),
 }
+PARTS = ("split", "group")
 EMPTY = ("", "nan", "NaN", "None", "<NA>", "NaT")  # labels, unless a class is called so
 
 
@@ -123,7 +124,7 @@ def of_table(
         return _of_labels(table, columns, kind, scores)
     if label is None and labelled:
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
-    split, group = asked["split"] or "split", asked["group"] or "group"
+    split, group = (asked[what] or called(what, [name for name in table if name not in known]) for what in PARTS)
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
     found = class_columns(table, label, others, kind, columns.classes, columns.ignore, numbered or known)
     parted = labelled and split in table and split not in map(str, columns.ignore or ())
@@ -134,6 +135,10 @@ def of_table(
     kept = np.concatenate(rows)
     _check_whole(table, found, outputs, kept, label if labelled else None, asked["id"])
     labels = _labels(table[label], found.names) if label in table else None
+    if labels is not None and labels.dtype == object and len(found.columns) == 1 and not found.names and labelled:
+        names, column = listed(sorted(set(labels))), found.columns[0]
+        want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
+        raise expected(str(label), want, names)
     groups = table[group].to_numpy() if group in table else None
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
     if kind is not None and found.kind not in (kind, None):

@@ -81,7 +81,7 @@ def near(report: Report) -> tuple[str, ...]:
         if tied:
             found.append(f"Not clearly worse by NLL: {'; '.join(tied[:4])}{more}.")
         else:
-            found.append("By NLL it is better, beyond chance, than each of the others.")
+            found.append("By NLL it is better, beyond chance, than each of the others that these data allow.")
     off = _off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)
     if off:
         found.append(f"Predictions that {'are' if key == 'identity' else 'stay'} off: {'; '.join(off)}.")

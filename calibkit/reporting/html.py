@@ -46,7 +46,7 @@ def page(report: Report) -> str:
         f'<div class="box"><p><strong>{escape(trial.methods[choice.key].need.name)}</strong>: '
         f"<code>{escape(repr(report.calibrator))}</code>. {SURE[choice.sure]}</p>",
         f"<p>{escape(' '.join(choice.reasons))}</p></div>",
-        _code(choice.key) if choice.sure != "none" else "",
+        _code(choice.key, report.calibrator.floor) if choice.sure != "none" else "",
         f"<h2>What else was near</h2><ul>{others}</ul>" if others else "",
         "" if heavy else f"<p>{escape(diagnosed.first_paragraph)}</p>",
         f"<p>Calibrators were fitted on {fitted_on} and judged on {how}.</p>",
@@ -67,14 +67,18 @@ def page(report: Report) -> str:
     return document(title, parts)
 
 
-def _code(key: str) -> str:
+def _code(key: str, floor: float | None) -> str:
+    """How to use it, on what it was fitted to; a probability of 0 counts as ``floor``."""
     name = Key.parse(key).name
     own = f", {name!r}" if ".py:" in name else ""
     lines = (
+        *([] if floor is None else ["import numpy as np", ""]),
         "from calibkit import load_calibrator",
         "",
         f'calibrate = load_calibrator("calibrator.npz"{own})  # saved next to this page',
-        f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}",
+        f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}"
+        if floor is None
+        else f"probs = calibrate(np.log(np.maximum(given, {floor:.1g})))  # from the network's probabilities, by {key}",
     )
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 

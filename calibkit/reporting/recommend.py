@@ -36,11 +36,12 @@ class Choice(NamedTuple):
 def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False) -> Choice:
     """Temperature scaling, unless another method is better beyond chance.
 
-    A method takes its place if it has the samples that it should have; its NLL is lower, with a p-value below 5%
-    after Holm's correction over all such methods, and by at least 0.005 nats; its ECE is not higher beyond chance; and
-    the network's own NLL is not lower. Of several, the one with the lowest NLL. Where no method takes its place, and
-    one temperature raises the NLL of the network beyond chance, or its ECE without a lower NLL beyond chance, nothing
-    is fitted. Where the network gives a label the probability 0, its Brier score takes the place of its NLL.
+    A method takes its place if it has the samples that it should have; it gives no class the probability 0 that the
+    network gives more; its NLL is lower, with a p-value below 5% after Holm's correction over all such methods, and by
+    at least 0.005 nats; its ECE is not higher beyond chance; and the network's own NLL is not lower. Of several, the
+    one with the lowest NLL. Where no method takes its place, and one temperature raises the NLL of the network beyond
+    chance, or its ECE without a lower NLL beyond chance, nothing is fitted. Where the network gives a label the
+    probability 0, its Brier score takes the place of its NLL.
 
     Args:
         trial: what came of each method.
@@ -58,6 +59,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         for key, tried in measured.items()
         if key not in (BASE, "identity")
         and tried.enough
+        and not tried.zeros
         and (not keep_predictions or tried.calibrator.keeps_predictions)
     }
     better = {key: rivals[key] for key in _better(rivals, before, score)}
@@ -69,7 +71,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         change, name = _minus(worth[key].changes["nll"]), worth[key].need.name
         reasons.append(f"{capital(name)} takes {change:.4f} nats more off the NLL than one temperature does.")
         others = ", ".join(tried.need.name for other, tried in better.items() if other != key)
-        reasons += [f"Better than one temperature beyond chance, but not as good: {others}."] if others else []
+        reasons += [f"Also better than one temperature, beyond chance: {others}."] if others else []
     elif gain.above() == "does not hold":
         key, sure = "identity", "high"
         reasons.append(f"Leave the network as it is: one temperature raises its {word} beyond chance.")
@@ -91,6 +93,9 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
             reasons.append(f"It takes {gain:.4f}{unit} off the {word} of the network, beyond chance.")
         else:
             reasons.append("That it helps at all is not decided: the network may be calibrated as it is.")
+    ahead = (of for of in measured.values() if of.values["nll"].value < measured[key].values["nll"].value)
+    if risky := [of.need.name for of in ahead if of.zeros and of.enough]:
+        reasons.append(f"Lower NLL here, but not safe, as a class gets the probability 0: {', '.join(risky)}.")
     if trial.floored:
         reasons.append("The NLL of the network is infinite, as a label has the probability 0: its Brier score counts.")
     doubts = [finding for finding in diagnosed.findings if finding.weight == "doubt"]

@@ -20,6 +20,7 @@ from calibkit.reporting.catalogue import BASE, NEEDS, Need, need_of
 
 METRICS = ("accuracy", "nll", "brier", "ece")  # measured for every method
 FOLDS = 5  # of the cross-fit, where there is one set only
+LEAST = 100.0  # how far a logit may lie below the largest: beyond it a class may as well be impossible
 WORK = 2e8  # samples times parameters of a fit that is done unasked: seconds, or a minute
 
 
@@ -39,6 +40,7 @@ class Tried:
         changes: metric -> difference to temperature scaling with interval.
         chance: metric -> p-value of the difference.
         of_folds: of a cross-fit, those by which each fold was judged, fitted on the others.
+        zeros: whether it gives a class the probability 0 that the network calls possible.
     """
 
     key: str
@@ -52,6 +54,7 @@ class Tried:
     changes: dict[str, Estimate] = field(default_factory=dict)
     chance: dict[str, float] = field(default_factory=dict)
     of_folds: tuple[Calibrator, ...] = ()
+    zeros: bool = False
 
     @property
     def calibrator(self) -> Calibrator:
@@ -139,6 +142,7 @@ def try_all(
     folds = None if test is not None else deal(val, seed)
     comparison = Comparison(judged.labels, METRICS, groups=judged.groups, n_resamples=n_resamples, seed=seed)
     before = judged.logits.argmax(1)
+    possible = judged.logits > judged.logits.max(1, keepdims=True) - LEAST
     found: dict[str, Tried] = {}
     for i, key in enumerate(wanted):
         need = needs[key]
@@ -161,9 +165,10 @@ def try_all(
             found[key] = Tried(key, need, None, str(error), enough)
             continue
         changed = float((probs.argmax(1) != before).mean())
+        zeros = key != "identity" and bool(((probs == 0) & possible).any())
         del probs
         values, changes, chance = _numbers(comparison, key)
-        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, values, changes, chance, of_folds)
+        found[key] = Tried(key, need, fitted, "", enough, seconds, changed, values, changes, chance, of_folds, zeros)
     return Trial(found, val, judged, folds, comparison)
 
 

@@ -7,7 +7,7 @@ from bent_logits import BENT, LABELS, PROBS, RNG, TRUE
 from scipy.integrate import dblquad
 from scipy.optimize import minimize
 
-from calibkit import GPCalibration, TemperatureScaling
+from calibkit import GPCalibration, TemperatureScaling, load_calibrator
 from calibkit.calibrators.gp_calibration import _mode, _sum_of_losses
 
 KNOTS = torch.tensor([-2.0, -0.5, 1.0, 3.0], dtype=torch.float64)
@@ -98,3 +98,14 @@ def test_logits_without_a_difference():
 def test_knots_without_number(n_knots):
     with pytest.raises(ValueError, match="^Expected `n_knots` to be "):
         GPCalibration(n_knots=n_knots)
+
+
+def test_length_and_deviation_are_kept(tmp_path):
+    """Like all that was fitted: none before, and in the file."""
+    assert GPCalibration().length is None
+    rng = np.random.default_rng(0)
+    true = 2 * rng.normal(size=(2000, 4))
+    y = (true + rng.gumbel(size=true.shape)).argmax(1)
+    fitted = GPCalibration().fit(np.sign(true) * np.abs(true) ** 1.5, y)
+    loaded = load_calibrator(fitted.save(tmp_path / "gp.npz"))
+    assert fitted.deviation > 0 and (loaded.length, loaded.deviation) == (fitted.length, fitted.deviation)

@@ -161,3 +161,15 @@ def test_separated_labels():
         one = MatrixScaling().fit(z, y)
     assert metrics.accuracy(one(z), y) == 1.0 and np.isfinite(rows(one)).all()
     assert metrics.accuracy(MatrixScaling(lam=1e-3).fit(z, y)(z), y) > 0.9  # with a penalty there is an optimum
+
+
+@pytest.mark.parametrize("k", [22, 23])
+def test_a_column_of_zeros(k):
+    """Logits against a class of reference: at the optimum, by the gradient, in both kinds of coordinates."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(3000, k))
+    z -= z[:, :1]
+    y = (z / 1.5 + rng.gumbel(size=z.shape)).argmax(1)
+    fitted = MatrixScaling(lam=0).fit(z, y)
+    slope = gradient(np.column_stack([fitted.weights, fitted.bias]), z, y, 0.0, 1.0)
+    np.testing.assert_allclose(slope, 0, atol=1e-6)

@@ -234,3 +234,12 @@ def test_corners_are_finite_and_the_same_again(method, dtype, case):
 def test_bad_options(options, match):
     with pytest.raises(ValueError, match=match):
         MSODIR(**options)
+
+
+@pytest.mark.parametrize("cls", [DirODIR, MSODIR])
+def test_a_free_diagonal_of_separated_labels_ends(cls):
+    """Without a penalty it runs off to where float32 sees no curvature."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(50, 60)).astype(np.float32)
+    y = (2 * z + rng.gumbel(size=z.shape)).argmax(1)
+    assert metrics.nll(cls(lam=0.0, mu=1.0).fit(z, y)(z), y) < 1e-6

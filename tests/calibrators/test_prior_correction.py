@@ -54,7 +54,23 @@ def test_a_class_that_is_gone_leaves_its_probability_to_the_others():
     np.testing.assert_allclose(probs, [[0, 1 / (1 + odds), odds / (1 + odds)], [0, 1, 0]], rtol=1e-9)
 
 
-@pytest.mark.parametrize("target", ["train", False, None, 3, [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5]])
+@pytest.mark.parametrize(
+    "target", ["train", False, None, 3, [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5], b"abc", [1e308] * 3]
+)
 def test_bad_targets(target):
     with pytest.raises(ValueError, match="Expected `target`"):
         PriorCorrection(target).fit(*VAL)
+
+
+def test_no_frequencies_are_likelier():
+    """Many classes, of which most are gone: what is left to gain is at most the largest slope less 1, by concavity."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(6000, 200))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    fitted = PriorCorrection().fit(z[:3000], y[:3000])
+    kept = z[3000:][y[3000:] < 40]
+    fitted.adapt(kept)
+    likelihoods = softmax(kept / fitted.temperature, 1) / fitted.prior
+    slope = (likelihoods / (likelihoods @ fitted.target_prior)[:, None]).mean(0)
+    assert slope.max() < 1 + 1e-7 and fitted.target_prior.sum() == pytest.approx(1)
+    assert fitted.target_prior[:40].sum() > 0.5  # of 0.2 in the validation set

@@ -22,3 +22,11 @@ def test_is_kl_to_uniform(batch):
     uniform = torch.distributions.Categorical(logits=torch.zeros(12, 6, dtype=torch.float64))
     kl = torch.distributions.kl_divergence(p, uniform).mean() - torch.tensor(6.0).double().log()
     assert torch.allclose(ECP(variant="paper").penalty(*batch), kl)
+
+
+def test_a_class_that_is_masked_adds_nothing():
+    z = torch.tensor([[1.0, -torch.inf, 2.0]], requires_grad=True)
+    loss = ECP(variant="paper")(z, torch.tensor([0]))
+    assert torch.isclose(loss, ECP(variant="paper")(z[:, [0, 2]], torch.tensor([0])))
+    loss.backward()
+    assert z.grad.isfinite().all()

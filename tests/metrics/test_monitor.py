@@ -211,6 +211,16 @@ def test_damaged_and_absent_files(tmp_path):
         Monitor.load(tmp_path / "none.npz")
 
 
+def test_numbers_in_periods_count_as_numbers(mixed):
+    names = ["2", "10", "day 1", "day 2", "day 10", "day 10 b", "release 1.9", "release 1.10", "\u0662", "9" * 5000]
+    monitor = Monitor()
+    for name in names[::-1]:
+        monitor.update(*mixed, name)
+    periods = [row["period"] for row in monitor.report()]
+    assert sorted(periods) == sorted(names) and [name for name in periods if name in names[2:8]] == names[2:8]
+    assert periods.index("2") < periods.index("10") < periods.index("9" * 5000)
+
+
 def test_bad_periods(mixed):
     monitor = Monitor()
     moment = datetime(2026, 11, 22, 8)

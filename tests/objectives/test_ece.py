@@ -32,3 +32,8 @@ def test_bin_gaps_equal_a_plain_loop():
 def test_bad_n_bins(n_bins):
     with pytest.raises(ValueError, match="Expected `n_bins` to be an integer >= 1"):
         ECE(n_bins)
+
+
+def test_the_predicted_class_is_that_of_the_logits():
+    """Also where rounding makes their probabilities equal."""
+    assert ECE().value(np.array([[0.0, 1e-17, 0.0]]), [1]) == pytest.approx(2 / 3)

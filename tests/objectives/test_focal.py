@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
+from calibkit import TemperatureScaling, calibrator, load_calibrator
 from calibkit.objectives import NLL, Focal, losses
 
 Z = torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]], dtype=torch.float64)
@@ -29,3 +31,18 @@ def test_detached_the_factor_is_a_weight():
 def test_bad_gamma(gamma):
     with pytest.raises(ValueError, match="Expected `gamma` to be a number in"):
         Focal(gamma)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # there is no minimum
+@pytest.mark.parametrize("key", ["matrix_scaling", "vector_scaling", "ets"])
+def test_detached_where_no_sample_has_a_loss(key):
+    """All weights become 0, and what has no loss may stay as it is."""
+    z = np.random.default_rng(0).normal(size=(40, 3))
+    probs = calibrator(f"{key}:focal detach=True").fit(z, np.zeros(40, int))(z)
+    assert np.isfinite(probs).all()
+
+
+def test_a_flag_of_numpy_is_saved(tmp_path):
+    z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
+    path = TemperatureScaling(Focal(detach=np.True_)).fit(z, y).save(tmp_path / "ts.npz")
+    assert load_calibrator(path).objective == Focal(detach=True)

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.special import softmax
 
+from calibkit import CalibratedModel
 from calibkit.__main__ import main
 from calibkit.metrics import REPORTED, bootstrap, bootstrap_difference, evaluate
 from calibkit.reading import read
@@ -120,3 +122,30 @@ def test_apply_of_no_calibrator_returns_the_rows(tmp_path, monkeypatch, capsys):
     np.save("wide.npy", np.full((2, 4), 0.25))
     assert main(["apply", "p-report/calibrator.npz", "wide.npy", "--kind", "probabilities"]) == 1
     assert "Expected `logits` to be of shape (N, 3)" in capsys.readouterr().err
+
+
+def test_a_calibrator_of_probabilities_takes_logits_of_any_offset():
+    """Their logarithms are what it was fitted to, and logits up to a number in each row."""
+    p, y = shares(20, spread=1.0, calibrated=False, k=4)
+    p = (p + 0.01) / 1.04
+    found = report({"probs": p, "labels": y}, methods=["vector_scaling"], n_resamples=100)
+    fitted = found.trial.methods["vector_scaling"].calibrator
+    fitted.floor = found.diagnosed.floor
+    z = np.log(p) + np.random.default_rng(0).normal(size=(len(p), 1))
+    np.testing.assert_allclose(fitted(z), fitted(np.log(p)), rtol=1e-9)
+    module = CalibratedModel(torch.nn.Identity(), fitted)
+    np.testing.assert_allclose(module(torch.from_numpy(z)).numpy(), fitted(z), rtol=1e-9)
+    assert "np.log(np.maximum(given" in found.html() and "calibrate(logits)" not in found.html()
+
+
+def test_what_calls_a_class_impossible_is_not_recommended():
+    """Isotonic regression on few samples of a rare class."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=20_000) * 2 - 6
+    y = (rng.random(20_000) < 0.3 / (1 + np.exp(-z))).astype(int)
+    methods = ["isotonic", "ets"]
+    found = report({"logits": z[:, None], "labels": y}, methods=methods, n_resamples=100)
+    tried = found.trial.methods["isotonic"]
+    assert tried.zeros and (tried.calibrator(z[:, None]) == 0).any() and found.choice.key != "isotonic"
+    if tried.values["nll"].value < found.trial.methods[found.choice.key].values["nll"].value:
+        assert "a class gets the probability 0: isotonic regression" in " ".join(found.choice.reasons)

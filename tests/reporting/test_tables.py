@@ -123,3 +123,25 @@ def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
     lists = pd.DataFrame({"logits": arrays["val_logits"].tolist(), "label": arrays["val_labels"], "0": 1})
     with pytest.raises(ValueError, match="^Expected `source` to be a table without columns that are called as numbers"):
         read(lists)
+
+
+def test_one_column_that_is_called_as_one_of_two_labels():
+    """It is the score of that class, whatever the alphabet says; of another name it is asked."""
+    frame = pd.DataFrame({"prob_fraud": [0.1, 0.9, 0.2], "label": ["ok", "fraud", "ok"]})
+    assert read(frame).classes == ("ok", "fraud")
+    assert diagnose(read(frame)).val.labels.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="Expected `label` to be 0 and 1, where 'prob_x' is of class 1"):
+        read(frame.rename(columns={"prob_fraud": "prob_x"}))
+
+
+def test_names_in_another_case_or_with_spaces_before_them(frame, tmp_path):
+    trained = frame[:7].assign(split="train")
+    named = pd.concat([trained, frame]).rename(columns={"split": "Split", "label": "Label"})
+    assert [len(part.outputs) for part in (read(named).val, read(named).test)] == [40, 20]
+    (tmp_path / "x.csv").write_text(named.to_csv(index=False).replace(",", ", "))
+    assert [len(part.outputs) for part in (read(tmp_path / "x.csv").val, read(tmp_path / "x.csv").test)] == [40, 20]
+
+
+def test_the_index_of_a_parquet_table_is_a_column(frame, tmp_path):
+    frame.set_index("split").to_parquet(tmp_path / "x.parquet")
+    assert len(read(tmp_path / "x.parquet").test.outputs) == 20

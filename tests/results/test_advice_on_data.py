@@ -144,7 +144,7 @@ def test_the_limits_on_the_front_page():
     assert {*clamped["dataset"]} == {"cifar100"} and (clamped["source"] == "public").sum() == 2
     assert {*ours[ours["dataset"] == "camvid"]["model"]} == {"deeplabv3_resnet34"}
     assert {*ours[ours["dataset"].str.startswith("20news")]["model"]} == {"gpool_cnn"}
-    assert "trained once and for 20 of 350 epochs" in text("index")
+    assert "trained once for 20 of 350 epochs" in text("index")
     for budget, epochs in (("reduced", 20), ("paper", 350)):
         assert recipe_of("cifar10", budget, "mbls", model="resnet50").epochs == epochs
     runs = ours.query("dataset == 'cifar10' and model == 'resnet50' and source == 'ours'")

@@ -158,8 +158,9 @@ def bar(counts: pd.Series) -> str:
     answered = total - int(numbers[Answer.NOT_RUN])
     undecided = int(numbers[Answer.OPEN] + numbers[Answer.OPEN_BY_STAND_IN])
     words = f"{answered:,} of {total:,} printed numbers answered"
-    counted = (int(numbers[Answer.REPRODUCED]), "reproduced"), (undecided, "not decided")
-    words += "".join(f", {number} of them {meaning}" for number, meaning in counted if number)
+    same = int(numbers[Answer.REPRODUCED])
+    counted = (same, "reproduced"), (undecided, "not decided"), (answered - same - undecided, "otherwise")
+    words += ": " + ", ".join(f"{number} {meaning}" for number, meaning in counted if number)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
     )
