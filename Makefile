@@ -1,4 +1,4 @@
-# Two commands: `make book` builds the book to read, `make test` checks everything. `make help` lists the rest.
+# Two commands: `make book` builds the book to read, `make test` checks the code. `make help` lists the rest.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
@@ -24,6 +24,7 @@ STUDIES := $(addprefix benchmarks/,correlation.py coverage.py power.py cloze.py)
 BENCHMARKS := $(filter-out benchmarks/shared.py benchmarks/training.py $(STUDIES),$(wildcard benchmarks/*.py))
 LOSSES := cross_entropy,label_smoothing,focal,flsd,brier,mmce,ecp,cpc,mdca,crl,mbls,acls
 SOURCES := calibkit book tests tools benchmarks notebooks conftest.py
+UNIT = $(BIN)/python -m pytest tests calibkit book/kit --doctest-modules -n $(JOBS)
 NBVAL := --nbval-lax --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg -n $(JOBS) --dist loadscope
 SNAKEMAKE = $(BIN)/snakemake --cores $$(($(GPUS) > $(JOBS) ? $(GPUS) : $(JOBS))) --resources gpu=$(GPUS) \
 	--rerun-incomplete --rerun-triggers mtime --keep-going
@@ -31,7 +32,7 @@ SNAKEMAKE = $(BIN)/snakemake --cores $$(($(GPUS) > $(JOBS) ? $(GPUS) : $(JOBS)))
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install book notebooks html readme test quick lint unit nbval data portable lowest newest browser pdf gpu results paper losses epoch bench clean
+.PHONY: help install book notebooks html readme test check quick lint unit slow nbval data portable lowest newest browser pdf gpu results paper losses epoch bench clean
 .NOTPARALLEL:
 
 help:  ## List the targets
@@ -63,7 +64,10 @@ html: install  ## Render the book from the stored outputs; any warning is an err
 readme: install  ## Draw the figure of the README from the results
 	$(BIN)/python -m book.kit.sphinx.frontpage
 
-test: lint unit nbval  ## Lint, unit tests, doctests, notebook pairs, stored outputs
+test: lint  ## Five minutes: lint, notebook pairs, doctests, and the unit tests that take a second or two at most
+	$(UNIT) -m "not browser and not slow"
+
+check: test slow nbval  ## Everything that needs no data and no browser: `test`, the slow tests, stored outputs
 
 define STYLE
 $(BIN)/ruff check $(SOURCES)
@@ -80,8 +84,11 @@ quick: install  ## A minute: style, types, imports, and the tests of what differ
 	$(STYLE)
 	$(BIN)/python -m pytest --doctest-modules -m "not browser and not slow" -n $(JOBS) $$($(BIN)/python tools/quick.py)
 
-unit: install  ## Run the unit tests and the doctests
-	$(BIN)/python -m pytest tests calibkit book/kit --doctest-modules -m "not browser" -n $(JOBS)
+unit: install  ## Run all unit tests and doctests
+	$(UNIT) -m "not browser"
+
+slow: install  ## Run the unit tests that `test` leaves out: whole trainings, other processes, simulations
+	$(UNIT) -m slow
 
 nbval: install  ## Run every notebook and compare the outputs tagged nbval-check-output with the stored ones
 	$(if $(NOTEBOOKS),$(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))

@@ -92,6 +92,7 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
+@pytest.mark.slow
 def test_the_front_page_has_its_card_its_row_and_its_place_in_the_figure(site):
     page = (site / "book/index.html").read_text()
     card = page[page.index("Vector scaling (TOY)") :]

@@ -1,11 +1,14 @@
 """The means of one method that stand side by side on the ledger are those of the pages that they come from."""
 
+import pytest
+
 from book.kit.notebook.table import minus
 from book.kit.results import ledger
 from book.kit.sphinx.averages import averages
 from book.kit.sphinx.frontpage import proposals
 
 
+@pytest.mark.slow
 def test_each_mean_is_the_one_that_its_page_has():
     rows = [line.replace("\xa0", " ").strip("| ").split(" | ") for line in averages()[2:]]
     found = {tuple(row[:2]): [] for row in rows}

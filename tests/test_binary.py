@@ -126,6 +126,7 @@ def test_one_column_gives_one(name, tmp_path):
     np.testing.assert_allclose(module(images).reshape(-1), want, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_network_of_one_output_as_onnx(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     z, y = drawn()

@@ -60,6 +60,7 @@ def test_every_number_of_the_book_is_one_row():
     assert len(roles) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["paper", "table"])
 def test_the_table_of_verdicts_is_the_summary(by):
     lines = [line for line in booktables.verdicts({"notebooks/mbls"}, by) if line.startswith("|")]
@@ -84,6 +85,7 @@ def test_the_table_of_verdicts_is_the_summary(by):
         assert row[0] == (f"[{name}](/notebooks/{paper})" if paper == "mbls" else name)
 
 
+@pytest.mark.slow
 def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     """The four places where a reader finds the number of answers."""
     from book.kit.__main__ import main
@@ -115,6 +117,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     assert capsys.readouterr().out.endswith(f"{sentence}\n")
 
 
+@pytest.mark.slow
 def test_what_waits_for_data_adds_up_and_says_for_what():
     waiting = results.summary(by=("dataset",)).query("`not run` > 0")
     assert set(booktables.NEEDS) == set(waiting.index)
@@ -125,6 +128,7 @@ def test_what_waits_for_data_adds_up_and_says_for_what():
     assert sum(found) == (results.answers(every) == "not run").sum()
 
 
+@pytest.mark.slow
 def test_the_ledger_has_every_claim_of_a_paper():
     every = results.ledger()
     for paper in PAPERS:
@@ -142,6 +146,7 @@ def test_the_ledger_has_every_claim_of_a_paper():
             assert line.startswith(f'| <span id="{row.id}"></span>{name} |')
 
 
+@pytest.mark.slow
 def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
     lines = booktables.gone()
     lost = results.gone()
@@ -150,6 +155,7 @@ def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
     assert lines[end + 1 : -1] == [command for text in lost["commands"] for command in text.split("\n")]
 
 
+@pytest.mark.slow
 def test_what_a_test_set_decides_is_that_of_the_file():
     _, _, *lines, _, said = booktables.power()
     rows = pd.read_csv(_folders.stored() / "power.csv")
@@ -200,6 +206,7 @@ def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
         assert f"class {entry.__module__}.{entry.__qualname__}" in text
 
 
+@pytest.mark.slow
 def test_tables_of_which_nobody_ran_anything_are_on_a_page_of_their_own():
     """With some of which all that was run is in a table of the chapter too; no answer stands there alone."""
     page = (ROOT / "book" / "printed.md").read_text()

@@ -19,6 +19,7 @@ def brief():
     return importlib.import_module("book.kit.sphinx.chapter_box")
 
 
+@pytest.mark.slow
 def test_verdicts_and_strengths_add_up_to_the_claims(brief):
     for paper in PAPERS:
         number = int((results.ledger()["paper"] == paper).sum())

@@ -27,6 +27,7 @@ def row(out: str, metric: str) -> list[float]:
     return [float(word.strip("[],")) for word in line.split()[1:] if word != "*"]
 
 
+@pytest.mark.slow
 def test_train_writes_logits_and_resumes(tmp_path, capsys):
     command = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--device", "cpu"]
     command += ["--out", str(tmp_path / "run")]

@@ -59,6 +59,7 @@ def test_a_calibrator_may_be_saved_into_a_new_folder_and_over_another(toy, tmp_p
     assert calibrators.load_calibrator(tmp_path / "new/folder/c.npz").temperature == pytest.approx(2, rel=0.2)
 
 
+@pytest.mark.slow
 def test_equal_infinities_are_no_change_and_no_warning(toy):
     logits = Logits.load(toy)
     (val_z, val_y), (test_z, test_y) = logits.val, logits.test

@@ -97,6 +97,7 @@ def test_each_kind_takes_three_edits_and_a_metric_two():
     assert kinds == ours | {(kind, "tests"): 1 for kind in ("calibrators", "losses", "metrics")}
 
 
+@pytest.mark.slow
 def test_the_shared_tests_pass(copy):
     options = ("-p", "only_new", "-p", "no:cacheprovider", "-m", "not data and not browser", "-rf", "tests")
     done = subprocess.run(

@@ -95,6 +95,7 @@ def outcomes(folder: Path, *options: str, **variables: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "variables"),
     [((), {}), (("-n", "1"), {"CALIBKIT_DATA": "home/.cache/calibkit"})],
@@ -114,6 +115,7 @@ def test_only_a_test_that_says_so_sees_data(machine, options, variables):
     }
 
 
+@pytest.mark.slow
 def test_a_notebook_sees_none_unless_it_is_asked_to(machine):
     command = ("--nbval-lax", "--nbval-current-env", "page.ipynb")
     assert outcomes(machine, *command) == {"Cell 0": "passed"}

@@ -35,6 +35,7 @@ def test_compile_without_a_break(name):
         close(compiled(Z[:n]), want[:n])
 
 
+@pytest.mark.slow
 @needs_exporter
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a temporary folder of torch 2.5
 @pytest.mark.parametrize("name", [n for n in CALIBRATORS if n not in ("identity", "ms_odir", "matrix_scaling")])
@@ -62,6 +63,7 @@ class Sum(nn.Module):
         return scale * (x + y)
 
 
+@pytest.mark.slow
 @needs_exporter
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_several_inputs_and_options_go_to_the_network(tmp_path):

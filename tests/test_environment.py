@@ -168,6 +168,7 @@ def logits(tmp_path_factory) -> Path:
     return Logits(z, y, z, y).save(tmp_path_factory.mktemp("core") / "mine.npz")
 
 
+@pytest.mark.slow
 def test_core_install_calibrates_and_evaluates(logits):
     """By the command line, with every method on logits but isotonic regression and three that take seconds."""
     methods = sorted(set(CALIBRATORS) - {"isotonic", "neural_clamping", "ms_odir", "dir_odir", "pts"})
@@ -192,6 +193,7 @@ def test_missing_extra_is_named(code, module, extra):
     assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {text}"
 
 
+@pytest.mark.slow
 def test_a_star_takes_what_the_core_has():
     """All but what needs an extra; with these it is all that there is."""
     code = "from calibkit import *; print(*sorted(set(dir()) & set(__import__('calibkit').__dir__())))"

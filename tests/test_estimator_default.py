@@ -41,6 +41,7 @@ def row_losses(model, data, n):
     return -np.log(np.maximum(probs[np.arange(len(X) - n), y[n:]], np.finfo(float).eps))  # as log_loss does
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "sets"),
     [

@@ -28,6 +28,7 @@ def test_what_is_not_there_is_missed_as_everywhere():
         exec("from calibkit import temperature")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "absent"),
     [

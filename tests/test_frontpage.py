@@ -25,6 +25,7 @@ def test_every_answer_is_in_one_part_of_a_bar(frontpage):
         assert sum(answer in share.answers for share in frontpage.SHARES) == 1, answer
 
 
+@pytest.mark.slow
 def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
     counts = results.summary(by=("paper",))
     for paper in counts.index:
@@ -34,6 +35,7 @@ def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
         assert f"{answered} of {counts.loc[paper, 'printed']} printed numbers answered" in html
 
 
+@pytest.mark.slow
 def test_the_legend_explains_the_parts_that_occur_and_no_other(frontpage):
     by_paper, drawn = results.summary(by=("paper",)), set()
     counts = by_paper.sum()

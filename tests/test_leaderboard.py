@@ -98,6 +98,7 @@ def test_what_was_withdrawn_stays_in_sight(monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(leaderboard, "folder", lambda: tmp_path)
     judge("identity", ["digits/small_cnn-cross_entropy-s0"], n_resamples=20, jobs=1).save(tmp_path)

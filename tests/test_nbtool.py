@@ -77,6 +77,7 @@ def stored(folder: Path) -> nbformat.NotebookNode:
 
 
 # ------------------------------------------------------------------------------------------------------------ run
+@pytest.mark.slow
 def test_run_stores_outputs_and_nothing_volatile(executed):
     nb = stored(executed)
     assert nb.metadata == {"kernelspec": nbtool.KERNEL}
@@ -87,6 +88,7 @@ def test_run_stores_outputs_and_nothing_volatile(executed):
     assert [c.execution_count for c in nb.cells if c.cell_type == "code"] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_second_run_gives_the_same_bytes(executed):
     before = (executed / "page.ipynb").read_bytes()
     nbtool.execute(executed / "page.py", executed / "page.ipynb")
@@ -94,6 +96,7 @@ def test_second_run_gives_the_same_bytes(executed):
     assert {path.name for path in executed.iterdir()} == {"page.py", "page.ipynb"}
 
 
+@pytest.mark.slow
 def test_failing_cell_fails_the_run_and_keeps_the_old_notebook(tmp_path):
     write(tmp_path, SOURCE + "\n# %%\nraise RuntimeError('no such network')\n")
     (tmp_path / "page.ipynb").write_text("old")
@@ -160,6 +163,7 @@ def test_check_finds_a_missing_twin_and_missing_parameters(tmp_path, capsys):
 
 
 # ----------------------------------------------------------------------------------------------------- parameters
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -225,6 +229,7 @@ def test_figures_shrink_to_a_palette_and_look_the_same():
     assert a.shape == b.shape and np.abs(a - b).mean() < 1 and np.abs(a - b).max() < 16
 
 
+@pytest.mark.slow
 def test_run_into_a_folder_leaves_the_sources_alone_and_what_is_unchanged_out(executed, tmp_path):
     """What `make book` does: no file of the checkout changes, and a second call executes nothing."""
     write(tmp_path)

@@ -103,6 +103,7 @@ def test_weights_and_maps_lie_beside(house, tmp_path):
     assert DIGITS.weights("paper") == DIGITS.folder("paper") / "weights.npz"
 
 
+@pytest.mark.slow
 def test_what_is_trained_above_smoke_is_found_and_not_trained_again(house):
     """A real training at the reduced budget, then the same question again."""
     with pytest.raises(ValueError, match="Expected `network` to be one of .*, or trained at a higher budget"):
@@ -215,6 +216,7 @@ def test_the_options_are_those_of_a_training():
     assert set(OPTIONS) == parameters - own - {"self", "budget", "how"}
 
 
+@pytest.mark.slow
 def test_every_file_of_the_zoo_is_the_network_of_its_name():
     for name, path in zoo().items():
         network, meta = Network.parse(name), Logits.load(path).meta

@@ -58,6 +58,7 @@ def mine(tmp_path, monkeypatch) -> dict[str, object]:
     return arrays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_python_runs(page, mine, monkeypatch):
     """One after the other, as a reader would; what is recorded goes into a folder of its own."""
@@ -86,6 +87,7 @@ def test_python_runs(page, mine, monkeypatch):
         assert set(results.load("ours")["method"]) == {"vector_scaling"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_run(page, mine):
     """One after the other, as a reader would."""
@@ -152,6 +154,7 @@ def dry(command: list[str], **options) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_readme_front_page_and_ledger_count_what_the_papers_print():
     """And are true where they say that for most numbers nothing was measured."""
     readme, front, ledger = ((ROOT / page).read_text() for page in ("README.md", "book/index.md", "book/ledger.md"))

@@ -27,6 +27,7 @@ def checkout(tmp_path_factory) -> Path:
     return copy_checkout(tmp_path_factory.mktemp("checkout"))
 
 
+@pytest.mark.slow
 def test_snakemake_trains_calibrates_records_and_runs_a_chapter(checkout):
     pytest.importorskip("snakemake")
     call = [*CALL, *GRID, f"notebooks=[{CHAPTER}]"]
@@ -55,6 +56,7 @@ def test_every_chapter_takes_the_budget_that_the_grid_gives_it():
     assert chapters and all(re.search(r"^budget = ", path.read_text(), re.M) for path in chapters)
 
 
+@pytest.mark.slow
 def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
     """The epochs that were done are those of the end: the seconds that each took are still the same."""
     pytest.importorskip("snakemake")
@@ -98,6 +100,7 @@ def planned(root: Path, *config: str) -> str:
     return run(root, *CALL, "--dry-run", "--printshellcmds", "--config", *config)
 
 
+@pytest.mark.slow
 def test_what_each_paper_trained_is_planned_before_its_chapter(tmp_path):
     """Two papers with one recipe, and one with another on the same network: each folder once, each by its recipe."""
     pytest.importorskip("snakemake")
@@ -121,6 +124,7 @@ def test_what_each_paper_trained_is_planned_before_its_chapter(tmp_path):
     assert "-p budget paper -p device auto -p comparison cifar10/resnet50" not in said  # no such chapter in the copy
 
 
+@pytest.mark.slow
 def test_one_value_needs_no_brackets_and_every_training_one_gpu(tmp_path):
     pytest.importorskip("snakemake")
     root = copy_checkout(tmp_path)
@@ -132,6 +136,7 @@ def test_one_value_needs_no_brackets_and_every_training_one_gpu(tmp_path):
 PROFILE = ["--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1"]
 
 
+@pytest.mark.slow
 def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path, monkeypatch):
     """By the profile of a cluster, here without one: the first training fails, for there is no GPU."""
     pytest.importorskip("snakemake")
@@ -143,6 +148,7 @@ def test_a_job_asks_for_more_when_it_is_tried_again(tmp_path, monkeypatch):
     assert asked == [("8000", "1440"), ("16000", "2880")]
 
 
+@pytest.mark.slow
 def test_each_rule_asks_for_what_the_page_says(tmp_path):
     """Partition, GPUs, memory and time; with ``device=cpu`` no GPU."""
     pytest.importorskip("snakemake")
@@ -169,6 +175,7 @@ def test_each_rule_asks_for_what_the_page_says(tmp_path):
                 assert gpus == "0"
 
 
+@pytest.mark.slow
 def test_a_chapter_takes_another_network(checkout):
     if not (checkout / "runs" / "reduced" / NETWORK / "logits.npz").exists():
         run(checkout, "calibkit", "train", "--dataset", "digits", "--model", "small_cnn", "--device", "cpu")

@@ -45,6 +45,7 @@ def test_outside_of_a_fit_nothing_is_shown(monkeypatch):
     assert written(monkeypatch, Terminal(), 0.0, lambda: _progress.show("a step")) == ""
 
 
+@pytest.mark.slow
 def test_a_command_logs_its_steps_where_there_is_no_terminal(overconfident, tmp_path, monkeypatch):
     """One line each with the seconds since it began, none of the states of a fit; Python's own call logs nothing."""
     np.savez(tmp_path / "mine.npz", logits=overconfident[0], labels=overconfident[1])

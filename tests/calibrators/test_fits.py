@@ -15,6 +15,7 @@ def sample():
     return 3 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [CALIBRATORS["ms_odir"], lambda: CALIBRATORS["pts"](solver="sctl")])
 def test_a_fit_under_autocast_is_the_same(make, sample):
     z, y = torch.tensor(sample[0]).float(), torch.tensor(sample[1])
@@ -24,6 +25,7 @@ def test_a_fit_under_autocast_is_the_same(make, sample):
     assert torch.equal(inside(z), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["temperature_scaling", "ets"])
 def test_a_replay_is_in_float32_whatever_the_default(name, sample):
     found = []

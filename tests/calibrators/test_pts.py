@@ -126,6 +126,7 @@ def test_same_seed_same_network(tmp_path):
     assert torch.equal(load_calibrator(one.save(tmp_path / "pts.npz"))(z), one(z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_masked_classes(dtype):
     """A class masked by whatever low number, the lowest of its dtype too, is as one masked by -1000.

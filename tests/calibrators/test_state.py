@@ -1,5 +1,6 @@
 """States and files: what no fit gives is not taken, and a file is read by the class that wrote it."""
 
+import json
 import runpy
 
 import numpy as np
@@ -202,3 +203,13 @@ def test_frames_and_series(sample):
     ):
         with pytest.raises(ValueError, match=message):
             ts.fit(logits, labels)
+
+
+@pytest.mark.parametrize("wrong", [{"classes": [1, 2, 3]}, {"classes": ["a", "b"]}, {"floor": "x"}, {"floor": 2.0}])
+def test_what_a_header_says_of_the_data_is_checked(wrong, sample, tmp_path):
+    path = TemperatureScaling().fit(*sample).save(tmp_path / "ts.npz")
+    arrays = dict(np.load(path))
+    header = json.loads(str(arrays.pop("header"))) | wrong
+    write_npz(path, {"header": np.asarray(json.dumps(header)), **arrays})
+    with pytest.raises(ValueError, match=r"^Expected `path` to be .*ts\.npz|^Expected `"):
+        load_calibrator(path)

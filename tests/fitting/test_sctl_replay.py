@@ -82,6 +82,7 @@ def test_focal_factor_is_held_fixed(sample):
     assert torch.allclose(gradient, factor * (p - F.one_hot(y, 5)), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "stages", "smoothing"),
     [(NLL(), [(0.02, 1000)], 0.0), (LabelSmoothing(0.05), [(0.005, 200), (0.003, 400), (0.001, 400)], 0.05)],

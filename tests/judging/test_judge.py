@@ -129,6 +129,7 @@ def test_the_ledger_has_the_same_answer():
     assert answer == row.verdict == "holds" and row.effect.startswith(f"{mean.percent.value:+.2f} ")
 
 
+@pytest.mark.slow
 def test_the_temperature_of_neural_clamping_has_the_same_answer():
     """The book's is of five fits by stochastic gradient descent with gamma 0, whose NLL is that of the optimum. The
     ECE is another by 0.4 points, well inside the interval.
@@ -196,6 +197,7 @@ def test_an_infinite_nll_is_worse_than_any():
     assert Claim.parse("lower nll than temperature_scaling").answer(rows)[0] == "does not hold"
 
 
+@pytest.mark.slow
 def test_from_an_empty_folder_with_crashes_and_a_timeout(mine):
     """As a stranger: four networks, of which one raises, one ends its process and one takes too long."""
     stored = {path: path.stat().st_mtime_ns for path in (ROOT / "book" / "results").rglob("*")}
@@ -242,6 +244,7 @@ def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, 
     assert "1 to judge\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     assert main(["judge", "mine.py:Broken", "--networks", SMALL[0]]) == 1
     told = capsys.readouterr()

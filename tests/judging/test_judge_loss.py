@@ -54,6 +54,7 @@ def in_this_process(jobs, *_):
             yield {"network": job["network"], "error": str(error)}
 
 
+@pytest.mark.slow
 def test_a_stored_loss_written_again_is_not_told_apart_from_it(mine, monkeypatch):
     """After an epoch instead of thirty: a setting that raises is a row, and the same call trains nothing again."""
     monkeypatch.setitem(RECIPES, SHORT, replace(RECIPES[SHORT], epochs=1))
@@ -122,6 +123,7 @@ def test_without_a_second_seed_nothing_is_decided():
     assert Claim("lower", "nll", BASE, "as trained").answer(less[BASE]["as trained"]["nll"]) == "not decided"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     assert main(["judge", "mine.py:Smoothed share=2", "--seeds", "1"]) == 1
     told = capsys.readouterr()

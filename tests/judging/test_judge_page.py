@@ -4,12 +4,15 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from calibkit.__main__ import main
 from calibkit.judging import names_a_loss
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "judge.md"
 
 
+@pytest.mark.slow
 def test_the_examples(tmp_path, monkeypatch, capsys):
     text = PAGE.read_text()
     codes, commands, printed = (re.findall(f"```{kind}\n(.*?)```", text, re.S) for kind in ("python", "bash", "text"))

@@ -41,6 +41,7 @@ def row_of(labels, base, other, n_resamples):
     return Row("a", test_set="a", keeps=True, values=values, less={BASE: less})
 
 
+@pytest.mark.slow
 def test_as_good_as_one_temperature_is_not_told_apart(truth):
     """A temperature is fitted in each world; the other method is off the true one by as much, to the other side.
 
@@ -56,6 +57,7 @@ def test_as_good_as_one_temperature_is_not_told_apart(truth):
     assert len(apart) <= 5
 
 
+@pytest.mark.slow
 def test_a_point_worse_is_seen_as_often_as_the_power_says(truth):
     worse = power.sharpened(
         truth, brentq(lambda s: power.true_value("ece", power.sharpened(truth, s), truth, N_BINS) - 0.01, 1, 10)

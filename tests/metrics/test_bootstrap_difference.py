@@ -66,6 +66,7 @@ def test_an_error_that_may_be_0_by_hand():
     assert ends(-3.0, -np.arange(1.0, 6.0), none, some) == pytest.approx((-3.0, -5.0, -1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true", [0.02, 0.04])
 def test_the_distance_to_a_calibrated_method_is_held(true):
     """200 test sets, 0.90 less three standard errors; the two bootstraps by themselves hold it in far fewer."""
@@ -79,6 +80,7 @@ def test_the_distance_to_a_calibrated_method_is_held(true):
     assert held > (0.9 - 3 * 0.021) * 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "at_most"), [("ece", 0.05), ("nll", 0.08)])
 def test_two_methods_that_are_equally_calibrated_rarely_differ(metric, at_most):
     """Each is as far over-confident as the other is under-confident, so that neither is better by either metric; 200
@@ -94,6 +96,7 @@ def test_two_methods_that_are_equally_calibrated_rarely_differ(metric, at_most):
     assert differ <= at_most * 200
 
 
+@pytest.mark.slow
 def test_two_calibrated_methods_rarely_differ_though_one_says_a_single_value():
     """One value makes less bias, and all resamples have it: the hull alone would see a difference far too often."""
     rng = np.random.default_rng(2)

@@ -38,6 +38,7 @@ def naive_mass(probs, labels, n_bins, threshold=0.0):
     return np.mean(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bins", [1, 10, 15, 400])
 def test_naive_oracles(cases, n_bins):
     for given in cases.values():

@@ -20,6 +20,7 @@ EXPECTED = {  # of confidences in the first class, (N,)
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "error"), [("ece", 0.0), ("ece", 0.02), ("nll", 0.0), ("brier", 0.02)])
 def test_the_power_by_a_simulation_of_its_own(metric, error):
     """0.8, to three standard errors of 150 test sets here and as many there, where both count."""
@@ -47,6 +48,7 @@ def test_the_accuracy_by_the_normal_distribution():
     assert found / np.sqrt((share - found**2) / N) == pytest.approx(2.8, rel=0.15)
 
 
+@pytest.mark.slow
 def test_more_images_show_smaller_differences():
     few, some, many = (detectable(PROBS, LABELS, n=n, n_sets=60) for n in (250, 1000, 4000))
     assert all(few[name] > some[name] > many[name] > 0 for name in ("ece", "nll", "brier", "accuracy"))

@@ -10,6 +10,7 @@ from calibkit.fitting.sctl_replay import scale
 from calibkit.objectives import NLL, ClassLossScaling
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [NLL(), ClassLossScaling()], ids=repr)
 def test_a_trace_ends_where_the_replayed_fit_ends(objective, overconfident):
     path = optimiser_stops.trace(objective, *overconfident)

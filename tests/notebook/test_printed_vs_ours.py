@@ -143,6 +143,7 @@ def test_a_drop_of_accuracy_is_a_column():
     assert sorted(row.cells[column].text for row in (*shown.rows, *shown.folded)) == sorted(drops)
 
 
+@pytest.mark.slow
 def test_each_answer_has_its_badge_and_the_line_below_explains_it():
     every = results.everything()
     found = badges(every)

@@ -63,6 +63,7 @@ def test_scores_by_hand():
     assert score[1:] == pytest.approx([200 / 3, 80.0, -np.log([0.9, 0.1, 0.6]).mean()])
 
 
+@pytest.mark.slow
 def test_training_on_digits_learns_diverges_and_repeats():
     first, again = (small.train_on_digits(LOSSES["cross_entropy"](), epochs=5) for _ in range(2))
     assert torch.equal(first[0], again[0]) and first[0].dtype == torch.float64

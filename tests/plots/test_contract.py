@@ -50,6 +50,7 @@ IN_FIGURE: dict[str, Callable] = {
 }
 
 
+@pytest.mark.slow
 def test_axes_and_figures_are_those_given_or_new_ones():
     """Given: a part of a figure, without pyplot."""
     for name, draw in {**IN_AXES, **IN_FIGURE}.items():

@@ -48,6 +48,7 @@ def test_a_calibrated_network_lies_on_the_diagonal_up_to_the_ends():
     np.testing.assert_allclose(accuracy[t >= 0.5], t[t >= 0.5], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_band_is_binomial_where_confidences_are_equal():
     """400 samples of confidence 0.7, 280 of them right: the share of right ones has a known law."""
     probs, labels = np.tile([0.7, 0.3], (400, 1)), np.repeat([0, 1], [280, 120])

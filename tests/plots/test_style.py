@@ -84,6 +84,7 @@ def test_each_registered_method_has_a_look_of_its_own():
     assert plots.color_of("matrix_scaling") == plots.color_of("ms_odir") != plots.color_of("vector_scaling")
 
 
+@pytest.mark.slow
 def test_other_names_keep_their_look_in_another_process():
     code = "from calibkit import plots; print(plots.look_of('no such method'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

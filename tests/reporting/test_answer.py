@@ -59,6 +59,7 @@ def test_two_rows_of_a_group_count_once(sample):
     assert twice == pytest.approx(gap_of(said, hit))
 
 
+@pytest.mark.slow
 def test_what_was_near_is_told_and_what_stays_off(sample):
     """One temperature keeps a bias towards the first class, which vector scaling takes away."""
     z, y = sample(6000, t=1.0)

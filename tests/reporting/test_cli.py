@@ -64,6 +64,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     assert list(facts["methods"]) == ["temperature_scaling", "identity", "vector_scaling"]
 
 
+@pytest.mark.slow
 def test_a_network_by_its_name(csv, capsys):
     command = ["compare", "cifar10/resnet20-cross_entropy-s0", "--calibrators", "identity"]
     assert main(command) == 0
@@ -91,6 +92,7 @@ def test_what_is_wrong_is_one_line(csv, capsys):
         assert captured.out == "" and text in captured.err and len(captured.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
     """``calibkit compare ... | head -1``, with the files of a report written before its first line."""
     for command in ("compare", "report"):
@@ -131,6 +133,7 @@ def test_an_empty_path_is_not_this_folder(csv, capsys):
         assert "Expected a path, but got ''" in capsys.readouterr().err and set(Path().iterdir()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["caf\udce9.csv", "é.csv"])
 def test_any_name_of_a_file_can_be_told(name, csv):
     """One that is no UTF-8, and one that the terminal has no letters for."""
@@ -145,6 +148,7 @@ def test_any_name_of_a_file_can_be_told(name, csv):
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0  # and anew
 
 
+@pytest.mark.slow
 def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, capsys):
     """Nor is one of an earlier report left; the exit status says it to a script."""
     command = ["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]

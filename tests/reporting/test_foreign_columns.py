@@ -138,6 +138,7 @@ def test_tables_that_become_pandas_are_read(drawn):
     assert given.classes == tuple(CLASSES)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, monkeypatch, capsys):
     """``apply`` knows the classes, and leaves the other columns out."""
     monkeypatch.chdir(tmp_path)

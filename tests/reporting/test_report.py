@@ -217,6 +217,7 @@ def test_an_infinite_nll_is_told_and_never_recommended(sample):
     assert found.choice.key == "temperature_scaling" and "infinite" in found.html()
 
 
+@pytest.mark.slow
 def test_files_of_a_report_are_never_of_two(found, mine, tmp_path, monkeypatch):
     """Whatever step fails: the old three, or some of one report."""
     earlier = report(mine, methods=[], n_resamples=20)

@@ -30,6 +30,7 @@ def reported(folder):
     return json.loads((folder / "report.json").read_text())["source"]
 
 
+@pytest.mark.slow
 def test_a_report_lies_beside_under_the_name_of_its_source(here):
     for source, folder in (
         ("mine.npz", "mine-report"),
@@ -61,6 +62,7 @@ def test_a_report_of_another_source_is_not_overwritten(here, capsys):
     assert reported(here / "mine-report") == "a/mine.npz"
 
 
+@pytest.mark.slow
 def test_a_report_of_the_same_source_is_made_anew(here):
     for again in ("mine.npz", "./mine.npz", "a/../mine.npz"):
         for source in ("mine.npz", again):
@@ -68,6 +70,7 @@ def test_a_report_of_the_same_source_is_made_anew(here):
         assert reported(here / "mine-report") in (again, str(Path(again)))
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_report_of_a_source_is_used(here):
     for text in ("{", "[]", '{"source": 3}'):
         (here / "mine-report").mkdir(exist_ok=True)

@@ -23,6 +23,7 @@ def claim(wants, metric="ece", **columns):
     return pd.DataFrame([row | columns])
 
 
+@pytest.mark.slow
 def test_every_claim_of_the_papers_has_a_row():
     ids = set(load_claims()["id"])
     for name, count in CLAIMS.items():

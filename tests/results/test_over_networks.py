@@ -49,6 +49,7 @@ def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():
     assert arm(1.0, 0.0, math.inf) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_seeds", "networks"), [(2, 1), (5, 1), (2, 6), (5, 6)])
 def test_the_interval_covers_the_expected_difference(n_seeds, networks):
     """Errors over test images that go together, seeds and validation samples: 93 of 100 intervals or more hold it,

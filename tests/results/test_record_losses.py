@@ -97,6 +97,7 @@ def test_other_test_samples_are_refused(save):
         record_losses([str(save("cross_entropy", 0, 1.0)[0]), str(path)])
 
 
+@pytest.mark.slow
 def test_one_command_records_networks_and_compares_their_losses(save, capsys):
     """What trainings on a GPU end with; each seed is found beside the first."""
     names = [str(save(loss, 0, sure, budget="paper")[0]) for loss, sure in SURE.items()]

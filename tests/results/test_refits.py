@@ -15,6 +15,7 @@ from calibkit.networks import load_logits
 NETWORK, CTS, TS = "20newsgroups/gpool_cnn-cross_entropy-s0", "class_temperature_scaling:nll", "temperature_scaling"
 
 
+@pytest.mark.slow
 def test_the_spread_is_that_of_fits_to_samples_drawn_with_replacement(tmp_path):
     """Of 20 fits drawn anew by hand the standard deviation is the same, up to its own error."""
     assert refit(NETWORK, {(CTS, TS)}, folder=tmp_path) == len(METRICS)

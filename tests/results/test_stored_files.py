@@ -57,6 +57,7 @@ def test_printed_cells():
         assert frame[(frame[columns] == list(where)).all(axis=1)]["printed"].item() == printed
 
 
+@pytest.mark.slow
 def test_every_printed_number_has_a_verdict():
     """Those that stand twice in one table are one row."""
     counts = summary()

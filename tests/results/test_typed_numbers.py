@@ -57,7 +57,7 @@ def test_trainings_on_the_leaderboard_and_in_the_comparison():
 
 
 def checked(chapter: str) -> str:
-    """What the cells of a chapter print whose outputs are computed again and compared by ``make test``."""
+    """What the cells of a chapter print whose outputs are computed again and compared by ``make check``."""
     cells = json.loads((BOOK.parent / "notebooks" / f"{chapter}.ipynb").read_text())["cells"]
     found = []
     for cell in (cell for cell in cells if "nbval-check-output" in cell["metadata"].get("tags", ())):
@@ -258,6 +258,7 @@ def test_what_lists_and_boxes_take_from_checked_cells():
     assert on_val > 0.5 > -on_test  # partly the noise of the validation set
 
 
+@pytest.mark.slow
 def test_the_backbones_of_the_ledger():
     of = load("ours").query("dataset == 'cifar10' and metric == 'ece' and method == 'identity' and source == 'ours'")
     of = 100 * of.pivot(index="model", columns="loss", values="value").loc[["resnet20", "resnet50", "resnet8"]]

@@ -87,6 +87,7 @@ def test_direction_by_the_printed_metric_to_which_the_nll_may_object(book):
         (book / "effects.csv").unlink()
 
 
+@pytest.mark.slow
 def test_the_reversed_print_has_the_reversed_verdict_for_every_number_of_the_book():
     """No verdict agrees with a printed effect and with its reverse; the book's own rows, stand-ins too."""
     swap = {"same direction": "opposite direction", "opposite direction": "same direction"}

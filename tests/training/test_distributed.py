@@ -54,6 +54,7 @@ def assert_same(one, two):
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_result_of_one(tmp_path, script, one):
     """CRL pairs rows of the batch and counts over epochs, MDCA averages over it: neither is a mean over rows. CutMix
     pairs images of different processes. A layer that is skipped has no gradient.
@@ -88,12 +89,14 @@ def machines(command, port):
     return [(machine.communicate(timeout=300)[1], machine.returncode) for machine in started]
 
 
+@pytest.mark.slow
 def test_two_machines_give_the_result_of_one(tmp_path, script, one):
     for printed, code in machines([sys.executable, script, "mdca", "1", "2", tmp_path], free_port()):
         assert code == 0, printed
     assert_same(one / "mdca", tmp_path / "mdca")
 
 
+@pytest.mark.slow
 def test_two_machines_are_both_refused_a_folder_in_which_another_run_trains(tmp_path, script):
     """Only the first one asks for the lock, and both say the same: neither waits for the other."""
     with lock(tmp_path / "mdca"):

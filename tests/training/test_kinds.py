@@ -33,6 +33,7 @@ class OnePixel(nn.Module):
         return self.linear(x)
 
 
+@pytest.mark.slow
 def test_texts(cache):
     """Each group has a word of its own, within the last 30 tokens: the network learns to find it."""
     rng = np.random.default_rng(0)
@@ -72,6 +73,7 @@ def camvid(cache, n):
         np.save(folder / f"{split}_images.npy", colours[masks])
 
 
+@pytest.mark.slow
 def test_dense_prediction(cache):
     """Labels are mirrored with their images: else half of them would be wrong. Pixels without a class do not count."""
     camvid(cache, n=4)

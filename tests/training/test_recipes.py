@@ -105,6 +105,7 @@ def test_reduced_recipes_are_short_and_without_crops():
         assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
 
 
+@pytest.mark.slow
 def test_reduced_recipes_are_those_of_the_stored_networks():
     """What they were trained with is in their files."""
     seen = set()

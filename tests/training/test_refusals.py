@@ -21,6 +21,7 @@ class Spoilt(nn.CrossEntropyLoss):
         return self.spoil(super().forward(logits, labels), logits, self.calls)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_checkpoint(tmp_path):
     """Two epochs that go well, then the loss is lost: the checkpoint is that of the second."""
     for clip_norm in (None, 2.0):

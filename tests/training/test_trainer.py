@@ -38,6 +38,7 @@ def test_a_finished_run_is_returned_with_its_weights(tmp_path):
     assert rows[0].startswith("epoch,lr,") and len(rows) == 1 + RECIPE.epochs
 
 
+@pytest.mark.slow
 def test_a_compiled_network_trains_to_the_same_logits(tmp_path, monkeypatch):
     """Through torch's tracer, with a backend that needs no compiler; masks of MC dropout among what is traced."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
@@ -62,6 +63,7 @@ def test_another_recipe_does_not_take_over_a_folder(tmp_path):
         once(nn.CrossEntropyLoss(), meta={"pretrained": True})
 
 
+@pytest.mark.slow
 def test_best_keeps_the_weights_of_the_best_epoch(tmp_path):
     """A loss that destroys the network in its fourth epoch: "best" ends above "last"."""
     recipe = {"epochs": 4, "batch_size": 50, "lr": 0.05, "milestones": (), "precision": "64-true"}
@@ -121,6 +123,7 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
     assert torch.equal(again.counts, whole.counts)
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_with_a_loss_key(tmp_path, capsys):
     """The option of the key reaches the loss, and the file says so; what the loss does not have is an error."""
     from calibkit.__main__ import main
