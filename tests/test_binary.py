@@ -196,6 +196,7 @@ def test_a_report_on_one_column(model):
     assert "<html" in found.html()
 
 
+@pytest.mark.slow
 def test_a_score_from_the_shell(tmp_path, monkeypatch, capsys):
     import pandas as pd
 
@@ -208,8 +209,14 @@ def test_a_score_from_the_shell(tmp_path, monkeypatch, capsys):
         assert main(["apply", "mine-report/calibrator.npz", *command, "--out", out]) == 0
     want = load_calibrator(tmp_path / "mine-report" / "calibrator.npz")(z)
     stored = json.loads((tmp_path / "p.json").read_text())
-    assert stored["classes"] == ["1"] and list(pd.read_csv("p.csv")) == ["id", "label", "1", "predicted", "confidence"]
-    for probs in (np.load("p.npy"), pd.read_csv("p.csv")[["1"]].to_numpy(), stored["probs"]):
+    assert stored["classes"] == ["1"] and list(pd.read_csv("p.csv")) == [
+        "id",
+        "label",
+        "prob_1",
+        "predicted",
+        "confidence",
+    ]
+    for probs in (np.load("p.npy"), pd.read_csv("p.csv")[["prob_1"]].to_numpy(), stored["probs"]):
         np.testing.assert_allclose(probs, want[:, None], rtol=1e-14)
     np.save("z.npy", z)
     assert main(["apply", "mine-report/calibrator.npz", "z.npy", "--kind", "logits", "--out", "p.npy"]) == 0

@@ -71,6 +71,7 @@ def test_equal_infinities_are_no_change_and_no_warning(toy):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "closed"),
     [

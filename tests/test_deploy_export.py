@@ -14,6 +14,7 @@ from calibkit.deploy import CalibratedModel, searchsorted
 needs_exporter = pytest.mark.skipif(torch.__version__ < (2, 5), reason="torch 2.4 writes no exported program as ONNX")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_export_takes_any_batch_size(name):
     calibrator, want = fitted(name)
@@ -26,6 +27,7 @@ def test_export_takes_any_batch_size(name):
             close(program.module()(Z[:n]), want[:n])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_compile_without_a_break(name):
     calibrator, want = fitted(name)

@@ -179,6 +179,7 @@ def test_core_install_calibrates_and_evaluates(logits):
     assert len(re.findall("^ece ", done.stdout, re.M)) == 1 + len(methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "module", "extra"),
     [

@@ -28,13 +28,13 @@ VERSION = Version(sklearn.__version__)
 COLUMNS = "its features are logits, one column a class, and this check has 3 classes in 2 columns, or 2 in 3"
 EXPECTED = {
     **{"check_estimators_overwrite_params": COLUMNS, "check_estimators_fit_returns_self": COLUMNS},
-    "check_readonly_memmap_input": COLUMNS,
-    "check_estimators_nan_inf": COLUMNS,
+    **{"check_readonly_memmap_input": COLUMNS, "check_estimators_nan_inf": COLUMNS},
     "check_classifiers_classes": COLUMNS,
     "check_classifiers_train": "it predicts the largest logit, and these features are none: too low an accuracy",
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the objective decreases up to the bound")  # features without any information
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.EstimatorCheckFailedWarning")  # of what is expected
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ write_atomic(sys.argv[1], write)
 """
 
 
+@pytest.mark.slow
 def test_strays_are_those_of_dead_writers_only(tmp_path):
     """By the lock that a writer holds, not by its number, which another machine does not know."""
     other = tmp_path / ".editor.tmp"
@@ -234,6 +235,7 @@ for name, write in writers.items():
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
     command = [sys.executable, "-c", FULL, str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

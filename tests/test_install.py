@@ -55,12 +55,14 @@ def test_a_source_distribution_builds_that_wheel(built):
     assert path.stat().st_size < 10e6
 
 
+@pytest.mark.slow
 def test_an_installed_package_says_where_the_logits_are(built):
     done = run(built, f"from calibkit.networks import load_logits; load_logits({NAME!r})")
     assert done.stderr.splitlines()[-1].startswith("ValueError: Expected `")
     assert "those of the book are in its checkout" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_installed_package_works_in_a_checkout(built):
     """It reads the networks that are stored there."""
     (built / "elsewhere" / "book").mkdir(parents=True)

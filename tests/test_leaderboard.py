@@ -34,6 +34,7 @@ def test_a_row_of_a_calibrator_is_rebuilt(key, network):
     )
 
 
+@pytest.mark.slow
 def test_an_entry_of_a_loss_is_rebuilt(tmp_path, monkeypatch):
     judge_loss("focal", folder=tmp_path).save(tmp_path)
     stored = (leaderboard.folder() / "losses" / "focal-digits.json").read_text()
@@ -60,6 +61,7 @@ def test_means_are_those_of_the_rows():
             assert mean is None and not rows or mean == pytest.approx(np.mean(rows), abs=2e-6)
 
 
+@pytest.mark.slow
 def test_which_networks_are_imbalanced():
     """As the page counts them."""
     found = [

@@ -76,6 +76,7 @@ def understands(words: list[str]) -> bool:
     return stop.value.code == 0 and all(word in out.getvalue() for word in words if word.startswith("--"))
 
 
+@pytest.mark.slow
 def test_every_command_in_the_prose_exists():
     for page, command in commands():
         words = shlex.split(command)
@@ -115,7 +116,7 @@ def test_ci_runs_both_commands_without_data_and_then_with_them(tmp_path, monkeyp
     subprocess.run([tmp_path / "checkout" / ".ci" / "run"], check=True)
     cache = home / ".cache" / "calibkit"
     seen = "mine" if given else str(cache)
-    first = [f"install own {'mine' if given else 'none'}", "test other none", "book other none"]
+    first = [f"install own {'mine' if given else 'none'}", "test other none", "slow other none", "book other none"]
     assert (home / "log").read_text().splitlines() == first + [f"data own {seen}"] * (given or beside)
     assert cache.exists() == (beside and not given)
 

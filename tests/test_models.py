@@ -52,6 +52,7 @@ def test_parameter_counts_of_the_papers():
         assert round(count, 2 if millions < 0.99 else 1) == millions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_have_their_shape_and_depend_on_every_parameter(name):
     """Two graphs, at the smallest size and at ImageNet's, without any arithmetic."""
@@ -63,6 +64,7 @@ def test_logits_have_their_shape_and_depend_on_every_parameter(name):
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
+@pytest.mark.slow
 def test_options_follow_the_image():
     """The stem of a large image is that of ImageNet; smaller ones keep their resolution in the first layer."""
     for name in ["resnet50", "resnet101", "densenet121"]:
@@ -91,6 +93,7 @@ def test_evaluation_mode_is_deterministic():
             assert torch.equal(model(x), model(x))
 
 
+@pytest.mark.slow
 def test_names_are_cheap():
     """torchvision is imported by the networks that need it, when they are built."""
     code = "import sys, calibkit.models; assert 'torchvision' not in sys.modules"

@@ -76,6 +76,7 @@ def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
     assert log.read_text().startswith(done) and len(log.read_text().splitlines()) == 31
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

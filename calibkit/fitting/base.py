@@ -153,8 +153,7 @@ class Fitted:
             Mine(temperature=1.82)
         """
         with file_header.reading(path, cls.__name__):
-            header = file_header.read_header(path)
-            if header["class"] != cls.__name__:
+            if (header := file_header.read_header(path))["class"] != cls.__name__:
                 raise ValueError(f"that of {header['class']}")
             return cls.of_file(path, header)
 
@@ -240,7 +239,7 @@ class Calibrator(Fitted):
         probs = torch.empty(z.shape, dtype=torch.float64, device=z.device)
         for rows in row_blocks(z):
             block = z[rows].double()
-            p = self._probs(block if self.floor is None else block.log_softmax(1))  # as those that it was fitted to
+            p = self._probs(block if self.floor is None else block.log_softmax(1))  # like those of the fit
             probs[rows] = first_by_logits(p, block) if self.keeps_predictions and are_tied(p) else p
         return like(as_given(probs, logits), logits)
 

@@ -56,6 +56,7 @@ def test_probabilities_in_float64_row_by_row_of_no_higher_nll_than_the_network(n
     np.testing.assert_allclose(fitted(name)(z), probs, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fit_is_the_same_of_tensors_in_inference_mode_of_more_threads_and_of_float32(name, sample, fitted):
     """To the bit, but for threads, which sum in another order, and rounding; and the input is left as it is."""

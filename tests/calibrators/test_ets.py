@@ -38,6 +38,7 @@ def test_one_frequency_at_two_gaps():
     assert ets.weights[2] == pytest.approx(0.2, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_equal_those_of_expectation_maximisation(noisy):
     z, y = noisy
     ets = ETS().fit(z, y)

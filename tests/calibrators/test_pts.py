@@ -111,6 +111,7 @@ def test_scale_of_the_logits_does_not_matter():
     assert torch.isfinite(tiny(1e-300 * z)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_fewer_classes_than_inputs(n_classes):
     z, y, _ = varying(300, 4, n_classes)

@@ -106,6 +106,7 @@ def test_temperature_takes_the_same_steps(objective, stages, smoothing, sample):
     assert float(t.detach()) != pytest.approx(TemperatureScaling(objective).fit(*sample).temperature, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_mixture_takes_the_same_steps(sample):
     """ETS: the temperature from 1, then the weights from (1, 0, 0), written out."""
     sample = sample[0][:100], sample[1][:100]
@@ -126,6 +127,7 @@ def test_mixture_takes_the_same_steps(sample):
     np.testing.assert_allclose(ets.weights, w.detach().numpy(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_number_of_threads_does_not_matter(sample):
     one = ClassTemperatureScaling("class_loss_scaling", solver="sctl").fit(*sample).temperatures
     torch.set_num_threads(2)

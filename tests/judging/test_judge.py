@@ -99,6 +99,7 @@ def test_what_a_method_breaks_is_shown(mine):
     assert found.properties["a shift changes nothing"].startswith("row ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "method"),
     [
@@ -120,6 +121,7 @@ def test_the_differences_are_those_of_the_book(network, method):
         assert less[metric] == pytest.approx((row["value"], row["low"], row["high"], row["chance"]), rel=6e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_ledger_has_the_same_answer():
     """Of its claim on one network that was trained once."""
     claims = load_claims()
@@ -173,6 +175,7 @@ def test_the_rival_has_the_lowest_mean_nll_of_its_kind(keeps):
     assert len(means) >= 3 and means.idxmin() == RIVALS[keeps]
 
 
+@pytest.mark.slow
 def test_the_kind_is_found_by_a_fit():
     assert all(keeps_predictions(key) == cls.keeps_predictions for key, cls in on_logits().items() if key != "pts")
 
@@ -223,6 +226,7 @@ def test_from_an_empty_folder_with_crashes_and_a_timeout(mine):
     assert stored == {path: path.stat().st_mtime_ns for path in (ROOT / "book" / "results").rglob("*")}
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, capsys):
     monkeypatch.setattr(
         judging, "run", lambda jobs, *_: (json.loads(json.dumps(asdict(judge_on(**job)))) for job in jobs)

@@ -128,6 +128,7 @@ def test_the_p_value_is_where_the_interval_leaves_zero(metric):
     assert a.chance(a) == 1.0
 
 
+@pytest.mark.slow
 def test_pairing_narrows_the_interval():
     p, _, y = two()
     nearly = 0.99 * p + 0.01 / 4

@@ -20,6 +20,7 @@ def labels_of(truth, rng):
     return (truth.cumsum(1) < rng.random((len(truth), 1))).sum(1).clip(max=truth.shape[1] - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classwise", [False, True])
 @pytest.mark.parametrize(
     "probs",

@@ -11,6 +11,7 @@ from calibkit.metrics import brier, nll, score_parts
 SAMPLES = 40
 
 
+@pytest.mark.slow
 def test_the_intervals_hold_the_true_parts():
     """1,500 samples at the true logits and at 1.5 times these: in 95% of test sets, to 3 errors of 40 sets."""
     held, values, known = {}, {}, {}

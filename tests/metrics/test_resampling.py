@@ -122,6 +122,7 @@ def shifted(rng, n, shift, scale=1.0):
     return np.stack([top, 1 - top], 1), (rng.random(n) > top - shift).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true", [0.0, 0.005, 0.02])
 def test_coverage_of_the_ece(true):
     """Of 200 test sets of 1,000: 95% are promised; 0.90 less three standard errors of a simulation is asked for."""

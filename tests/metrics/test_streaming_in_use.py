@@ -197,6 +197,7 @@ def _stream(rank: int) -> None:
         assert metric.compute().item() == pytest.approx(METRICS[name](rows[kept], labels.flatten()[kept]), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_images():
     """In a process of its own, as a peak never falls."""
     torch.multiprocessing.start_processes(_stream, nprocs=1, start_method="fork")

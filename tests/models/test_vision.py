@@ -99,6 +99,7 @@ def resnets():
     return pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet34", "resnet50"])
 def test_dilation_keeps_what_the_strides_saw(resnets, name):
     """À trous: features at 1/8, of which every fourth is the strided network's at 1/32."""

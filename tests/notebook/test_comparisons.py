@@ -113,6 +113,7 @@ def test_rank_correlation_is_spearmans(ties):
     assert notebook.rank_correlation(x, y, n_resamples=400, seed=1) != found
 
 
+@pytest.mark.slow
 def test_resamples_without_a_rank_correlation_are_left_out():
     found = notebook.rank_correlation(np.arange(3), np.arange(3))  # one in nine draws one class three times
     assert found == (1.0, 1.0, 1.0)

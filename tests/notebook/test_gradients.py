@@ -70,6 +70,7 @@ def test_the_slope_along_the_distance_is_that_of_finite_differences(name):
     np.testing.assert_allclose(values[1], float(loss(*at_distance(torch.tensor([4.0]), 5))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [1.0, 6.0])
 def test_both_descents_end_at_the_closed_form(margin):
     loss, n_classes = MbLS(margin=margin, weight=0.1), 10

@@ -81,6 +81,7 @@ def test_all_samples_alike_are_one_number():
     assert optimiser_stops.dead_at_start(torch.ones(5, 3), range(3)) == 1.0
 
 
+@pytest.mark.slow
 def test_the_three_numbers_of_a_cell_are_those_of_paper_log_and_record():
     calibrators = {"TS": "temperature_scaling", "PTS": "pts", "CTS": "class_temperature_scaling"}
     objectives = {

@@ -35,6 +35,7 @@ def test_a_table_shows_the_chosen_rows_under_their_new_names():
     assert [row.cells[column].text for row in (*shown.rows, *shown.folded)] == printed["printed"].tolist()
 
 
+@pytest.mark.slow
 def test_a_blank_column_tells_no_rows_apart():
     assert len(paper_tables.paper_table("mbls", "2", "loss", model="resnet50").rows) == 2
     with pytest.raises(ValueError, match="a cell of its own"):

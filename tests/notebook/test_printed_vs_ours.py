@@ -80,6 +80,7 @@ def badges(compared):
     return found.mask(compared["replay"] == "by the authors' code", "reproduced by the authors' code")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_number_of_a_paper_is_shown_once_with_its_answer(paper):
     for _, compared in results.compare(paper).groupby("table"):

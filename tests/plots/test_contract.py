@@ -159,6 +159,7 @@ def test_words_are_large_enough_apart_and_in_ink(name, dark):
         assert not box.overlaps(second), f"{one.get_text()!r} lies on {other.get_text()!r}"
 
 
+@pytest.mark.slow
 def test_names_of_data_are_drawn_whatever_they_hold():
     """Half a pair of surrogates, which JSON may hold; of what is no text of the caller's, dollars are no formula."""
     odd, half = "a$\\frac$\ud800", "b\ud800"

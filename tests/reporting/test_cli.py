@@ -36,6 +36,7 @@ def csv(sample, tmp_path, monkeypatch):
     return z, y
 
 
+@pytest.mark.slow
 def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     z, _ = csv
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]) == 0
@@ -194,6 +195,7 @@ def test_an_interrupt_is_one_line(csv, capsys, monkeypatch):
     assert capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.slow
 def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     """A calibrator of named columns meets them in another order; it refuses others, and takes arrays as they stand."""
     z, y = csv

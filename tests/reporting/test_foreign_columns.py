@@ -162,6 +162,7 @@ def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, m
     pd.testing.assert_frame_equal(pd.read_csv("q.csv"), found[[*CLASSES, *said]])
 
 
+@pytest.mark.slow
 def test_what_apply_writes_can_be_checked(drawn, tmp_path, monkeypatch, capsys):
     """``evaluate`` measures what ``report`` promised, in every format; and ``apply`` on it again keeps its columns."""
     monkeypatch.chdir(tmp_path)

@@ -32,6 +32,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_what_does_not_end_is_refused_at_once(tmp_path):
     paths = [tmp_path / f"{what}.{suffix}" for what in ("pipe", "zero") for suffix in ("csv", "parquet", "npy", "pt")]
     for path in paths:

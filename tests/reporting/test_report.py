@@ -169,6 +169,7 @@ class Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_files_are_whole_and_agree(found, mine, tmp_path):
     html, data, saved = found.save(tmp_path / "new" / "report")
     page = Page()

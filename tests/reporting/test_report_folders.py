@@ -46,6 +46,7 @@ def test_a_report_lies_beside_under_the_name_of_its_source(here):
         shutil.rmtree(here / folder)
 
 
+@pytest.mark.slow
 def test_a_report_of_another_source_is_not_overwritten(here, capsys):
     assert main(["report", "mine.npz", *KIND]) == 0
     kept = {path: path.read_bytes() for path in (here / "mine-report").iterdir()}

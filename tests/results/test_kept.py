@@ -49,6 +49,7 @@ def test_what_is_gone_is_counted_and_can_be_repeated(one_stored):
     assert asked == [Network("cifar10", "resnet20", *of) for of in losses]
 
 
+@pytest.mark.slow
 def test_what_the_project_lists_as_gone_is_not_stored():
     """Counted another way: of each network the trainings in the file, less the files in the zoo."""
     ours = load("ours").query("source == 'ours' and not method.str.startswith('neural_clamping')")

@@ -45,6 +45,7 @@ def test_a_mean_over_networks_by_hand(book):
     assert pooled(load_effects().iloc[:0]) is None
 
 
+@pytest.mark.slow
 def test_what_is_wanted(book):
     wanted = [
         ("below", -0.03, None, "holds"),

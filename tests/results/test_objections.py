@@ -31,6 +31,7 @@ def claim(book):
     )
 
 
+@pytest.mark.slow
 def test_an_objection_needs_no_correction(claim, book):
     """By NLL worse beyond any doubt; by ECE better, with three p-values."""
     for i in range(1, 30):
@@ -115,6 +116,7 @@ def test_a_method_is_done_with_all_its_bases(book):
     assert _done(where, 1, [CTS]) == {CTS} and not _done(where, 2, [CTS])
 
 
+@pytest.mark.slow
 def test_what_is_stored_of_published_logits_is_what_is_recorded():
     wanted = {of: {*methods(of[2])} for of in PUBLISHED.values()}
     for name, of in PUBLISHED.items():

@@ -82,6 +82,7 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     assert (frame.loc[("identity", "nll"), "unit"], frame.loc[("identity", "nll"), "n_bins"]) == ("nats", "")
 
 
+@pytest.mark.slow
 def test_what_is_done_for_one_network_is_not_done_for_another(toy):
     logits = Logits.load(toy)
     assert record.record(str(toy), ["identity"]) == len(REPORTED)
@@ -103,6 +104,7 @@ def test_a_difference_to_another_loss_is_none_to_another_method(toy):
     assert set(load_effects()["base_loss"]) == {"mbls", "cross_entropy"}
 
 
+@pytest.mark.slow
 def test_by_default_every_method_of_the_loss(toy, monkeypatch):
     monkeypatch.setattr(record, "methods", lambda loss: {"cross_entropy": ["identity", "ets"]}[loss])
     monkeypatch.setattr(record, "replays", lambda name: ["temperature_scaling solver=sctl"])

@@ -41,6 +41,7 @@ def difference(**where):
     return rows.squeeze()
 
 
+@pytest.mark.slow
 def test_differences_of_trainings_and_of_the_zoo(save):
     """Cross-entropy in the zoo, another loss trained here, on two seeds: as trained, and against one temperature."""
     _, plain = save("cross_entropy", 0, 1.0, zoo=True)

@@ -112,6 +112,7 @@ def test_they_must_have_the_same_samples(logits, tmp_path):
             record.record(str(first), ["identity"])
 
 
+@pytest.mark.slow
 def test_pixels_are_averaged_too(logits, tmp_path):
     facts = {"pixels": 9000, "accuracy": 0.6, "miou": 0.3, "ece": 0.02, "ece_by_batch": 0.04}
     images = np.arange(len(logits.test_labels)) // 10

@@ -209,6 +209,7 @@ def test_what_the_page_on_running_fetches():
     says("running", f"of other people's networks, about {round(size / 1e6, -1):.0f} MB")
 
 
+@pytest.mark.slow
 def test_pairs_of_temperatures_and_the_corrected_wave_in_the_metrics_chapter():
     """Its text on pairs, and its third and fourth exercises, by a simulation of our own."""
     rng, ts = np.random.default_rng(1), (1.0, 1.05, 1.45, 1.5, 1.55)

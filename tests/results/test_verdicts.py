@@ -25,6 +25,7 @@ def falls(book, before="5.50", after="0.96"):
 
 
 # -------------------------------------------------------------------------------------------------------- replay
+@pytest.mark.slow
 def test_on_the_authors_logits_the_tolerance_is_half_a_unit_of_the_last_digit_or_five_hundredths_of_a_point(book):
     cases = [
         ("percent", "5.50", 0.0555, 0.05551),  # and no rounding of the difference spoils it
@@ -60,6 +61,7 @@ def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
 
 
 # ----------------------------------------------------------------------------------------------------- direction
+@pytest.mark.slow
 def test_direction_by_the_printed_metric_to_which_the_nll_may_object(book):
     cases = [
         (("5.50", "0.96"), -0.003, None, "same direction"),
@@ -253,6 +255,7 @@ def test_each_number_is_counted_once(book):
     assert counts.loc[("class_loss_scaling", "1"), "not run"] == len(models) + 1
 
 
+@pytest.mark.slow
 def test_logits_of_other_authors_are_no_logits_of_the_authors():
     """Both the class-loss and the class-temperature paper print a ResNet-110 for CIFAR-10, and MbLS a ResNet-50: these
     are other networks, and what was measured on one says nothing about another's numbers.

@@ -158,6 +158,7 @@ def test_the_rows_of_a_batch_are_gathered_in_their_order():
         assert hits.dtype == torch.bool and hits.sum() == (3 if rank == 0 else 4)
 
 
+@pytest.mark.slow
 def test_bfloat16_only_where_the_processor_has_it():
     """On the older one that oneDNN is told to take this one for, bfloat16 takes nine times as long."""
     script = "from calibkit.training.distributed import at_speed; print(at_speed('cpu', 'bf16-mixed'))"

@@ -53,6 +53,7 @@ def of_labels(z, y):
     return [loss.mean(), hit.mean(), sum(gaps) / len(y), np.std([loss[y == k].mean() for k in np.unique(y)])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_steps_of_a_plain_loop(tmp_path, name):
     """Same logits; and the log has the last step's learning rate, means over the epoch, and the validation."""

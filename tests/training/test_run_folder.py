@@ -39,6 +39,7 @@ def undisturbed(tmp_path_factory):
     return train_digits(tmp_path_factory.mktemp("undisturbed"), recipe=RECIPE)
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_its_epochs_resumes_to_the_same_logits(tmp_path, undisturbed):
     """SIGKILL in the first epoch of ten steps, in the second, and, after a resume at the second, in the last."""
     for step, epochs_done in ((5, 0), (15, 1), (28, 3)):
@@ -59,6 +60,7 @@ def test_a_run_killed_before_every_file_it_writes(tmp_path, undisturbed):
     assert names(tmp_path) == FINISHED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["best-2.npz", "weights.npz", "logits.npz"])
 def test_a_run_killed_between_two_files_that_go_together(tmp_path, undisturbed, name):
     """Its weights are those of its logits, whichever of the two was there first."""

@@ -23,6 +23,7 @@ def changed(path):
         return None
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_returned_with_its_weights(tmp_path):
     first = fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
     stamp = changed(tmp_path / "logits.npz")
@@ -97,6 +98,7 @@ def test_known_weights_reach_their_known_accuracy(name, accuracy, monkeypatch):
     assert (predict(model, images, "cifar10").argmax(1) == labels).mean() == pytest.approx(accuracy, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
     """CRL counts the correct predictions of each image; a run cut after one epoch goes on with its counts."""
     from calibkit.losses import CRL

@@ -61,6 +61,7 @@ def test_equals_a_loop_written_by_hand(network, images, labels, variant, gamma):
     np.testing.assert_allclose(clamping.loss_curve, curve, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_on_a_linear_two_class_network_it_is_platt_scaling():
     """For f(x) = (-w.x, w.x), delta only shifts the margin: p = sigmoid(a s + b) with free a and b."""
     generator = torch.Generator().manual_seed(0)
