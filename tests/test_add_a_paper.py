@@ -102,6 +102,7 @@ def test_the_front_page_has_its_card_its_row_and_its_place_in_the_figure(site):
     )
 
 
+@pytest.mark.slow
 def test_the_ledger_has_its_claim_and_its_tables(site):
     html = (site / "book/ledger.html").read_text()
     page = words(html)
@@ -112,6 +113,7 @@ def test_the_ledger_has_its_claim_and_its_tables(site):
     assert re.search(r"TOY 1 3 ", page)
 
 
+@pytest.mark.slow
 def test_its_chapter_has_the_printed_table(site):
     page = words((site / "notebooks/toy.html").read_text())
     assert "Table 1 of the toy paper" in page and all(value in page for value in METHODS.values())

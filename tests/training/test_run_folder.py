@@ -50,6 +50,7 @@ def test_a_run_killed_in_its_epochs_resumes_to_the_same_logits(tmp_path, undistu
     assert names(tmp_path) == FINISHED
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_every_file_it_writes(tmp_path, undisturbed):
     """Before the first rename of its life, then before the second of its next life, ... until one life is enough."""
     kills = 0
