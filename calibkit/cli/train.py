@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from calibkit._checks import check_int, expected
+from calibkit._checks import check_choice, check_int, expected
 from calibkit.cli import some_path
 
 
@@ -79,9 +79,10 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from calibkit.data import glove, published
+    from calibkit.data import DATASETS, glove, published
     from calibkit.data.prepare import prepare
 
+    check_choice("name", args.name, (*DATASETS, "published", "glove"))
     if args.name not in ("published", "glove"):
         print(prepare(args.name, args.archive, args.splits))
         return

@@ -165,7 +165,7 @@ def _folds(cv: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray
         cv = [_rows(fold, len(y)) for fold in cv]
     splitter = check_cv(cv, y, classifier=True)
     if counts.min() < (n_folds := splitter.get_n_splits(X, y, groups)):
-        got = f"{counts.min()} of {classes[counts.argmin()]!r}"
+        got = f"{counts.min()} of {str(classes[counts.argmin()])!r}"
         raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
     found = [_rows(fold, len(y)) for fold in splitter.split(X, y, groups)]
     if not found:

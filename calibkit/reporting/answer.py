@@ -63,7 +63,8 @@ def says(report: Report) -> str:
 def near(report: Report) -> tuple[str, ...]:
     """What else could be taken, and what stays off, in sentences; each "beyond chance" is one of a family of tests."""
     trial, key = report.trial, report.choice.key
-    methods = {name: tried for name, tried in trial.measured.items() if tried.enough and name not in (key, "identity")}
+    safe = {name: tried for name, tried in trial.measured.items() if tried.enough and not tried.zeros}
+    methods = {name: tried for name, tried in safe.items() if name not in (key, "identity")}
     found, compared = [], trial.comparison
     if methods and compared is not None and report.choice.sure != "none":
         for metric, sign, digits, text in (

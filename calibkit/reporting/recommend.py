@@ -125,5 +125,5 @@ def _minus(x: Estimate) -> Estimate:
 
 
 def capital(name: str) -> str:
-    """As at the beginning of a sentence."""
-    return name[:1].upper() + name[1:]
+    """As at the beginning of a sentence; the path of a class of one's own stays as it is."""
+    return name if ".py:" in name else name[:1].upper() + name[1:]
