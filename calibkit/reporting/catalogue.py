@@ -45,7 +45,7 @@ NEEDS: dict[str, Need] = {
     "gp_calibration": Need("GP calibration", lambda k: 24, lambda k: 1000, lambda k: 25 * k),
     "class_temperature_scaling:nll": Need("class temperatures by NLL", lambda k: k, lambda k: 300 * k),
     "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k, lambda k: 20 * k),
-    "vector_scaling": Need("vector scaling", lambda k: 2 * k - 1, lambda k: 300 * k),
+    "vector_scaling": Need("vector scaling", lambda k: 2 * k - 1, lambda k: 300 * k if k > 2 else 300),
     "structured_vector_scaling": Need("structured vector scaling", lambda k: 2 * k, lambda k: 50 * k),
     "structured_matrix_scaling": Need("structured matrix scaling", lambda k: k * k + k, lambda k: 100 * k),
     "ms_odir": Need("matrix scaling, ODIR", lambda k: k * k + k, lambda k: 300 * k),
