@@ -159,17 +159,18 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     head = stream.read(1 << 20)
     stream.seek(0)
     first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
-    first |= {"skipinitialspace": True}
     found = [list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in _separators(suffix)]
     header = max(found, key=len)
     sep = _separators(suffix)[found.index(header)]
+    spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])  # "cat, dog"
+    header = [name.lstrip() for name in header] if spaced else header
     if all(_FLOAT.fullmatch(name) for name in header) and not all(name.isdigit() for name in header):
         raise ValueError("numbers in place of the columns' names in the first row")
     as_text = set(text(header))
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     options = {
         "sep": sep,
-        "skipinitialspace": True,  # "cat, dog" has the column "dog"
+        "skipinitialspace": spaced,
         "decimal": "," if sep == ";" and re.search(rb"(^|;)\"?-?\d+,\d+\"?(;|\r?$)", head, re.M) else ".",
         "dtype": dict.fromkeys(as_text, str),
         "keep_default_na": False,
