@@ -711,10 +711,8 @@ left = recorded(
 at_end, at_start, without = left.loc["end"], left.loc["start"], left.loc["none"]
 Markdown(f"""
 In one fit to our ResNet-20, start and end of *δ* have a cosine of {at_end["cosine"]:.2f}, and the
-end is {100 * at_end["length"] / at_start["length"]:.0f}% as long. What the start costs in NLL is mostly gone.
-
-With a temperature fitted to each, the start has an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift
-at all {without["nll"]:.2f}.
+end is {100 * at_end["length"] / at_start["length"]:.0f}% as long. With a temperature fitted to each, the start has
+an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift at all {without["nll"]:.2f}.
 """)
 
 # %% [markdown]
