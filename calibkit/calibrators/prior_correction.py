@@ -45,7 +45,8 @@ class PriorCorrection(Calibrator):
 
     Papers: Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", Neural Computation 14, equations 2.4 (correction) and 2.9 (estimate); Menon et al. 2021, "Long-tail
-    learning via logit adjustment", section 4.1.
+    learning via logit adjustment", section 4.1; of the leaps Varadhan and Roland 2008, "Simple and globally convergent
+    methods for accelerating the convergence of any EM algorithm", Scandinavian Journal of Statistics 35.
 
     Differs from the papers: they take the frequencies of the training set and no temperature. Here both are of the
     validation set, which the network has not learnt by heart.

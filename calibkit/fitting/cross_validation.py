@@ -115,8 +115,7 @@ class OutOfFold:
         ce = torch.empty(len(self.labels), dtype=torch.float64, device=self.labels.device)
         for sample, x in zip(self.held_out, fits, strict=True):
             ce[sample.index] = affine.losses(self.objective, sample, x, self.logits.dtype)
-        weights = self.objective.weights(ce, self.labels, self.logits.shape[1])
-        return float(weights @ self.objective.transform(ce)[0] / weights.sum())
+        return float(self.objective.shares(ce, self.labels, self.logits.shape[1]) @ self.objective.transform(ce)[0])
 
 
 def search(loss: Callable[[Strengths], float], strongest: Strengths, free: tuple[bool, ...]) -> tuple[Strengths, float]:

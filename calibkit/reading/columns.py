@@ -55,13 +55,13 @@ class Classes(NamedTuple):
 
 def label_among(names: Collection[str], asked: str | None) -> str | None:
     """The column of labels: the one that was asked for, or the first of ``LABELS``."""
+    return asked if asked is not None else called(LABELS, names)
+
+
+def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
+    """The first of the wanted names that a column has, in any case."""
     lower = {name.lower(): name for name in names}
-    return asked if asked is not None else next((lower[name] for name in LABELS if name in lower), None)
-
-
-def called(name: str, names: Collection[str]) -> str:
-    """The column of this name, in any case."""
-    return name if name in names else next((each for each in names if each.lower() == name), name)
+    return next((lower[name] for name in wanted if name in lower), None)
 
 
 def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:

@@ -28,7 +28,6 @@ SPLITS = {
     **dict.fromkeys(("test", "testing"), "test"),
     **dict.fromkeys(("train", "training"), "train"),
 }
-PARTS = ("split", "group")
 EMPTY = ("", "nan", "NaN", "None", "<NA>", "NaT")  # labels, unless a class is called so
 
 
@@ -119,12 +118,13 @@ def of_table(
     swapped = {name: of.newbyteorder("=") for name, of in types if not of.isnative}
     table, kind, numbered = _spread(table.astype(swapped) if swapped else table, kind)
     asked = _asked(table, columns, labelled)
-    label = label_among([name for name in table if name not in known], asked["label"])
+    no_class = [name for name in table if name not in known]
+    label = label_among(no_class, asked["label"])
     if label is None and labelled and (scores := scores_of_labels(table, kind)):
         return _of_labels(table, columns, kind, scores)
     if label is None and labelled:
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
-    split, group = (asked[what] or called(what, [name for name in table if name not in known]) for what in PARTS)
+    split, group = (asked[what] or called([what], no_class) or what for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
     found = class_columns(table, label, others, kind, columns.classes, columns.ignore, numbered or known)
     parted = labelled and split in table and split not in map(str, columns.ignore or ())

@@ -71,15 +71,12 @@ def _code(key: str, floor: float | None) -> str:
     """How to use it, on what it was fitted to; a probability of 0 counts as ``floor``."""
     name = Key.parse(key).name
     own = f", {name!r}" if ".py:" in name else ""
-    lines = (
-        *([] if floor is None else ["import numpy as np", ""]),
-        "from calibkit import load_calibrator",
-        "",
-        f'calibrate = load_calibrator("calibrator.npz"{own})  # saved next to this page',
-        f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}"
-        if floor is None
-        else f"probs = calibrate(np.log(np.maximum(given, {floor:.1g})))  # from the network's probabilities, by {key}",
-    )
+    first, use = [], f"probs = calibrate(logits)  # (N, K) before softmax -> probabilities, by {key}"
+    if floor is not None:
+        first = ["import numpy as np", ""]
+        use = f"probs = calibrate(np.log(np.maximum(given, {floor:.1g})))  # (N, K) probabilities -> others, by {key}"
+    load = f'calibrate = load_calibrator("calibrator.npz"{own})  # saved next to this page'
+    lines = (*first, "from calibkit import load_calibrator", "", load, use)
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 

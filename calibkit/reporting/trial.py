@@ -20,7 +20,7 @@ from calibkit.reporting.catalogue import BASE, NEEDS, Need, need_of
 
 METRICS = ("accuracy", "nll", "brier", "ece")  # measured for every method
 FOLDS = 5  # of the cross-fit, where there is one set only
-LEAST = 100.0  # how far a logit may lie below the largest: beyond it a class may as well be impossible
+IMPOSSIBLE = 100.0  # so far below the largest logit a class may well be given 0
 WORK = 2e8  # samples times parameters of a fit that is done unasked: seconds, or a minute
 
 
@@ -142,7 +142,7 @@ def try_all(
     folds = None if test is not None else deal(val, seed)
     comparison = Comparison(judged.labels, METRICS, groups=judged.groups, n_resamples=n_resamples, seed=seed)
     before = judged.logits.argmax(1)
-    possible = judged.logits > judged.logits.max(1, keepdims=True) - LEAST
+    possible = judged.logits > judged.logits.max(1, keepdims=True) - IMPOSSIBLE
     found: dict[str, Tried] = {}
     for i, key in enumerate(wanted):
         need = needs[key]

@@ -147,5 +147,3 @@ def test_what_calls_a_class_impossible_is_not_recommended():
     found = report({"logits": z[:, None], "labels": y}, methods=methods, n_resamples=100)
     tried = found.trial.methods["isotonic"]
     assert tried.zeros and (tried.calibrator(z[:, None]) == 0).any() and found.choice.key != "isotonic"
-    if tried.values["nll"].value < found.trial.methods[found.choice.key].values["nll"].value:
-        assert "a class gets the probability 0: isotonic regression" in " ".join(found.choice.reasons)

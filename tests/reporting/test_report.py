@@ -4,6 +4,7 @@ import json
 import os
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -112,6 +113,16 @@ def chosen(*others, before=0.1, findings=(), n=5000, **options):
 
 
 BY_CHANCE = tried("pts", 0.0, chance=1.0)  # another test of the same family
+
+
+def test_a_lower_nll_of_what_calls_a_class_impossible_is_told_and_not_taken():
+    methods = [tried("temperature_scaling", 0.0), tried("identity", 0.1)]
+    methods.append(replace(tried("isotonic", -0.02), zeros=True))
+    held = HeldOut(np.zeros((5000, 3)), np.zeros(5000, int))
+    trial = Trial({m.key: m for m in methods}, held, held, None)
+    choice = choose(trial, Diagnosed(held, held, ("a", "b", "c"), (), "x"))
+    assert choice.key == "temperature_scaling"
+    assert "Lower NLL here, but not safe, as a class gets the probability 0: isotonic regression." in choice.reasons
 
 
 def test_the_rule():
