@@ -22,7 +22,7 @@ from calibkit._extras import needs
 
 with needs("plots"):
     import matplotlib as mpl
-    from matplotlib import pyplot, rcsetup
+    from matplotlib import font_manager, pyplot, rcsetup
     from matplotlib.axes import Axes
     from matplotlib.colors import is_color_like, to_hex, to_rgb
     from matplotlib.figure import Figure, FigureBase
@@ -37,12 +37,23 @@ COLORS = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
 #: On dark paper the two darkest colours are lighter; the others have contrast enough on both.
 ON_DARK = {BLACK: "#E8E8E8", BLUE: "#3D7FFF"}
 
+#: Fonts of Linux, macOS and Windows with Chinese, Japanese and Korean characters, for names of classes.
+CJK_FONTS = (
+    "Noto Sans CJK JP",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "Arial Unicode MS",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+)
+
 STYLE: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 100,
     "figure.figsize": (5.0, 3.2),
     "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure everywhere
+    # The first comes with matplotlib: the same figure everywhere. The others, where installed, have what it lacks.
+    "font.family": ["DejaVu Sans", *(name for name in CJK_FONTS if name in font_manager.get_font_names())],
     "font.size": 9,
     "axes.titlesize": 10,
     "xtick.labelsize": 8,

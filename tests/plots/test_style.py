@@ -7,13 +7,14 @@ import sys
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from matplotlib.colors import to_rgb
 
 from calibkit import plots
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
 from calibkit.objectives import OBJECTIVES
-from calibkit.plots.style import ON_DARK, is_dark
+from calibkit.plots.style import ON_DARK, STYLE, is_dark
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +113,7 @@ def test_what_is_no_picture(name, arguments):
 
 def test_words_of_a_picture_that_no_file_can_hold():
     assert 'aria-label="a ? &lt;b&gt;"' in plots.svg(str, (3, 2), "a \ud800 <b>")
+
+
+def test_every_font_is_there_so_matplotlib_does_not_complain():
+    assert set(STYLE["font.family"]) <= set(font_manager.get_font_names())

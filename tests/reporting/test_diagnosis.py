@@ -110,6 +110,13 @@ def test_a_missing_class_and_few_samples(sample):
     assert f"There are {keep.sum()} samples to fit on" in found.first_paragraph
 
 
+def test_few_of_the_rarer_of_two_classes(sample):
+    z, y = sample(2000, k=2)
+    for count, expected in ((19, ["few of a class"]), (20, [])):
+        keep = np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:count])
+        assert [f.kind for f in diagnose(read((z[keep], y[keep]), kind="logits")).findings] == expected
+
+
 def test_zero_and_rounded_probabilities(sample):
     z, y = sample(500)
     p = softmax(z, 1).round(3)
