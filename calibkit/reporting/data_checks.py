@@ -36,7 +36,7 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
         weight, asked = ("doubt", " Are they classes?") if n >= 20 * k else ("note", "")
         yield Finding(weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}.{asked}")
     if k == 2 and 0 < counts.min() < RAREST and n >= 2 * RAREST:
-        text = f"Of the {n:,} {name}samples only {counts.min()} are {classes[counts.argmin()]}. "
+        text = f"Of the {n:,} {name}samples only {counts.min()} are {classes[int(counts.argmin())]}. "
         yield Finding("doubt", "few of a class", text + f"Collect more: {RAREST} are the least to go by.")
     accuracy = float((part.logits.argmax(1) == part.labels).mean())
     share = counts.max() / n
