@@ -19,7 +19,7 @@
 #
 # **They claim** that every loss which calibrates a network in training is label smoothing in disguise, and that the best one smooths harder the further out a logit is, and only beyond a margin.
 #
-# **We find** that every loss can be read as label smoothing, so the reading alone proves nothing. But it exposes faults, some of them in the paper: the gradient printed for ACLS belongs to no loss. The authors' code has another loss, which trains well: with a ResNet-20 on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS ({ours}`ece cifar10 resnet20 mbls | identity`). Cross-entropy with one temperature reaches {ours}`ece cifar10 resnet20 temperature_scaling`. With {ref}`a ResNet-50 <sec-comparison-accurate>`, as in the paper but trained once and for 20 of 350 epochs, ACLS has {ours}`ece cifar10 resnet50 acls | identity`, against {ours}`ece cifar10 resnet50 identity` with cross-entropy and {ours}`ece cifar10 resnet50 temperature_scaling` with one temperature.
+# **We find** that every loss can be read as label smoothing, so the reading alone proves nothing. But it exposes faults, some of them in the paper: the gradient printed for ACLS belongs to no loss. The authors' code follows another one, which trains well: with a ResNet-20 on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS ({ours}`ece cifar10 resnet20 mbls | identity`). Cross-entropy with one temperature reaches {ours}`ece cifar10 resnet20 temperature_scaling`. With {ref}`a ResNet-50 <sec-comparison-accurate>`, as in the paper but trained once and for 20 of 350 epochs, ACLS has {ours}`ece cifar10 resnet50 acls | identity`, against {ours}`ece cifar10 resnet50 identity` with cross-entropy and {ours}`ece cifar10 resnet50 temperature_scaling` with one temperature.
 #
 # **Do this:** when you meet a new loss, look at its effective label. To calibrate, start with one temperature. If you want ACLS all the same, take the loss of the code and not the printed gradient, and choose its margin on held-out images.
 # ```
@@ -469,7 +469,8 @@ plt.show()
 #
 # with $\bar z_{\hat y}$ held fixed. Three things differ from [P13]: this logit is held fixed, the second term is a mean,
 # and in the first *the minimum is not subtracted*. That looks like a slip, but it
-# holds the logits in place. Once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. We call this
+# holds the logits in place. Once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. (Strictly, with one logit held
+# fixed these pushes belong to no loss either, but they have a place to rest.) We call this
 # `variant="code"`. It is the default, because the published weights and numbers belong to it.
 #
 # The price is that the loss now depends on something the probabilities do not. Add a constant to all logits of some test images,
@@ -493,13 +494,22 @@ for variant in ("paper", "code"):
 # ### The margin sets the confidence
 #
 # How strong a loss pulls is not where it pulls to. A sample comes to rest where the pull of cross-entropy and the pull of
-# the penalty cancel, and in {numref}`fig-acls-drift` all losses rest at nearly the same place, about one margin away. So for a
-# sample that can be learned, **the margin sets the confidence**. The adaptive strength changes how hard the loss pulls, but
-# hardly where to.
+# the penalty cancel, and in {numref}`fig-acls-drift` all losses rest at nearly the same place, about one margin away. So with
+# ten classes, for a sample that can be learned, **the margin sets the confidence**. The adaptive strength changes how hard the
+# loss pulls, but hardly where to.
 #
-# At the distance $m$ from all others the confidence is $1 / (1 + (K - 1) e^{-m})$, as with {doc}`MbLS <mbls>`.
-# With many classes cross-entropy pushes further out than $m$, and the weight decides, by {eq}`eq-mbls-minimum`. On CIFAR-10,
-# too, a margin that is too small or too large calibrates poorly ({numref}`fig-acls-margin`).
+# At the distance $m$ from all others the confidence is $1 / (1 + (K - 1) e^{-m})$, as with {doc}`MbLS <mbls>`. The more
+# classes, the further out a sample rests. For MbLS the distance is {eq}`eq-mbls-minimum`. The pull of ACLS is zero at the margin
+# and grows from there, so it needs a longer way to stop cross-entropy:
+
+# %% tags=["nbval-check-output"]
+for n_classes in (10, 100):
+    for loss in (MbLS(margin=margin), ACLS(margin=margin, variant="code")):
+        distance = follow(loss, n_classes, n_steps=20_000)[-1, 0]
+        print(f"{n_classes:3} classes, {type(loss).__name__}: rests at {distance:.1f}")
+
+# %% [markdown]
+# On CIFAR-10, too, a margin that is too small or too large calibrates poorly ({numref}`fig-acls-margin`).
 #
 # (sec-acls-experiment)=
 # ## Experiment: the losses on CIFAR-10
@@ -636,6 +646,7 @@ In NLL, ACLS is level with MbLS and worse than {rows["ACLS5d"]}, by
 #
 # **Test a printed gradient before you use it.** Two checks cost a minute. Its Jacobian should be symmetric, and it should sum to
 # zero. The gradient printed for ACLS fails both. The first means that no loss has it, and the second that the logits drift.
+# What the code follows fails both, too, but its first term stops the drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull all samples to a distance of about $m$, right or wrong, and $m$ fixes the
 # confidence there. They differ in how hard they pull. On our ResNet-20 that makes no clear difference to the ECE, on the

@@ -206,7 +206,7 @@ for constant in (0, -5):
 #
 # How should we choose $K$ temperatures? The paper takes the {term}`ECE` on the validation images at its word and searches for the lowest. The ECE jumps
 # whenever a sample changes its bin, so gradients are no help. The search therefore tries a grid of temperatures for one class at a time,
-# equation [P7]:
+# equation [P7], under the constraint that the paper adds to it:
 #
 # $$
 # \begin{aligned}

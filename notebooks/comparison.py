@@ -923,8 +923,10 @@ GP calibration has {beside_map[GP]:.3f} and TS {beside_map[CALIBRATORS[TS]]:.3f}
 #    Compare with {numref}`fig-comparison-kinds`: which do better than the rule, and why?
 #
 # ```{dropdown} Solution 1
-# On one test set $k$ networks with equal standard error $a$ then contribute $\sqrt k \, a$ instead of $k a$. So with all
-# $J$ networks on one test set the interval shrinks by a factor of $\sqrt J$ at most, and with each on its own not at all.
+# On one test set $k$ networks with equal standard error $a$ then contribute $\sqrt k \, a$ instead of
+# $\sqrt{k + \rho k (k - 1)} \, a$. So with all $J$ networks on one test set the interval shrinks by a factor of
+# $\sqrt{1 + \rho (J - 1)}$ at most, and with each on its own not at all. For ten networks that is 1.4 in ECE, where
+# $\rho = 0.1$, and 2.3 in NLL, where $\rho = 0.5$.
 # An unclear mean can become clear only if it is further from zero than the shrunken half-width. The mean does not move.
 # ```
 #
@@ -1001,11 +1003,11 @@ table(
 # $\rho$ mixes the two. Different test sets are independent, and so are seeds. The half-width of the interval is
 #
 # $$
-# h = \frac{t_\nu}{J} \sqrt{\sum_{t} \Bigl[ (1 - \rho) \sum_{j \in t} a_j^2
-#   + \rho \Bigl( \sum_{j \in t} a_j \Bigr)^2 \Bigr] + \sum_j s_j^2}
+# h = \frac{t_\nu}{J} \sqrt{\sum_{S} \Bigl[ (1 - \rho) \sum_{j \in S} a_j^2
+#   + \rho \Bigl( \sum_{j \in S} a_j \Bigr)^2 \Bigr] + \sum_j s_j^2}
 # $$ (eq-comparison-arm)
 #
-# for $J$ networks, test sets $t$, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The
+# for $J$ networks, those $S$ of each test set, and Student's quantile $t_\nu$ with the degrees of freedom of Welch and Satterthwaite. The
 # {ref}`protocol <sec-pooled>` explains where $\rho$ and $s_j$ come from. The interval covers other test images, not
 # other networks. For those, look at the counts: on how many networks is a calibrator clearly better or worse, at 5% after
 # Holm's correction {cite:p}`holm1979simple` over every network and three scores?

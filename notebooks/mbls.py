@@ -236,7 +236,7 @@ print("the package agrees:", torch.allclose(in_package, margin_penalty(logits, 6
 # $$ (eq-mbls-exact)
 #
 # **Wherever the prediction is right, label smoothing *is* MbLS with margin 0 and weight $\epsilon$.** There $d_y = 0$,
-# so value and gradient are the same. On a wrong prediction LS pulls down the logit of the true class,
+# so value and gradient are the same (if no other class ties with it). On a wrong prediction LS pulls down the logit of the true class,
 # MbLS the top one. A network that fits its training data has few of these.
 
 # %% tags=["nbval-check-output"]
@@ -274,6 +274,8 @@ print("the same gradient where the prediction is right:", same)
 # d^\star = \max\Big( m, \; \log\big( \tfrac{K}{\lambda} - K + 1 \big) \Big) , \qquad
 # p^\star = \frac{1}{1 + (K - 1) \, e^{-d^\star}} .
 # $$ (eq-mbls-minimum)
+#
+# for $\lambda < K / (K - 1)$, and $d^\star = m$ for larger weights.
 
 
 # %%
@@ -753,7 +755,7 @@ trained once, MbLS is clearly worse than LS, which has no margin to choose, and 
 # \frac1K \sum_k d_k - \log K \;\le\; \mathrm{KL}(\mathbf u \,\|\, \p) \;\le\; \frac1K \sum_k d_k .
 # $$ (eq-mbls-proposition)
 #
-# The left side is reached when one class is far ahead of all others, the right side when all logits are equal. Note
+# The left side is approached as one class runs ahead of all others, the right side is reached when all logits are equal. Note
 # the *mean* over the classes: with a sum the left inequality fails, whatever constant takes the place of $\log K$.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -888,7 +890,7 @@ table(
 #
 # ### The gradient of the top class
 #
-# Let $v$ of the classes be more than $m$ below the top one. The penalty, with the mean, has the gradient
+# Let one class be on top, and $v$ of the others more than $m$ below it. The penalty, with the mean, has the gradient
 #
 # $$
 # \frac{\partial}{\partial z_j} \; \frac1K \sum_k \max(0, d_k - m) =
@@ -923,7 +925,7 @@ print(f"penalty {penalty(z, torch.tensor([0])):.4f}, all logits 100 higher {move
 #
 # Once the true logit is on top, CE pushes it up with a force of at most $(K - 1) / K$. The penalty pulls it down, with
 # the mean by at most $\lambda (K - 1) / K$, with the sum by up to $\lambda (K - 1)$. If $\lambda \ge 1 / K$, the sum
-# pulls harder than CE can ever push. Without a margin, every sample then ends at equal probabilities, $1 / K$ each.
+# pulls at least as hard as CE can ever push. Without a margin, every sample then ends at equal probabilities, $1 / K$ each.
 
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -22,7 +22,7 @@ PAPER = Paper(
     claim="Smoothing that adapts to each sample, and acts only beyond a margin, is better still.",
     found="""
 The printed gradient is not the gradient of any loss.
-The authors' code has another loss, which trains: with a ResNet-20 on CIFAR-10 its ECE is
+The authors' code follows another one, which trains: with a ResNet-20 on CIFAR-10 its ECE is
 {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS.
 With a ResNet-50, as in the paper but trained once and for 20 of 350 epochs, it is
 {ours}`ece cifar10 resnet50 acls | identity`, where MbLS has

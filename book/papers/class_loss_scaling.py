@@ -38,7 +38,7 @@ from {ours}`ece cifar10_lt densenet40 temperature_scaling` to
     proposes=(None, "temperature_scaling:class_loss_scaling"),
     picture=(
         "Shares of the classes in long-tailed data, and the equal weight that each gets, dashed",
-        bars([0.01 ** (k / 9) for k in range(10)]) + line(0.5),
+        bars([0.1 ** (k / 9) for k in range(10)]) + line(0.5),
     ),
     network="cifar10_lt/resnet110",
     parameters={"logits": "cifar10_lt/resnet110-cross_entropy-s0"},

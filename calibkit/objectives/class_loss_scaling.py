@@ -104,7 +104,7 @@ class ClassLossScaling(Objective):
 
         Minimises :math:`\sqrt{\sum_c (L^0_c - s_c (L^1_c - L^0_c) - \operatorname{mean} L^1)^2}`, the scales from
         :math:`L^1`, over alpha in [0.1, ln(K) / 2] and beta in [1.5, 2], the bounds of the public code, from
-        alpha = 1, beta = 1.5. Needs scipy.
+        alpha = 1, beta = 1.5. The minus is as printed; a step of weight :math:`1 + s_c` would add. Needs scipy.
 
         Args:
             before: (K,) class losses at the first evaluation.
