@@ -12,7 +12,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from calibkit._checks import check_choice, expected
+from calibkit._checks import check_choice, check_int, expected
 from calibkit.keys import Key
 from calibkit.networks import BUDGETS, Network
 from book.kit.plans import Training, check, disk, epochs_of_resnet50, networks_of, size_of
@@ -39,9 +39,12 @@ def chosen(plan):
     return plan
 
 
+SETTINGS = ("budget", "datasets", "device", "losses", "models", "notebooks", "paper", "seeds")
+for name in config:
+    check_choice("config", name, SETTINGS)
 BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS[1:])  # nothing of "smoke" is ever recorded
 DEVICE = check_choice("device", config.get("device", "auto"), ("auto", "cpu", "cuda"))
-SEEDS = [int(seed) for seed in listed("seeds", [0])]
+SEEDS = [check_int("seeds", seed, 0) for seed in listed("seeds", [0])]
 OF_PAPERS = BUDGET == "paper" and not {"datasets", "models", "losses"} <= config.keys()  # else a grid of one's own
 if OF_PAPERS:
     ASKED = [check_choice("paper", paper, PAPERS) for paper in listed("paper", list(PAPERS))]
@@ -56,6 +59,7 @@ check(PLAN, BUDGET, data=False)
 
 EVERY = sorted(path.stem for path in Path("notebooks").glob("*.ipynb"))
 NOTEBOOKS = listed("notebooks", ASKED if OF_PAPERS and "paper" in config else EVERY)
+NOTEBOOKS = [check_choice("notebooks", name, EVERY) for name in NOTEBOOKS]
 RUNS = Network("a", "b").folder(BUDGET).parents[1]
 LIMIT = workflow.global_resources.get("gpu")  # of --resources; without one, a single GPU
 AT_ONCE = max(int(getattr(LIMIT, "value", LIMIT) or 1), 1)

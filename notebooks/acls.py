@@ -54,11 +54,11 @@ notebook.parameters(
     n_bins=range(1, 101),
     n_resamples=range(10, 100_001),
     toy_epochs=range(2, 1001),
-    margins=notebook.Real(0.0, 1000.0),
-    toy_weights_pos=notebook.Real(0.0, 1000.0),
-    toy_weights_neg=notebook.Real(0.0, 1000.0),
+    margins=[notebook.Real(0.0, 1000.0)],
+    toy_weights_pos=[notebook.Real(0.0, 1000.0)],
+    toy_weights_neg=[notebook.Real(0.0, 1000.0)],
     budget=notebook.BUDGETS,
-    device=("auto", "cpu", "cuda"),
+    device=notebook.DEVICES,
 )
 
 import matplotlib.pyplot as plt
@@ -108,7 +108,8 @@ how_trained = {"budget": budget, "device": device, "paper": "acls"}
 data = notebook.logits_of(logits, **how_trained)
 test_z, test_y = (torch.from_numpy(array) for array in data.test)
 test_z = test_z.double()
-networks = notebook.by_loss(comparison, LOSSES, seed=seed, **how_trained)
+needed = "cross_entropy", "label_smoothing", "mbls", "acls"
+networks = notebook.by_loss(comparison, LOSSES, seed=seed, needed=needed, **how_trained)
 
 # %% [markdown]
 # ## A label that is never satisfied

@@ -49,7 +49,7 @@ notebook.parameters(
     n_resamples=range(10, 100_001),
     seed=range(2**31),
     budget=notebook.BUDGETS,
-    device=("auto", "cpu", "cuda"),
+    device=notebook.DEVICES,
 )
 
 from functools import partial
@@ -95,6 +95,7 @@ def tensors(held_out):
 
 
 data = notebook.logits_of(logits, budget=budget, device=device)
+even_data = notebook.logits_of(even)
 (val_z, val_y), (test_z, test_y), K = (
     tensors(data.val),
     tensors(data.test),
@@ -715,7 +716,6 @@ paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Two epochs, A and B, of equal total loss differ in the spread of the class losses, and a little in ECE. A linear layer fitted to the three worst classes, by epoch, on the data it is fitted on: (a) total loss, (b) class losses, the three chosen ones in vermilion, (c) their standard deviation, all in nats, (d) ECE, (e) share of the three classes in the sum of the class losses. The paper's Figure 3.", "name": "fig-cls-toy"}, "image": {"alt": "Five panels by epoch: total loss, the losses of all classes, their standard deviation and the ECE, with the epochs A and B marked at equal total loss; and two stacked bars for the share of three classes at A and at B."}}
-even_data = notebook.logits_of(even)
 (z, y), (even_z, even_y) = tensors(even_data.val), tensors(even_data.test)
 n_even = even_data.n_classes
 
@@ -729,7 +729,7 @@ def state(u, labels):
     }
 
 
-worst = class_losses(z, y).nan_to_num().topk(3).indices
+worst = class_losses(z, y).nan_to_num().topk(min(3, n_even)).indices
 chosen = torch.isin(y, worst)
 weight = torch.eye(n_even, dtype=torch.float64, requires_grad=True)
 bias = torch.zeros(n_even, dtype=torch.float64, requires_grad=True)

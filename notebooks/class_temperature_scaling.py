@@ -54,7 +54,7 @@ notebook.parameters(
     n_splits=range(2, 101),
     seed=range(2**31),
     budget=notebook.BUDGETS,
-    device=("auto", "cpu", "cuda"),
+    device=notebook.DEVICES,
 )
 
 from functools import partial
@@ -498,7 +498,9 @@ for curve, color, label in (
 axes[0].set(xlabel="accepted steps", ylabel="ECE (%)", ylim=(0, None))
 axes[0].legend()
 color = plots.color_of("CTS")
-temperature_figures.twice(*(half[in_one] for half in halves), ax=axes[1], color=color)
+if in_one.any():
+    twice = [half[in_one] for half in halves]
+    temperature_figures.twice(*twice, ax=axes[1], color=color)
 axes[1].set(xlabel="temperature from one half", ylabel="from the other half")
 axes[1].set_title(f"{in_one.sum()} classes that moved in either", fontsize=9)
 plt.show()
@@ -513,11 +515,12 @@ of_accuracy, of_halves = (
     correlation(class_accuracy, cts.temperatures),
     correlation(*halves),
 )
+chance = [of.low <= 0 <= of.high for of in (of_accuracy, of_halves)]
 Markdown(
     minus(f"""
-The temperature of a class is hardly related to its accuracy: the rank correlation is {of_accuracy:+.2f}.
-Temperatures fitted on two halves of the validation images do not agree with each other either
-({of_halves:+.2f}). Both 95% intervals include zero.
+The temperature of a class is {"hardly " * chance[0]}related to its accuracy: the rank correlation is {of_accuracy:+.2f}.
+Temperatures fitted on two halves of the validation images {"do not agree with each other either" if chance[1] else "are related, too"}
+({of_halves:+.2f}).{" Both 95% intervals include zero." * all(chance)}
 """)
 )
 

@@ -73,7 +73,12 @@ import numpy as np
 from calibkit import Comparison, calibrator, plots
 
 plots.use_style()
-data = notebook.logits_of(network, budget=budget)
+ten = {"budget": budget, "n_classes": 10}  # those of CIFAR-10
+data, other, tailed = (
+    notebook.logits_of(name, **ten) for name in (network, rival, tail)
+)
+if not other.test.is_of(data.test):
+    raise ValueError(f"Expected `rival` to have the test images of {network!r}")
 labels = data.test.labels
 probs = calibrator("identity").fit(*data.val)(data.test.logits)
 calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
@@ -135,7 +140,6 @@ plt.show()
 # margin-based label smoothing:
 
 # %%
-other = notebook.logits_of(rival, budget=budget)
 trained = calibrator("identity").fit(*other.val)(other.test.logits)
 three = {"CE": probs, "CE + temperature": calibrated, "MbLS": trained}
 
@@ -195,7 +199,6 @@ plt.show()
 # more confident.
 
 # %%
-tailed = notebook.logits_of(tail, budget=budget)
 cts = calibrator("class_temperature_scaling:nll").fit(*tailed.val)
 one = calibrator("temperature_scaling").fit(*tailed.val).temperature
 right = tailed.test.logits.argmax(1) == tailed.test.labels

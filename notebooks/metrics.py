@@ -1034,7 +1034,7 @@ for n, test, rows in ((n_test, every, slice(None)), (n_few, few, drawn)):
     parts[f"{n:,} images"] = part
 table(
     pd.concat(parts),
-    "10,000 images decide, 500 hardly do. Percent [95% interval], the NLL in nats. Last "
+    f"{n_test:,} images decide, {n_few} hardly do. Percent [95% interval], the NLL in nats. Last "
     "rows: mean and 97.5% quantile",
     "tbl-metrics-real",
     names=shown,

@@ -82,7 +82,7 @@ notebook.parameters(
     n_resamples=range(10, 100_001),
     record=bool,
     seed=range(2**31),
-    device=("auto", "cpu", "cuda"),
+    device=notebook.DEVICES,
 )
 plots.use_style()
 #: The metrics of the paper's tables.

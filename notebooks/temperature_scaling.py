@@ -70,7 +70,7 @@ notebook.parameters(
     budget=notebook.BUDGETS,
     logits=str,
     many_classes=str,
-    long_tails=str,
+    long_tails=[str],
     n_bins=range(1, 201),
     n_resamples=range(10, 100_001),
     n_draws=range(5, 10_001),
@@ -80,7 +80,7 @@ notebook.parameters(
 
 plots.use_style()
 torch.set_num_threads(1)
-data, large = notebook.logits_of(logits), notebook.logits_of(many_classes)
+data, large = (notebook.logits_of(of, at_least=6000) for of in (logits, many_classes))
 tails = {name: notebook.logits_of(name) for name in long_tails}
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
@@ -242,7 +242,7 @@ plt.show()
 p, test_p, test_y = ts(z), ts(data.test_logits), data.test_labels
 label_logit, mean_logit = z[np.arange(len(y)), y].mean(), z.mean()
 rivals = []
-for t in (1.5, 1.2, 1.0):
+for t in ts.temperature * np.array([0.9, 0.75, 0.6]):
     sharp = softmax(z / t, axis=1)
     share = (label_logit - mean_logit) / ((sharp * z).sum(1).mean() - mean_logit)
     rival = share * sharp + (1 - share) / z.shape[1]

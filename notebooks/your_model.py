@@ -56,7 +56,7 @@ notebook.parameters(
     source=str,
     kind=("", "logits", "probabilities"),
     label=str,
-    calibrators=str,
+    calibrators=[str, ...],
     keep_predictions=(False, True),
     n_resamples=range(10, 10_001),
     out=str,
@@ -73,10 +73,15 @@ from IPython.display import Markdown
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import table
 from calibkit import plots, read, report
+from calibkit.cli import check_writable_folder
 from calibkit.networks import load_logits
 from calibkit.reporting import diagnose
+from calibkit.reporting.catalogue import need_of
 
 plots.use_style()
+needs = [need_of(key) for key in calibrators]  # refuses what is no key
+if out:
+    check_writable_folder(Path(out))
 
 # %% [markdown]
 # ## What you need

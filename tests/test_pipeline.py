@@ -81,6 +81,9 @@ def test_a_killed_grid_goes_on_as_the_page_says(tmp_path):
     ("setting", "message"),
     [
         ("device=$(touch PWN)", "Expected `device` to be one of auto, cpu, cuda"),
+        ("seed=3", "Expected `config` to be one of budget, .*, seeds, but got 'seed'"),
+        ("seeds=[x]", "Expected `seeds` to be an integer >= 0, but got 'x'"),
+        ("notebooks=[mine]", "Expected `notebooks` to be .*, but got 'mine'"),
         ("losses=[mylos]", "Expected `loss` to be one of cross_entropy, .*, but got 'mylos'"),
         ("models=[resnet56]", "Expected `datasets` to be in .*prepare cifar10.*, but got none of cifar10"),
     ],

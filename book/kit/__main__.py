@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from calibkit import __main__ as command_line
-from calibkit._checks import expected
+from calibkit._checks import check_choice, expected
 
 LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
 
@@ -91,8 +91,9 @@ def _verdicts(args: argparse.Namespace) -> None:
 
 
 def _enter(args: argparse.Namespace) -> None:
-    from book.kit.results.leaderboard import enter, write_csv
+    from book.kit.results.leaderboard import TIERS, enter, write_csv
 
+    check_choice("tier", args.tier, TIERS)
     for path in args.files:
         print(f"saved {enter(path, args.tier, args.by)}")
     print(f"saved {write_csv()}")

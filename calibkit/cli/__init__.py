@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibkit._checks import expected
+from calibkit._checks import check_choice, expected
+from calibkit.reading.files import suffix_of
 
 if TYPE_CHECKING:
     from calibkit.fitting.base import Fitted
@@ -67,10 +69,13 @@ def is_name(source: str) -> bool:
     return source in zoo() or source in published()
 
 
-def check_writable(out: Path) -> None:
-    """Raise ValueError before a fit where its file could not be written after it."""
+def check_writable(out: Path, suffixes: Collection[str], *read: str | Path | None) -> None:
+    """Raise ValueError before a fit where its file could not be written after it, or would replace what is ``read``."""
     if out.exists() and not out.is_file():
         raise expected("out", "the path of a file", f"{str(out)!r}, which is none")
+    check_choice("out", suffix_of(out), suffixes)
+    if any(path and Path(path).exists() and out.exists() and out.samefile(path) for path in read):
+        raise expected("out", "another file than what is read", repr(str(out)))
     check_writable_folder(out.resolve().parent, "a file that can be written", out)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibkit._checks import check_choice, expected
+from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit._one_column import is_one_column
@@ -37,8 +37,7 @@ def _apply(args: argparse.Namespace) -> None:
     from calibkit.reporting.outputs import outputs_of
 
     if args.out is not None:
-        check_writable(args.out)
-        check_choice("out", suffix_of(args.out), WRITERS)
+        check_writable(args.out, WRITERS, args.source, args.calibrator)
     calibrate = load_calibrator(args.calibrator, args.own)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")

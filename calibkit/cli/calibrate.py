@@ -36,7 +36,7 @@ def _calibrate(args: argparse.Namespace) -> None:
 
     key = _key(args.calibrator or "temperature_scaling", args.objective)
     if args.out:
-        check_writable(args.out)
+        check_writable(args.out, (".npz",), args.source, args.labels)
     method, (names, data) = calibrator(key), _data(args)
     if data.test is None:
         raise expected("source", "of two splits, val and test; `calibkit report` cross-fits the one", "one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from calibkit._checks import check_choice, check_int, expected
 from calibkit.data import Dataset, Split
 from calibkit.keys import Key, find, make
 from calibkit.losses import LOSSES, CrossEntropy
-from calibkit.models import build, options_for, suited
+from calibkit.models import MODELS, build, options_for, suited
 from calibkit.training.batches import Feed
 from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
 
@@ -74,6 +75,8 @@ def assemble(
         raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
     criterion = _loss(cls, options, dataset)
     torch.manual_seed(seed)
+    if pretrained and "weights" not in inspect.signature(MODELS[model]).parameters:
+        raise expected("pretrained", f"False, as {model} has no such weights", True)
     weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
     form = options_for(model, spec.shape, spec.n_tokens)
     if recipe.vectors is not None:
@@ -99,6 +102,8 @@ def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str
         raise expected("device", '"auto" or "cpu", as there is no GPU', '"cuda"')
     check_int("devices", devices, 1)
     check_int("nodes", nodes, 1)
+    if nodes > 1 and not {"MASTER_ADDR", "SLURM_NTASKS"} & os.environ.keys():
+        raise expected("nodes", "1, or MASTER_ADDR, MASTER_PORT and NODE_RANK in the environment of each", nodes)
     check_int("seed", seed, 0)
     if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)

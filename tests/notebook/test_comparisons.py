@@ -30,8 +30,35 @@ def test_logits_by_name_by_path_and_neither(tmp_path):
     np.testing.assert_array_equal(notebook.logits_of(str(path)).val_logits, sharp(2.0).val_logits)
     with pytest.raises(ValueError, match="Expected `logits` to be a path that ends in .npz, or a name"):
         notebook.logits_of("nothing")
+    for option, message in (
+        ("n_classes", "of 10 classes, but got 4"),
+        ("at_least", "of 601 samples or more, but got 600"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            notebook.logits_of(str(path), **{option: {"n_classes": 10, "at_least": 601}[option]})
     with pytest.raises(ValueError, match="trained at a higher budget"):
         notebook.logits_of("cifar10/resnet20-cross_entropy-s77")
+
+
+def test_networks_that_a_chapter_needs_are_stored():
+    with pytest.raises(ValueError, match="stored for cifar100/resnet20 with seed 7, but got none for mbls"):
+        notebook.by_loss("cifar100/resnet20", ["cross_entropy", "mbls"], seed=7, needed=["mbls"])
+
+
+def test_parameters_are_lists_where_lists_are_meant():
+    allowed = {"margins": [notebook.Real(0, 9)], "seed": range(9), "keys": [str, ...]}
+    fine = {"margins": [6.0], "seed": 1, "keys": []}
+    notebook.parameters(dict(fine), **allowed)
+    for wrong in (
+        {"margins": 6.0},
+        {"margins": []},
+        {"margins": [10.0]},
+        {"seed": [1]},
+        {"keys": "ets"},
+        {"keys": [1]},
+    ):
+        with pytest.raises(ValueError, match=f"Expected `{[*wrong][0]}` to be "):
+            notebook.parameters(fine | wrong, **allowed)
 
 
 def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):

@@ -126,6 +126,21 @@ def test_what_cannot_be_written_is_refused_before_any_work(csv, capsys, monkeypa
         assert "that can be written, but got 'file/x.csv'" in capsys.readouterr().err
 
 
+def test_what_is_read_is_not_written(csv, capsys):
+    before = Path("mine.csv").read_bytes()
+    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 0
+    fitted = Path("mine-report", "calibrator.npz")
+    state = fitted.read_bytes()
+    for command in (
+        ["calibrate", "mine.csv", "--out", "mine.csv"],
+        ["apply", str(fitted), "mine.csv", "--out", "./mine.csv"],
+        ["calibrate", "mine.csv", str(fitted), "--out", str(fitted)],
+    ):
+        assert main([*command, "--kind", "logits"]) == 1
+        assert capsys.readouterr().err.splitlines()[-1].startswith("Expected `out` to be ")
+    assert (Path("mine.csv").read_bytes(), fitted.read_bytes()) == (before, state)
+
+
 def test_an_empty_path_is_not_this_folder(csv, capsys):
     for words in (["report", "mine.csv", "--out", ""], ["report", ""], ["apply", "c.npz", ""]):
         before = set(Path().iterdir())

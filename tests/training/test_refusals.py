@@ -60,6 +60,17 @@ def test_no_gpu(tmp_path, monkeypatch):
         fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
 
 
+def test_a_machine_of_several_that_is_not_told_which_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(ValueError, match="Expected `nodes` to be 1, or MASTER_ADDR, .*, but got 2"):
+        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, nodes=2)
+
+
+def test_a_network_that_has_no_weights_to_start_from():
+    with pytest.raises(ValueError, match="Expected `pretrained` to be False, as small_cnn"):
+        assemble("digits", "small_cnn", "cross_entropy", "smoke", pretrained=True)
+
+
 def test_the_default_dtype_is_not_that_of_the_network():
     torch.set_default_dtype(torch.float64)
     try:

@@ -10,11 +10,12 @@ from book.kit.notebook.comparisons import (
     rank_correlation,
     side_by_side,
 )
-from book.kit.notebook.parameter_cell import Real, parameters
+from book.kit.notebook.parameter_cell import DEVICES, Real, parameters
 from calibkit.networks import BUDGETS
 
 __all__ = [
     "BUDGETS",
+    "DEVICES",
     "Real",
     "by_loss",
     "by_margin",

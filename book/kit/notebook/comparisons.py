@@ -19,13 +19,29 @@ from calibkit.networks import Network, load_logits
 
 
 # ------------------------------------------------------------------------------------------------------ networks
-def logits_of(name: str, *, budget: str = "smoke", device: str = "auto", paper: str | None = None) -> Logits:
+def logits_of(
+    name: str,
+    *,
+    budget: str = "smoke",
+    device: str = "auto",
+    paper: str | None = None,
+    n_classes: int = 0,
+    at_least: int = 0,
+) -> Logits:
     """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
 
     A network that is not stored at the budget is trained first, by the recipe of ``paper`` at the budget "paper".
 
+    Args:
+        name: of the network, or a path.
+        budget: one of ``BUDGETS``.
+        device: for a training.
+        paper: whose recipe trains it.
+        n_classes: that it must have; 0: any number.
+        at_least: so many samples, of both splits, that it must have.
+
     Raises:
-        ValueError: none of the three; at "smoke", a network that is not stored.
+        ValueError: none of the three; at "smoke", a network that is not stored; other classes, too few samples.
 
     Example:
         >>> logits_of("cifar10/resnet20-cross_entropy-s0").n_classes
@@ -34,8 +50,14 @@ def logits_of(name: str, *, budget: str = "smoke", device: str = "auto", paper: 
     try:
         network = Network.parse(name)
     except ValueError:
-        return load_logits(name)
-    return network.logits(budget, device=device, paper=paper if budget == "paper" else None)
+        found = load_logits(name)
+    else:
+        found = network.logits(budget, device=device, paper=paper if budget == "paper" else None)
+    if n_classes not in (0, found.n_classes):
+        raise expected("logits", f"of {n_classes} classes", f"{found.n_classes} in {name!r}")
+    if (n := len(found.val.labels) + len(found.test.labels)) < at_least:
+        raise expected("logits", f"of {at_least:,} samples or more", f"{n:,} in {name!r}")
+    return found
 
 
 def by_loss(
@@ -46,6 +68,7 @@ def by_loss(
     budget: str = "smoke",
     device: str = "auto",
     paper: str | None = None,
+    needed: Iterable[str] = (),
 ) -> dict[str, Logits]:
     """The networks of one data set and model by their training loss, in the order of ``losses``.
 
@@ -58,6 +81,10 @@ def by_loss(
         budget: one of ``BUDGETS``.
         device: for a training.
         paper: whose recipe trains them at the budget "paper", all of them alike; default: that of each loss.
+        needed: losses that must be among the stored ones.
+
+    Raises:
+        ValueError: one that is ``needed`` is not stored.
 
     Example:
         >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
@@ -65,11 +92,10 @@ def by_loss(
     """
     networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
     how = {"device": device, "paper": paper if budget == "paper" else None}
-    return {
-        loss: network.logits(budget, **how)
-        for loss, network in networks.items()
-        if budget != "smoke" or network.find() is not None
-    }
+    there = {loss: network for loss, network in networks.items() if budget != "smoke" or network.find() is not None}
+    if absent := [loss for loss in needed if loss not in there]:
+        raise expected("networks", f"stored for {cell} with seed {seed}", f"none for {', '.join(absent)}")
+    return {loss: network.logits(budget, **how) for loss, network in there.items()}
 
 
 def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object) -> dict[float, Logits]:

@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
+import torch
+
 from calibkit._checks import check_choice, check_real, expected
 
 #: What papermill can inject, and what IPython itself puts into a notebook's namespace.
 _LITERALS = (type(None), bool, int, float, str, list, tuple, dict)
 _IPYTHON = ("In", "Out")
+#: What the parameter ``device`` of a chapter may be here.
+DEVICES = ("auto", "cpu", *["cuda"] * torch.cuda.is_available())
 _DONE = "_parameters_checked"
 
 
@@ -40,7 +44,7 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
     Args:
         namespace: the notebook's ``globals()``.
         allowed: parameter=what it may be: a ``range`` of integers, a ``Real`` interval, a type, or a collection of
-            choices (a registry, a tuple). Where the value is a list, each of its entries is checked.
+            choices (a registry, a tuple). ``[what]`` is a list of such, ``[what, ...]`` one that may be empty.
 
     Raises:
         ValueError: a name that is not in ``allowed``, a parameter without a value, or an impossible value.
@@ -50,6 +54,9 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         >>> parameters({"n_bins": 15, "binz": 3}, n_bins=range(1, 101))
         Traceback (most recent call last):
         ValueError: Expected `binz` to be one of the parameters n_bins, but got an unknown name
+        >>> parameters({"margins": []}, margins=[Real(0, 100)])
+        Traceback (most recent call last):
+        ValueError: Expected `margins` to be a list, as in `papermill ... -y 'margins: [...]'`, but got []
         >>> parameters({"n_bins": 0}, n_bins=range(1, 101))
         Traceback (most recent call last):
         ValueError: Expected `n_bins` to be an integer in [1, 100], but got 0
@@ -63,12 +70,19 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         if name not in namespace:
             raise expected(name, "defined in the cell tagged `parameters`", "nothing")
         value = namespace[name]
-        for entry in value if isinstance(value, list | tuple) else [value]:
-            _check(name, entry, what)
+        if not isinstance(what, list):
+            _check(name, value, what)
+            continue
+        if not isinstance(value, list | tuple) or (not value and ... not in what):
+            raise expected(name, f"a list, as in `papermill ... -y '{name}: [...]'`", repr(value))
+        for entry in value:
+            _check(name, entry, what[0])
     namespace[_DONE] = True
 
 
 def _check(name: str, value: object, what: Container | Real | type) -> None:
+    if isinstance(value, list | tuple):
+        raise expected(name, "one value", repr(value))
     if isinstance(what, Real):
         check_real(name, value, what.low, what.high, open_low=what.open_low)
     elif isinstance(what, type):
