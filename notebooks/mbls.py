@@ -625,7 +625,8 @@ key_of = {m: key for m, key in key_of.items() if np.isfinite(score(key).value)}
 if key_of and effect("label_smoothing") is not None:
     at = pd.DataFrame({m: score(key)._asdict() for m, key in key_of.items()}).T
     notes = paper_tables.select(ours, dataset=dataset, model=model, method="identity")
-    notes = paper_tables.select(notes, metric="ece").set_index("loss")["note"]
+    notes = paper_tables.select(notes, source="ours", metric="ece")
+    notes = notes.set_index("loss")["note"]
     on_val = notes.str.extract(r"val ECE ([\d.]+)", expand=False).astype(float)
     at["val"] = [on_val[key] for key in key_of.values()]
     at["right"] = [score(key, metric="accuracy").value for key in key_of.values()]

@@ -80,6 +80,7 @@ def test_each_paper_has_what_the_steps_ask_for():
     """And their order is that of the contents."""
     contents = re.findall(r"file: notebooks/(\w+)", (ROOT / "_toc.yml").read_text())
     assert list(PAPERS) == [name for name in contents if name in PAPERS]
+    assert [paper.place for paper in PAPERS.values()] == list(range(1, len(PAPERS) + 1))
     entries, claims, printed = (ROOT / "book/references.bib").read_text(), load_claims(), load("paper")
     for name, paper in PAPERS.items():
         assert re.search(rf"^@\w+{{{paper.citation},$", entries, re.M), name

@@ -24,7 +24,7 @@ NEW = {"mixture", "poly1", "spherical_loss"}
 WHOLE = """
     calibrators/test_contract.py calibrators/test_state.py losses/test_contract.py losses/test_defaults.py
     losses/test_keys.py metrics/test_contract.py metrics/test_defaults.py metrics/test_resampling.py
-    plots/test_style.py reporting/test_needs.py results/test_advice.py test_deploy.py test_deploy_export.py
+    plots/test_style.py reporting/test_catalogue.py results/test_advice.py test_deploy.py test_deploy_export.py
     test_booktables.py::test_a_registry_documents_each_entry test_keys.py test_tree.py
 """.split()
 #: Loaded by pytest in the copy: every test that is given one of the new methods, and of WHOLE all that is given none.
@@ -95,6 +95,16 @@ def test_each_kind_takes_three_edits_and_a_metric_two():
     kinds = Counter((re.search("calibrators|losses|metrics", path)[0], path.partition("/")[0]) for path in EDITS)
     ours = {("calibrators", "calibkit"): 2, ("losses", "calibkit"): 2, ("metrics", "calibkit"): 1}
     assert kinds == ours | {(kind, "tests"): 1 for kind in ("calibrators", "losses", "metrics")}
+
+
+def test_the_shared_tests_are_there():
+    assert all((ROOT / "tests" / path.partition("::")[0]).exists() for path in WHOLE)
+
+
+@pytest.mark.slow
+def test_the_examples_are_typed(copy):
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow

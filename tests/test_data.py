@@ -3,6 +3,7 @@
 import hashlib
 import io
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from data_parameters import with_data
 from calibkit import data
 from calibkit.__main__ import main
 from calibkit.data import DATASETS, _archive, load_split, prepare
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -182,6 +185,13 @@ def test_real_tiny_imagenet_20():
     assert rows(load_split("tiny_imagenet_20", "val", seed=1).inputs) != rows(val.inputs)
     assert_moments(whole, DATASETS["tiny_imagenet_20"])
     assert isinstance(test.inputs, np.memmap)
+
+
+def test_each_can_be_prepared_and_has_a_row_on_the_page():
+    page = (ROOT / "book" / "running.md").read_text()
+    for name, spec in DATASETS.items():
+        assert (spec.base or name) in (*prepare.SOURCES, "digits")
+        assert f"| `{name}`" in page or f", `{name}`" in page, name
 
 
 def test_camvid_has_its_named_classes():

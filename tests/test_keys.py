@@ -1,5 +1,7 @@
 """Keys of losses and methods, and what is built from them."""
 
+from importlib import import_module
+
 import pytest
 
 from calibkit.calibrators import CALIBRATORS, calibrator
@@ -44,6 +46,9 @@ def test_a_registry_key_is_the_name_of_its_file():
     for registry in (CALIBRATORS, LOSSES, OBJECTIVES):
         for name, cls in registry.items():
             assert cls.__module__.rpartition(".")[2] == name
+        package = import_module(next(iter(registry.values())).__module__.rpartition(".")[0])
+        names = [cls.__name__ for cls in registry.values()]
+        assert len(set(names)) == len(names) and set(names) <= set(package.__all__)
 
 
 def test_build_knows_names_and_options():

@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,3 +140,8 @@ def test_numbers_of_numpy_build_the_same_network():
         plain = size(on_meta(name, 200, **options))
         numpy = {option: np.uint8(value) for option, value in options.items()}
         assert size(on_meta(name, np.uint8(200), **numpy)) == plain
+
+
+def test_each_is_named_on_the_page():
+    page = (Path(__file__).parents[1] / "book" / "api" / "models.md").read_text()
+    assert [name for name in MODELS if f"`{name}`" not in page] == []

@@ -14,6 +14,7 @@ def test_a_module_has_the_tests_that_are_called_after_it_and_its_doctests():
     ]
     of_folder = chosen([ROOT / "calibkit" / "cli" / "apply.py"])  # none is called after it
     assert {str(Path(name).parent) for name in of_folder} == {"tests/reporting"} and len(of_folder) <= quick.MOST
+    assert chosen([ROOT / "calibkit" / "losses" / "__init__.py"])[0] == "tests/losses/test_contract.py"
     assert chosen([ROOT / "tests" / "test_checks.py", ROOT / "README.md"]) == ["tests/test_checks.py"]
 
 

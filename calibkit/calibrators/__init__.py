@@ -98,7 +98,7 @@ def load_calibrator(path: str | os.PathLike, own: str | None = None) -> Calibrat
         name = header["class"]
         cls = of_own or CALIBRATORS.get(header["calibrator"]) or installed("calibrator", header["calibrator"], name)
         if cls is None or name != cls.__name__:
-            cure = f"{name}.load reads it, or load_calibrator with `own`, its PATH.py:CLASS"
+            cure = f"{name}.load, of a Calibrator, or load_calibrator with `own`, its PATH.py:CLASS, reads it"
             raise ValueError(f"that of {name}, which is none of CALIBRATORS; {cure}")
         return as_calibrator(cls).of_file(path, header)
 

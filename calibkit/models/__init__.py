@@ -7,6 +7,7 @@ images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from functools import partial
@@ -79,9 +80,15 @@ def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
         >>> suited("text", (1000,)), suited("image", (8, 8, 1))
         (['gpool_cnn'], ['small_cnn'])
     """
-    of_text, of_pixels = ["gpool_cnn"], [name for name in MODELS if name.startswith("deeplabv3")]
-    of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)] if shape[-1] == 3 else ["small_cnn"]
+    of_text = [name for name in MODELS if _takes(name, "n_tokens")]
+    of_pixels = [name for name in MODELS if name.startswith("deeplabv3")]
+    of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)]
+    of_images = [name for name in of_images if shape[-1] == 3 or _takes(name, "channels")]
     return {"text": of_text, "dense": of_pixels, "image": of_images}[kind]
+
+
+def _takes(name: str, option: str) -> bool:
+    return option in inspect.signature(MODELS[name]).parameters
 
 
 def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:
@@ -96,9 +103,9 @@ def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) 
         >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))
         ({'stem': 'tiny'}, {'channels': 1}, {})
     """
-    if check_choice("model", name, MODELS) == "small_cnn":
+    if _takes(check_choice("model", name, MODELS), "channels"):
         return {"channels": shape[-1]}
-    if name == "gpool_cnn" and n_tokens is not None:
+    if _takes(name, "n_tokens") and n_tokens is not None:
         return {"n_tokens": n_tokens}
     if name in ("resnet50", "resnet101", "densenet121"):
         small = "tiny" if shape[0] > 32 and name != "densenet121" else "cifar"

@@ -1,10 +1,11 @@
 """What an objective is where nothing is chosen: the numbers that its authors publish."""
 
 from dataclasses import asdict
+from typing import get_args
 
 import numpy as np
 
-from calibkit.objectives import OBJECTIVES, get
+from calibkit.objectives import OBJECTIVES, ObjectiveName, SmoothName, get
 
 #: ECE: Guo et al. 2017. The others: Jung et al. 2023 (SCTL) and its code, where alpha None stands for ln(K) / 2.
 PUBLISHED = {
@@ -18,8 +19,14 @@ PUBLISHED = {
 
 
 def test_defaults_are_the_published_numbers():
-    assert {name: asdict(cls()) for name, cls in OBJECTIVES.items()} == PUBLISHED
-    assert {name: asdict(get(name)) for name in OBJECTIVES} == PUBLISHED
+    assert {name: asdict(OBJECTIVES[name]()) for name in PUBLISHED} == PUBLISHED
+    assert {name: asdict(get(name)) for name in PUBLISHED} == PUBLISHED
+
+
+def test_the_names_of_the_signatures_are_the_keys():
+    """A new objective is a member of ``SmoothName``, too."""
+    smooth = {name for name, cls in OBJECTIVES.items() if cls.smooth}
+    assert set(get_args(SmoothName)) == smooth and set(get_args(ObjectiveName)) == {"ece", *smooth}
 
 
 def test_numbers_of_numpy_become_plain_ones():

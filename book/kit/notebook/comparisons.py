@@ -14,6 +14,7 @@ from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.fitting.base import Fitted
 from calibkit.keys import Key
 from calibkit.logits import Logits
+from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.networks import Network, load_logits
 
@@ -114,7 +115,7 @@ def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object
         [2.0, 6.0]
     """
     plain = by_loss(cell, [loss], **training)
-    own = plain[loss].meta["loss_options"]["margin"] if plain else None
+    own = plain[loss].meta["loss_options"].get("margin", LOSSES[loss]().margin) if plain else None
     keys = {margin: loss if margin == own else f"{loss} margin={margin:g}" for margin in margins}
     found = plain | by_loss(cell, [key for key in keys.values() if key != loss], **training)
     return {margin: found[key] for margin, key in keys.items() if key in found}

@@ -37,7 +37,7 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
     """The entry of a judge.json.
 
     Raises:
-        ValueError: no judgement, one that lacks a stored network, others' numbers without a name.
+        ValueError: no judgement, one that lacks one of ``networks()``, others' numbers without a name.
     """
     facts = read_json(judged, regular(judged).read_text("utf-8", "replace"))
     if not {"key", "made", "rows", "differences"} <= facts.keys():
@@ -51,7 +51,8 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
         found |= {name: made[name] for name in ("calibkit", "commit", "file")}
         if odd := [of for of in found.values() if not isinstance(of, str | None)]:
             raise TypeError(f"{odd[0]!r} is no text")
-        found |= (_of_loss if "data" in made else _of_calibrator)(facts)
+        wanted = _stored() if tier == "ours" else networks()
+        found |= _of_loss(facts) if "data" in made else _of_calibrator(facts, wanted)
         if not all(isinstance(of, str) for of in found["failed"].values()) or type(found["networks"]) is not int:
             raise TypeError("an error that is no text, or a number of trainings that is none")
         text(found)
@@ -59,7 +60,7 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
         got = f"{str(judged)!r}, {type(error).__name__}: {error}"
         raise expected("path", "a judge.json as `calibkit judge` writes it", got) from error
     of_calibrator = "data" not in found
-    if of_calibrator and (missing := _stored() - found["rows"].keys() - found["failed"].keys()):
+    if of_calibrator and (missing := wanted - found["rows"].keys() - found["failed"].keys()):
         raise expected("path", "a judgement on all stored networks, without --networks", f"none on {min(missing)}")
     return found
 
@@ -68,9 +69,14 @@ def _stored() -> set[str]:
     return {name for name in usual() if name in zoo()}
 
 
-def _of_calibrator(facts: dict) -> dict:
-    stored = _stored()
-    rows = [Row(**row) for row in facts["rows"] if row["network"] in stored]
+def networks() -> set[str]:
+    """Those of our own entries, on which those of others are compared, too; without any all that are stored."""
+    ours = [of for of in entries() if of["kind"] == "calibrators" and of["tier"] == "ours"]
+    return {name for of in ours for name in (*of["rows"], *of["failed"])} or _stored()
+
+
+def _of_calibrator(facts: dict, wanted: set[str]) -> dict:
+    rows = [Row(**row) for row in facts["rows"] if row["network"] in wanted]
     done = [row for row in rows if not row.error]
     return {
         "command": f"calibkit judge {_quoted(facts['key'])}",
