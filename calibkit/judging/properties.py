@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -19,6 +21,7 @@ PROPERTIES = {
     "classes may be renumbered": "fitted and called with the classes in another order: the same probabilities",
     "no worse than no calibrator where it was fitted": "on the rows of the fit, an NLL no higher than the network's",
     "single and double precision agree": "fitted and called on the same numbers in either: the same probabilities",
+    "can be saved": "what the fit left is numbers or text, so that a file holds it",
 }
 SLOW = 5.0  # seconds of a fit that is not done twice more for a property
 ROWS = 2000  # of the test set, that are looked at
@@ -44,6 +47,7 @@ def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: fl
         "predictions kept": lambda: _predictions(z, p),
         "a shift changes nothing": lambda: _shift(fitted, z, p),
         "no worse than no calibrator where it was fitted": lambda: _own_rows(fitted, val),
+        "can be saved": lambda: _saved(fitted),
     }
     if seconds < SLOW:
         tries |= {
@@ -98,6 +102,12 @@ def _own_rows(fitted: Calibrator, val: HeldOut) -> str:
     z = np.exp(z - z.max(1, keepdims=True))
     before, after = (nll(p, val.labels) for p in (z / z.sum(1, keepdims=True), fitted(val.logits)))
     return "" if after <= before + EXACT else f"NLL {after:.5g}, and {before:.5g} without it"
+
+
+def _saved(fitted: Calibrator) -> str:
+    with TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "calibrator.npz")
+    return ""
 
 
 def _precision(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray, other: type) -> str:

@@ -59,6 +59,14 @@ class Fragile(TemperatureScaling):
         super()._fit(logits, labels)
 
 
+class Unsavable(TemperatureScaling):
+    state = ("temperature", "f")
+
+    def _fit(self, logits, labels):
+        super()._fit(logits, labels)
+        self.f = lambda: None
+
+
 class Broken(TemperatureScaling):
     def _fit(self, logits, labels):
         raise RuntimeError("never")
@@ -97,6 +105,7 @@ def test_what_a_method_breaks_is_shown(mine):
     failed = {name for name, counterexample in found.properties.items() if counterexample}
     assert failed >= {"a shift changes nothing", "no worse than no calibrator where it was fitted"}
     assert found.properties["a shift changes nothing"].startswith("row ")
+    assert "`f`" in judge_on(SMALL[0], "mine.py:Unsavable", n_resamples=20).properties["can be saved"]
 
 
 @pytest.mark.slow
