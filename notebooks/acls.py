@@ -504,10 +504,10 @@ for variant in ("paper", "code"):
 # and grows from there, so it needs a longer way to stop cross-entropy:
 
 # %% tags=["nbval-check-output"]
-for n_classes in (10, 100):
+for n in (10, 100):
     for loss in (MbLS(margin=margin), ACLS(margin=margin, variant="code")):
-        distance = follow(loss, n_classes, n_steps=20_000)[-1, 0]
-        print(f"{n_classes:3} classes, {type(loss).__name__}: rests at {distance:.1f}")
+        rests = follow(loss, n, n_steps=20_000)[-1, 0]
+        print(f"{n} classes, {type(loss).__name__}: rests at {rests:.1f}")
 
 # %% [markdown]
 # On CIFAR-10, too, a margin that is too small or too large calibrates poorly ({numref}`fig-acls-margin`).
