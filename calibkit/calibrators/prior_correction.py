@@ -56,8 +56,9 @@ class PriorCorrection(Calibrator):
         >>> fitted = PriorCorrection().fit(z, np.array([0, 0, 0, 1, 1, 1]))
         >>> fitted.prior.tolist()
         [0.5, 0.5]
-        >>> PriorCorrection([0.9, 0.1]).fit(z, np.array([0, 0, 0, 1, 1, 1]))(z)[-1].argmax()  # 1 is rare from now on
-        np.int64(0)
+        >>> rare = PriorCorrection([0.9, 0.1]).fit(z, np.array([0, 0, 0, 1, 1, 1]))  # 1 is, from now on
+        >>> int(rare(z)[-1].argmax())
+        0
     """
 
     state, fractions = ("temperature", "prior", "target_prior"), ("prior", "target_prior")

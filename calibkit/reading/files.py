@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PARQUET, LINES = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".jsonl")
 TABLES = (*PARQUET, *LINES, *(f"{suffix}.gz" for suffix in LINES))
 TORCH = (".pt", ".pth")
+MOST_DIGITS = 300  # of an integer that a float can hold: a longer one is no number, as a list is none
 FILES = "an .npz, .npy, .pt, .csv, .tsv, .jsonl or .parquet file, or a folder of .npy files"
 Text = Callable[[list[str]], Collection[str]]
 _FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
@@ -145,7 +147,8 @@ def _json_lines(stream: IO[bytes]) -> list[dict]:
     """A JSON object a line, or one array of them."""
     is_array = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     stream.seek(0)
-    rows = json.load(stream) if is_array else [json.loads(line) for line in stream if line.strip()]
+    read = partial(json.loads, parse_int=lambda digits: int(digits) if len(digits) < MOST_DIGITS else [digits])
+    rows = read(stream.read()) if is_array else [read(line) for line in stream if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("a line that is no JSON object")
     return rows

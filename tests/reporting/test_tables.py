@@ -24,7 +24,7 @@ def test_columns_with_a_prefix_are_the_classes(arrays, frame):
     frame = frame.rename(columns={name: f"logit_{name}" for name in CLASSES})
     frame = frame.assign(age=1.0, note="x")
     both = frame.assign(prob_cat=0.5, prob_dog=0.5, prob_fox=0.0)
-    numbered = frame.replace(dict(zip(CLASSES, (1, 2, 3), strict=True)))
+    numbered = frame.assign(label=frame["label"].map(dict(zip(CLASSES, (1, 2, 3), strict=True))))
     for given in (read(frame), read(both, kind="logits"), read(numbered)):
         np.testing.assert_array_equal(given.val.outputs, arrays["val_logits"])
         assert (given.kind, given.classes) == ("logits", tuple(CLASSES))

@@ -70,7 +70,7 @@ def compare(
     Example:
         >>> compared = compare("class_loss_scaling", "1").query("model == 'densenet40' and metric == 'ece'")
         >>> first = compared.iloc[0]
-        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], first["verdict"]
+        >>> first["method"], first["printed"], f"{first['ours']:.2f}", first["source"], str(first["verdict"])
         ('identity', '5.50', '5.50', 'published-logits', 'reproduced')
     """
     out = [_answer(*asked) for asked in _asked(paper, ours, effects, stand_in)]
