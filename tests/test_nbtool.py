@@ -183,7 +183,9 @@ def test_papermill_stops_at_bad_parameters(executed, tmp_path, parameters, messa
 
 def test_impossible_values_are_refused():
     for value, allowed in (
-        ("huge", ("smoke", "paper")), (["mbls", "mb"], {"mbls": 1}), (15.0, range(1, 101)), (True, range(1, 101)),
+        ("huge", ("smoke", "paper")), (["mbls", "mb"], [{"mbls": 1}]), (["mbls"], {"mbls": 1}),
+        ("mbls", [str]), ([], [str]),
+        (6.0, [notebook.Real(0, 9)]), ([1], [str, ...]), (15.0, range(1, 101)), (True, range(1, 101)),
         (101, range(1, 101)), (0.0, notebook.Real(0, 1, open_low=True)), ("1", notebook.Real(0, 1)), (3, str),
         (True, int), (3, 3),
     ):  # fmt: skip
@@ -193,9 +195,10 @@ def test_impossible_values_are_refused():
 
 def test_possible_values_are_accepted():
     namespace = {"a": "smoke", "b": 15, "c": 0.5, "d": ["mbls"], "e": "x.npz", "f": True, "namespace": 1}
+    namespace["g"] = []
     notebook.parameters(
-        namespace, a=notebook.BUDGETS, b=range(1, 101), c=notebook.Real(0, 1), d={"mbls": 1}, e=str, f=bool,
-        namespace=range(3),
+        namespace, a=notebook.BUDGETS, b=range(1, 101), c=notebook.Real(0, 1), d=[{"mbls": 1}], e=str, f=bool,
+        namespace=range(3), g=[str, ...],
     )  # fmt: skip
 
 

@@ -41,14 +41,14 @@ class CalibratedClassifier(MetaEstimatorMixin, Classifier):
 
     Args:
         estimator: a classifier with ``decision_function`` or ``predict_proba``.
-        method: of ``LogitCalibrator``. Structured matrix scaling (default) may change the predicted class.
+        method: as ``LogitCalibrator`` takes it. Structured matrix scaling (default) may change the predicted class.
         cv: number of folds, a splitter of scikit-learn or pairs of indices; None (default): 5 stratified folds.
             ``"prefit"``: ``estimator`` is fitted already and stays as it is, and ``fit`` gets held-out samples. A
             ``FrozenEstimator`` says the same of itself, and does so after ``clone`` too: inside ``GridSearchCV`` it is
             the one to take.
-        ensemble: whether the copies of the folds predict, and their mean is given. False: one classifier does that is
-            fitted on everything, which takes less memory and time, and is mostly worse. Of no account where nothing is
-            split.
+        ensemble: True (default): the copies of all folds predict, and their mean is given. False: one classifier
+            predicts that is fitted on everything, which takes less memory and time, and is mostly worse. Where nothing
+            is split it makes no difference.
 
     Attributes:
         estimators_: the classifiers: a copy a fold, or the only one.

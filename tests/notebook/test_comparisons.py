@@ -45,22 +45,6 @@ def test_networks_that_a_chapter_needs_are_stored():
         notebook.by_loss("cifar100/resnet20", ["cross_entropy", "mbls"], seed=7, needed=["mbls"])
 
 
-def test_parameters_are_lists_where_lists_are_meant():
-    allowed = {"margins": [notebook.Real(0, 9)], "seed": range(9), "keys": [str, ...]}
-    fine = {"margins": [6.0], "seed": 1, "keys": []}
-    notebook.parameters(dict(fine), **allowed)
-    for wrong in (
-        {"margins": 6.0},
-        {"margins": []},
-        {"margins": [10.0]},
-        {"seed": [1]},
-        {"keys": "ets"},
-        {"keys": [1]},
-    ):
-        with pytest.raises(ValueError, match=f"Expected `{[*wrong][0]}` to be "):
-            notebook.parameters(fine | wrong, **allowed)
-
-
 def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):
     asked = []
 

@@ -66,7 +66,7 @@ def test_maps_of_others_in_the_guide():
     assert said in text("which_method")
     imagenet = [less(values, metric).loc["imagenet"][["diag", "gp"]] for metric in ("ece", "nll")]
     assert all(of.shape == (4, 2) and (of < 0).all(axis=None) for of in imagenet)
-    assert "better in both scores on four of four ImageNet networks" in text("which_method")
+    assert "better in both ECE and NLL on four of four ImageNet networks" in text("which_method")
 
 
 def test_the_increasing_map_in_the_comparison():

@@ -179,8 +179,8 @@ Our `gp_calibration` is close to it.
 {{numref}}`tbl-comparison-map` says where this is beyond chance.
 """
     caption = (
-        f"With many classes GP calibration beats one temperature in both scores on {gp} networks, DIAG on {diag}. "
-        "Run by others. Mean difference from TS, and networks where both scores are lower"
+        f"With many classes GP calibration beats one temperature in both ECE and NLL on {gp} networks, DIAG on {diag}. "
+        "Run by others. Mean difference from TS, and networks where both ECE and NLL are lower"
     )
     return said, [table(frame, caption, "tbl-others-maps", digits={"NLL, nats": 3})]
 
