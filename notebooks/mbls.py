@@ -272,14 +272,13 @@ print("the same gradient where the prediction is right:", same)
 # Two forces act on the sample. CE pushes it out with $1 - p_y$, less and less. The penalty pulls it back with the
 # constant $c$, but only beyond the margin.
 #
-# The sample comes to rest where the two balance, or at the margin if the pull is already the stronger one there:
+# The sample comes to rest where the two balance, or at the margin if the pull is already the stronger one there,
+# as it always is for $\lambda \ge K / (K - 1)$:
 #
 # $$
 # d^\star = \max\Big( m, \; \log\big( \tfrac{K}{\lambda} - K + 1 \big) \Big) , \qquad
 # p^\star = \frac{1}{1 + (K - 1) \, e^{-d^\star}} .
 # $$ (eq-mbls-minimum)
-#
-# for $\lambda < K / (K - 1)$, and $d^\star = m$ for larger weights.
 
 
 # %%

@@ -321,8 +321,7 @@ comparison of the two is about *δ* alone.
 # $$ (eq-nc-link)
 #
 # which is zero exactly where the constraint holds. So the solution is the softmax at the temperature that
-# **minimises the NLL**. (If all labels have the largest logit, or all the smallest, there is no such temperature, and the
-# solution puts everything there.) A general solver, which knows nothing of softmax or temperature, confirms it.
+# **minimises the NLL**, if one does ({doc}`it needs a mistake <temperature_scaling>`). A general solver confirms it.
 #
 # **The sign of the temperature is free.** Nothing in Lemma 1 makes $T$ positive. It is positive if the true classes have
 # larger logits than the average class, as in any useful network, and negative if they have smaller ones.
@@ -732,7 +731,7 @@ an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift at al
 # In each bin the gap is at most the shortfall of the accuracy from 1 plus that of the confidence, as
 # $|\operatorname{acc} - \operatorname{conf}| = |(1 - \operatorname{conf}) - (1 - \operatorname{acc})|$. A
 # confidence $\hat p$ also forces an entropy of at least $2 \ln 2 \, (1 - \hat p)$.
-# Averaged over all images, with mean confidence conf, mean entropy $\bar H$ and overall accuracy acc,
+# Averaged over all images, with mean entropy $\bar H$, confidence conf and accuracy acc,
 #
 # $$
 # \ece \;\le\; (1 - \mathrm{acc}) + (1 - \mathrm{conf}) \;\le\; (1 - \mathrm{acc}) + \frac{\bar H}{2 \ln 2} .
