@@ -59,17 +59,17 @@ class Fragile(TemperatureScaling):
         super()._fit(logits, labels)
 
 
+class Broken(TemperatureScaling):
+    def _fit(self, logits, labels):
+        raise RuntimeError("never")
+
+
 class Unsavable(TemperatureScaling):
     state = ("temperature", "f")
 
     def _fit(self, logits, labels):
         super()._fit(logits, labels)
         self.f = lambda: None
-
-
-class Broken(TemperatureScaling):
-    def _fit(self, logits, labels):
-        raise RuntimeError("never")
 """
 
 
