@@ -44,8 +44,7 @@ for name in config:
     check_choice("config", name, SETTINGS)
 BUDGET = check_choice("budget", config.get("budget", "reduced"), BUDGETS[1:])  # nothing of "smoke" is ever recorded
 DEVICE = check_choice("device", config.get("device", "auto"), ("auto", "cpu", "cuda"))
-SEEDS = [int(seed) if str(seed).isdecimal() else seed for seed in listed("seeds", [0])]  # text in a job of a job
-SEEDS = [check_int("seeds", seed, 0) for seed in SEEDS]
+SEEDS = [check_int("seeds", int(seed) if str(seed).isdecimal() else seed, 0) for seed in listed("seeds", [0])]
 OF_PAPERS = BUDGET == "paper" and not {"datasets", "models", "losses"} <= config.keys()  # else a grid of one's own
 if OF_PAPERS:
     ASKED = [check_choice("paper", paper, PAPERS) for paper in listed("paper", list(PAPERS))]

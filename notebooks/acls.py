@@ -461,7 +461,7 @@ plt.show()
 #
 # ## What the code does, and what it costs
 #
-# The authors' code does not drift, because it follows another penalty. Of a sample that is
+# The authors' code does not drift, because its penalty is another one. For one sample it is
 #
 # $$
 # \lambda_1 \operatorname{ReLU}(z_{\hat y} - m)^2

@@ -30,7 +30,7 @@ from calibkit.models.resnet8 import ResNet8
 from calibkit.models.small_cnn import SmallCNN
 from calibkit.models.wide_resnet import WideResNet
 
-__all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited"]
+__all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited", "takes"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
@@ -80,14 +80,15 @@ def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
         >>> suited("text", (1000,)), suited("image", (8, 8, 1))
         (['gpool_cnn'], ['small_cnn'])
     """
-    of_text = [name for name in MODELS if _takes(name, "n_tokens")]
+    of_text = [name for name in MODELS if takes(name, "n_tokens")]
     of_pixels = [name for name in MODELS if name.startswith("deeplabv3")]
     of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)]
-    of_images = [name for name in of_images if shape[-1] == 3 or _takes(name, "channels")]
+    of_images = [name for name in of_images if shape[-1] == 3 or takes(name, "channels")]
     return {"text": of_text, "dense": of_pixels, "image": of_images}[kind]
 
 
-def _takes(name: str, option: str) -> bool:
+def takes(name: str, option: str) -> bool:
+    """Whether network ``name`` has an option, as "channels", "n_tokens" or "weights"."""
     return option in inspect.signature(MODELS[name]).parameters
 
 
@@ -103,9 +104,9 @@ def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) 
         >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))
         ({'stem': 'tiny'}, {'channels': 1}, {})
     """
-    if _takes(check_choice("model", name, MODELS), "channels"):
+    if takes(check_choice("model", name, MODELS), "channels"):
         return {"channels": shape[-1]}
-    if _takes(name, "n_tokens") and n_tokens is not None:
+    if takes(name, "n_tokens") and n_tokens is not None:
         return {"n_tokens": n_tokens}
     if name in ("resnet50", "resnet101", "densenet121"):
         small = "tiny" if shape[0] > 32 and name != "densenet121" else "cifar"

@@ -16,7 +16,7 @@ from calibkit._checks import check_choice, check_int, expected
 from calibkit.data import Dataset, Split
 from calibkit.keys import Key, find, make
 from calibkit.losses import LOSSES, CrossEntropy
-from calibkit.models import MODELS, build, options_for, suited
+from calibkit.models import build, options_for, suited, takes
 from calibkit.training.batches import Feed
 from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
 
@@ -75,7 +75,7 @@ def assemble(
         raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
     criterion = _loss(cls, options, dataset)
     torch.manual_seed(seed)
-    if pretrained and "weights" not in inspect.signature(MODELS[model]).parameters:
+    if pretrained and not takes(model, "weights"):
         raise expected("pretrained", f"False, as {model} has no such weights", True)
     weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
     form = options_for(model, spec.shape, spec.n_tokens)

@@ -174,7 +174,7 @@ def changed(name):
     }  # fmt: skip
     for option, parameter in inspect.signature(CALIBRATORS[name]).parameters.items():
         objective = {"objective": "nll"} if option == "solver" else {}
-        known = option in other or isinstance(parameter.default, bool | None)
+        known = option in other or isinstance(parameter.default, bool)
         assert known, f"another value of `{option}` than its default belongs here, into `other`"
         value = other[option] if option in other else not parameter.default
         yield option, value, CALIBRATORS[name](**{option: value, **objective})

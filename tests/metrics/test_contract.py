@@ -94,8 +94,8 @@ class TestMetric:
         fall in the same bins."""
         for case, (probs, labels) in cases.items():
             value = METRICS[name](probs, labels)
-            most = METRICS[name].most
-            assert type(value) is float and 0 <= value <= (np.log(probs.shape[1]) if most is None else most) + 1e-12
+            most = np.log(probs.shape[1]) + 1e-12 if METRICS[name].most is None else METRICS[name].most
+            assert type(value) is float and 0 <= value <= most
             order = np.random.default_rng(1).permutation(len(labels))
             assert METRICS[name](probs[order], labels[order]) == pytest.approx(value, abs=1e-12), case
             assert METRICS[name](probs.astype(np.float32), labels) == pytest.approx(value, rel=1e-6, abs=1e-7), case

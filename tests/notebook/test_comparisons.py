@@ -31,11 +31,11 @@ def test_logits_by_name_by_path_and_neither(tmp_path):
     with pytest.raises(ValueError, match="Expected `logits` to be a path that ends in .npz, or a name"):
         notebook.logits_of("nothing")
     for option, message in (
-        ("n_classes", "of 10 classes, but got 4"),
-        ("at_least", "of 601 samples or more, but got 600"),
+        ({"n_classes": 10}, "of 10 classes, but got 4"),
+        ({"at_least": 601}, "of 601 samples or more, but got 600"),
     ):
         with pytest.raises(ValueError, match=message):
-            notebook.logits_of(str(path), **{option: {"n_classes": 10, "at_least": 601}[option]})
+            notebook.logits_of(str(path), **option)
     with pytest.raises(ValueError, match="trained at a higher budget"):
         notebook.logits_of("cifar10/resnet20-cross_entropy-s77")
 

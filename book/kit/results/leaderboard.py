@@ -45,13 +45,13 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
     if not isinstance(by, str) or (check_choice("tier", tier, TIERS) == "ours") == bool(by):
         raise expected("by", "who measured it, where that is not this project", repr(by))
     found = {"key": facts["key"], "tier": tier, "by": by, "withdrawn": ""}
+    wanted = _stored() if tier == "ours" else networks()
     try:
         made = facts["made"]
         found |= {"date": datetime.date.today().isoformat()}
         found |= {name: made[name] for name in ("calibkit", "commit", "file")}
         if odd := [of for of in found.values() if not isinstance(of, str | None)]:
             raise TypeError(f"{odd[0]!r} is no text")
-        wanted = _stored() if tier == "ours" else networks()
         found |= _of_loss(facts) if "data" in made else _of_calibrator(facts, wanted)
         if not all(isinstance(of, str) for of in found["failed"].values()) or type(found["networks"]) is not int:
             raise TypeError("an error that is no text, or a number of trainings that is none")
