@@ -80,13 +80,7 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=["10000x10", "10000x100", "25000x1000"])
     parser.add_argument("--sweeps", type=int, default=5)
     parser.add_argument("--device", default="cpu")
-    args, seconds = begin(parser)
-
-    def clock():
-        if args.device != "cpu":
-            torch.cuda.synchronize()
-        return seconds()
-
+    args, clock = begin(parser)
     print(f"on {args.device}")
     warnings.simplefilter("ignore")
     for shape in args.shapes:

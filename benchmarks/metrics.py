@@ -31,12 +31,10 @@ def race(title, calls, repeats, clock):
         print(f"{name:34} {1e3 * statistics.median(seconds):10.3f} {1e3 * min(seconds):9.3f} {memory}   {value}")
 
 
-def limits(p, y):
-    return {
-        "limit: read (sum)": p.sum,
-        "limit: row max": lambda: p.amax(1),
-        "limit: row max + argmax": lambda: p.max(1),
-    }
+def updated(metric, p, y):
+    """The value of a metric that takes batches, after one."""
+    metric.update(p, y)
+    return metric.compute()
 
 
 def top_label(p, y, k):
@@ -46,49 +44,30 @@ def top_label(p, y, k):
         return n.max(1), (n.argmax(1) == m).astype(np.float32)
 
     def calzone(utils):
-        metrics = import_module("calzone.metrics")
+        accuracy, confidence, _, counts = utils.reliability_diagram(m, n, num_bins=15)
+        return float(import_module("calzone.metrics").calculate_ece_mce(accuracy, confidence, counts)[0])
 
-        def call():
-            accuracy, confidence, _, counts = utils.reliability_diagram(m, n, num_bins=15)
-            return float(metrics.calculate_ece_mce(accuracy, confidence, counts)[0])
+    def mapie(module, strategy):
+        confidence, correct = flags()
+        error = module.expected_calibration_error
+        return float(error(correct.astype(int), confidence, num_bins=15, split_strategy=strategy))
 
-        return call
-
-    def mapie(strategy):
-        def build(module):
-            def call():
-                confidence, correct = flags()
-                error = module.expected_calibration_error
-                return float(error(correct.astype(int), confidence, num_bins=15, split_strategy=strategy))
-
-            return call
-
-        return build
-
-    def torch_uncertainty(cls):
-        def build(module):
-            def call():
-                metric = getattr(module, cls)(task="multiclass", num_classes=k, num_bins=15)
-                metric.update(p, y)
-                return metric.compute().item()
-
-            return call
-
-        return build
-
-    tm, pm = "torchmetrics.functional.classification", "probmetrics.metrics"
+    tm, tu, pm = "torchmetrics.functional.classification", "torch_uncertainty.metrics", "probmetrics.metrics"
+    options = {"task": "multiclass", "num_classes": k, "num_bins": 15}
     equal_width = {
-        **limits(p, y),
+        "limit: read (sum)": p.sum,
+        "limit: row max": lambda: p.amax(1),
+        "limit: row max + argmax": lambda: p.max(1),
         "calibkit ece (torch)": lambda: ece(p, y),
         "calibkit ece (numpy)": lambda: ece(n, m),
         "torchmetrics": peer(tm, lambda t: lambda: t.multiclass_calibration_error(p, y, k, 15).item()),
-        "torch-uncertainty": peer("torch_uncertainty.metrics", torch_uncertainty("CalibrationError")),
+        "torch-uncertainty": peer(tu, lambda t: lambda: updated(t.CalibrationError(**options), p, y).item()),
         "relplot binnedECE": peer("relplot.metrics", lambda t: lambda: float(t.binnedECE(*flags(), nbins=15))),
         "probmetrics": peer(
             pm, lambda t: lambda: float(t.Metrics.from_names(["ece-15"]).compute_all_from_labels_probs(y, p)["ece-15"])
         ),
-        "calzone": peer("calzone.utils", calzone),
-        "mapie": peer("mapie.metrics.calibration", mapie("uniform")),
+        "calzone": peer("calzone.utils", lambda t: lambda: calzone(t)),
+        "mapie": peer("mapie.metrics.calibration", lambda t: lambda: mapie(t, "uniform")),
         "netcal": peer("netcal.metrics", lambda t: lambda: float(t.ECE(15).measure(n, m))),
         "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece(n, m))),
         "pycalib": peer("pycalib.metrics", lambda t: lambda: float(t.conf_ECE(m, n))),
@@ -98,8 +77,8 @@ def top_label(p, y, k):
         "limit: row max": lambda: p.amax(1),
         "limit: sort of the confidences": lambda: confidence.sort(),
         "calibkit adaptive_ece": lambda: adaptive_ece(p, y),
-        "torch-uncertainty": peer("torch_uncertainty.metrics", torch_uncertainty("AdaptiveCalibrationError")),
-        "mapie (quantile)": peer("mapie.metrics.calibration", mapie("quantile")),
+        "torch-uncertainty": peer(tu, lambda t: lambda: updated(t.AdaptiveCalibrationError(**options), p, y).item()),
+        "mapie (quantile)": peer("mapie.metrics.calibration", lambda t: lambda: mapie(t, "quantile")),
         "netcal": peer("netcal.metrics", lambda t: lambda: float(t.ECE(15, equal_intervals=False).measure(n, m))),
         "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece_em(n, m))),
     }
@@ -113,34 +92,26 @@ def top_label(p, y, k):
 def class_wise(p, y, k):
     n, m = p.numpy(), y.numpy()
 
-    def mapie(strategy):
-        def build(module):
-            options = {"num_bins": 15, "split_strategy": strategy, "classwise": True, "class_labels": m}
-            return lambda: float(module.expected_calibration_error(None, n, **options))
+    def mapie(module, strategy):
+        options = {"num_bins": 15, "split_strategy": strategy, "classwise": True, "class_labels": m}
+        return float(module.expected_calibration_error(None, n, **options))
 
-        return build
-
-    def torch_uncertainty(module):
-        def call():
-            metric = module.ClasswiseCalibrationError(num_classes=k, num_bins=15)
-            metric.update(p, y)
-            return metric.compute().item()
-
-        return call
-
+    tu = "torch_uncertainty.metrics.classification.calibration"
     equal_width = {
         "limit: read (sum)": p.sum,
         "calibkit classwise_ece": lambda: classwise_ece(p, y),
         "pycalib": peer("pycalib.metrics", lambda t: lambda: float(t.classwise_ECE(m, n))),
-        "mapie": peer("mapie.metrics.calibration", mapie("uniform")),
-        "torch-uncertainty": peer("torch_uncertainty.metrics.classification.calibration", torch_uncertainty),
+        "mapie": peer("mapie.metrics.calibration", lambda t: lambda: mapie(t, "uniform")),
+        "torch-uncertainty": peer(
+            tu, lambda t: lambda: updated(t.ClasswiseCalibrationError(num_classes=k, num_bins=15), p, y).item()
+        ),
         "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece(n, m, mode="marginal"))),
     }
     equal_mass = {
         "limit: one torch sort by column": lambda: p.sort(0).values[0],
         "limit: one numpy sort by column": lambda: np.sort(n.T, axis=1)[0],
         "calibkit ace": lambda: ace(p, y),
-        "mapie (quantile)": peer("mapie.metrics.calibration", mapie("quantile")),
+        "mapie (quantile)": peer("mapie.metrics.calibration", lambda t: lambda: mapie(t, "quantile")),
         "uncertainty-calibration": peer("calibration", lambda t: lambda: float(t.get_ece_em(n, m, mode="marginal"))),
     }
     return equal_width, equal_mass
@@ -149,18 +120,9 @@ def class_wise(p, y, k):
 def intervals(p, y, k):
     n, m = p.numpy(), y.numpy()
 
-    def uncertainty_calibration(module):
-        return lambda: list(module.get_calibration_error_uncertainties(n, m, p=1, mode="top-label"))
-
     def torchmetrics(module):
-        def call():
-            metric = import_module("torchmetrics.wrappers").BootStrapper(
-                module.MulticlassCalibrationError(k, n_bins=15), num_bootstraps=100
-            )
-            metric.update(p, y)
-            return metric.compute()
-
-        return call
+        metric = module.classification.MulticlassCalibrationError(k, n_bins=15)
+        return updated(module.wrappers.BootStrapper(metric, num_bootstraps=100), p, y)
 
     return {
         "calibkit 1000 x ece": lambda: bootstrap(p, y, ["ece"]),
@@ -168,8 +130,10 @@ def intervals(p, y, k):
         "calibkit 1000 x ace": lambda: bootstrap(p, y, ["ace"]),
         "calibkit 1000 x smooth_ece": lambda: bootstrap(p, y, ["smooth_ece"]),
         "calibkit 1000 x all metrics": lambda: bootstrap(p, y),
-        "uncertainty-calibration 100 x l1": peer("calibration", uncertainty_calibration),
-        "torchmetrics 100 x ECE": peer("torchmetrics.classification", torchmetrics),
+        "uncertainty-calibration 100 x l1": peer(
+            "calibration", lambda t: lambda: list(t.get_calibration_error_uncertainties(n, m, p=1, mode="top-label"))
+        ),
+        "torchmetrics 100 x ECE": peer("torchmetrics", lambda t: lambda: torchmetrics(t)),
     }
 
 

@@ -29,14 +29,25 @@ def overconfident(n, k):
 
 
 def begin(parser, threads=None, clock="wall"):
-    """The arguments of a benchmark, its threads and clock among them, and that clock; prints what it runs with."""
+    """The arguments of a benchmark, its threads and clock among them, and that clock; prints what it runs with.
+
+    Where it has a ``--device`` that is no CPU, the clock waits for what runs there.
+    """
     parser.add_argument("--threads", type=int, default=threads or torch.get_num_threads())
     parser.add_argument("--clock", choices=["wall", "cpu"], default=clock)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     ensure_importable()
     print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
-    return args, time.perf_counter if args.clock == "wall" else time.process_time
+    clock = time.perf_counter if args.clock == "wall" else time.process_time
+    if getattr(args, "device", "cpu") == "cpu":
+        return args, clock
+
+    def synchronised():
+        torch.cuda.synchronize()
+        return clock()
+
+    return args, synchronised
 
 
 def peer(module, build):

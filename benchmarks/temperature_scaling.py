@@ -12,6 +12,7 @@ in float64. On a machine that others use too, ``--clock cpu --threads 1`` counts
 import argparse
 import statistics
 import warnings
+from importlib import import_module
 
 import numpy as np
 import torch
@@ -42,8 +43,7 @@ def nll(z, y, temperature):
 
 def fits(z, y, with_peers):
     """Name -> a call that returns the temperature."""
-    zn, yn = z.numpy(), y.numpy()
-    z64 = z.double()
+    zn, yn, z64 = z.numpy(), y.numpy(), z.double()
     calls = {
         "calibkit": lambda: TemperatureScaling().fit(z, y).temperature,
         "calibkit, float64 logits": lambda: TemperatureScaling().fit(z64, y).temperature,
@@ -58,13 +58,8 @@ def fits(z, y, with_peers):
     def probmetrics(module):
         def call():
             calibrator = module.TemperatureScalingCalibrator()
-            calibrator.fit_torch(import_distributions().CategoricalLogits(z), y)
+            calibrator.fit_torch(import_module("probmetrics.distributions").CategoricalLogits(z), y)
             return 1 / float(calibrator.invtemp_)
-
-        def import_distributions():
-            from probmetrics import distributions
-
-            return distributions
 
         return call
 

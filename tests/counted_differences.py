@@ -30,6 +30,11 @@ def against(base: str, method: str, metrics: tuple[str, ...] = ("ece", "nll")) -
     return rows.assign(word=beyond_chance(rows))
 
 
+def alone(rows: pd.DataFrame) -> pd.Series:
+    """Whether each difference, taken by itself, is below 0 beyond chance."""
+    return pd.Series([over_networks(rows.loc[[i]]).below() for i in rows.index], rows.index)
+
+
 def whole_networks(*methods: str) -> set[str]:
     """Those on which all of the methods are measured."""
     of = select(effects(), TS, metric="ece")

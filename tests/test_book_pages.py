@@ -136,6 +136,3 @@ def test_a_summary_links_each_name_to_its_first_sentence():
     assert [link["refid"] for link in document.findall(nodes.reference)] == [
         "calibkit.losses.mbls.MbLS", "calibkit.metrics.proper.nll",
     ]  # fmt: skip
-
-
-# Around the pages

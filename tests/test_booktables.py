@@ -9,6 +9,7 @@ import pytest
 
 from book.kit import results
 from book.kit.results import append, load
+from book.kit.results.csv_rows import CELL
 from book.papers import PAPERS
 from calibkit import _folders, losses
 from calibkit.objectives import OBJECTIVES
@@ -60,11 +61,15 @@ def test_every_number_of_the_book_is_one_row():
     assert len(roles) > 20
 
 
+def cells(lines: list[str]) -> list[list[str]]:
+    """The rows of a Markdown table."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["paper", "table"])
 def test_the_table_of_verdicts_is_the_summary(by):
-    lines = [line for line in booktables.verdicts({"notebooks/mbls"}, by) if line.startswith("|")]
-    header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    header, rule, *rows = cells(booktables.verdicts({"notebooks/mbls"}, by))
     names = ("paper",) if by == "paper" else ("paper", "table")
     counts = results.summary(by=names)
     if by == "paper":
@@ -93,7 +98,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
     table, sentence = booktables.verdicts(()), booktables.answered_in_words()
-    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    header, _, *rows = cells(table)
     answered, *kinds = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", sentence)]
     assert (answered, kinds.pop(0)) == (len(every) - total["not run"], len(every)) and sum(kinds) == answered
     assert kinds[1] == total["not decided"] + total["not decided, by a stand-in"]
@@ -103,9 +108,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
         assert int(front.get(name, 0)) == count or any(name in keys for keys in shared.values())
     for name, keys in shared.items():
         assert int(front[name]) == sum(total[key] for key in keys)
-    by_table = booktables.verdicts((), "table")
-    heads = [cell.strip() for cell in by_table[0].strip("|").split("|")]
-    of_ledger = [[cell.strip() for cell in line.strip("|").split("|")] for line in by_table[2:]]
+    heads, _, *of_ledger = cells(booktables.verdicts((), "table"))
     for name in set(heads) & set(total):
         assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
     of_chapters = dict.fromkeys(total, 0)
@@ -121,7 +124,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
 def test_what_waits_for_data_adds_up_and_says_for_what():
     waiting = results.summary(by=("dataset",)).query("`not run` > 0")
     assert set(booktables.NEEDS) == set(waiting.index)
-    _, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in booktables.unanswered()]
+    _, _, *rows = cells(booktables.unanswered())
     found = [int(row[2]) for row in rows]
     assert found == sorted(waiting["not run"], reverse=True)
     every = results.everything()
@@ -217,7 +220,5 @@ def test_tables_of_which_nobody_ran_anything_are_on_a_page_of_their_own():
     untouched = set(tables) - set(tables[ran])
     there = tables.isin(shown)
     assert untouched <= shown <= set(tables)
-    numbers = pd.MultiIndex.from_frame(
-        compared[["paper", "dataset", "model", "loss", "method", "metric", "n_bins", "unit"]]
-    )
+    numbers = pd.MultiIndex.from_frame(compared[["paper", *CELL, "unit"]])
     assert set(numbers[there & ran]) <= set(numbers[~there])

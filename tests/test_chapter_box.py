@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from book.kit import results
+from book.papers import PAPERS
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
-PAPERS = ["neural_clamping", "class_temperature_scaling", "class_loss_scaling", "mbls", "acls"]
 
 
 @pytest.fixture(scope="module")

@@ -134,9 +134,8 @@ def _path(commands: str, per_unit: float) -> str:
         x, y = ends[-2:]
         if letter == "M":
             start_x, start_y = x, y
-        texts = [_short(str(step / unit), 1).replace("0.", ".") if abs(step) < unit else _short(str(step / unit), 1)
-                 for step in steps]  # fmt: skip
-        written.append(letter.lower() + " ".join(texts).replace(" -", "-"))
+        texts = " ".join(_short(str(step / unit), 1) for step in steps)
+        written.append(letter.lower() + re.sub(r"\b0\.", ".", texts).replace(" -", "-"))
     return "".join(written)
 
 

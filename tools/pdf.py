@@ -64,13 +64,8 @@ def link(writer: PdfWriter, parts: dict[str, PdfReader], starts: dict[str, int])
                     continue
                 number, top = place(parts, starts, target, anchor)
                 height = NullObject() if top is None else NumberObject(round(top))
-                where = [
-                    writer.pages[number].indirect_reference,
-                    NameObject("/XYZ"),
-                    NullObject(),
-                    height,
-                    NullObject(),
-                ]
+                sheet_of = writer.pages[number].indirect_reference
+                where = [sheet_of, NameObject("/XYZ"), NullObject(), height, NullObject()]
                 note[NameObject("/Dest")] = ArrayObject(where)
 
 

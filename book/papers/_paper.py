@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from calibkit.keys import Key
 
-TS, TS_ECE = "temperature_scaling", "temperature_scaling:ece"
+TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
 CE = "cross_entropy"
 
 

@@ -1,10 +1,8 @@
 """Class-wise loss scaling, Jung et al. 2023; its authors also write SCTL."""
 
 from book.papers._drawing import bars, line
-from book.papers._paper import TS, Paper
+from book.papers._paper import CTS, TS, Paper
 from calibkit.keys import Key
-
-CTS = "class_temperature_scaling"
 
 
 def _base(table: str, key: Key) -> str:

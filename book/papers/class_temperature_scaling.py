@@ -3,10 +3,8 @@
 import math
 
 from book.papers._drawing import bars, line
-from book.papers._paper import TS, TS_ECE, Paper
+from book.papers._paper import CTS, TS, TS_ECE, Paper
 from calibkit.keys import Key
-
-CTS = "class_temperature_scaling"
 
 
 def _base(table: str, key: Key) -> str:

@@ -10,19 +10,10 @@ from calibkit.calibrators import TemperatureScaling
 CTS = "class_temperature_scaling accuracy_constraint=running"
 
 
-@pytest.fixture
-def stored(overconfident, tmp_path):
-    z, y = (x.numpy() for x in overconfident)
-    return str(
-        Logits(z[:2000].astype(np.float32), y[:2000], z[2000:].astype(np.float32), y[2000:]).save(tmp_path / "z.npz")
-    )
-
-
 def test_what_does_not_depend_on_the_order_of_the_classes_does_not_move(stored):
     moved = cts_sensitivity.spread({"drawn": stored}, {"TS": "temperature_scaling", "CTS": CTS}, 5)
-    assert moved.index.tolist() == [
-        f"drawn; {name}; {cause}" for name in ("TS", "CTS") for cause in cts_sensitivity.CAUSES
-    ]
+    names = [f"drawn; {name}; {cause}" for name in ("TS", "CTS") for cause in cts_sensitivity.CAUSES]
+    assert moved.index.tolist() == names
     width = moved["highest"] - moved["lowest"]
     assert (width[:2] < 1e-2).all()
     assert width["drawn; CTS; order of the classes"] > 0

@@ -11,12 +11,6 @@ ROWS = pd.MultiIndex.from_tuples([("TS", "CE"), ("TS", "LS"), ("VS", "CE")])
 TABLE = pd.DataFrame({"printed": [1.0, 0.4, np.nan], "replay": [1.0, 0.5, 3.0], "exact": [1.1, 8.0, np.nan]}, ROWS)
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def test_each_column_is_a_mark_and_a_line_joins_the_ends():
     figure = dumbbells({"one": TABLE, "two": 2 * TABLE}, ["printed", "replay", "exact"], xlabel="ECE (%)")
     assert [ax.get_title() for ax in figure.axes] == ["one", "two"]

@@ -24,23 +24,14 @@ def test_guo_stops_after_two_hundred_steps_on_its_way(overconfident):
     stop, optimum = optimiser_stops.guo_temperature(z, y), TemperatureScaling().fit(z, y).temperature
     assert optimum == pytest.approx(3.0, rel=0.05)
     assert 1.5 < stop < optimum
-    assert optimiser_stops.guo_temperature(z * (1.5 / optimum), y) == pytest.approx(
-        1.5, abs=0.01
-    )  # it starts at the optimum
+    at_optimum = optimiser_stops.guo_temperature(z * (1.5 / optimum), y)  # where it starts
+    assert at_optimum == pytest.approx(1.5, abs=0.01)
 
 
 def test_the_number_of_threads_stays(overconfident):
     before = torch.get_num_threads()
     optimiser_stops.guo_temperature(*overconfident)
     assert torch.get_num_threads() == before
-
-
-@pytest.fixture
-def stored(overconfident, tmp_path):
-    z, y = (x.numpy() for x in overconfident)
-    return str(
-        Logits(z[:2000].astype(np.float32), y[:2000], z[2000:].astype(np.float32), y[2000:]).save(tmp_path / "z.npz")
-    )
 
 
 def test_table_of_stops_and_optima(stored):
@@ -71,10 +62,8 @@ def test_share_of_dead_networks_is_the_mean_over_seeds():
     state = torch.get_rng_state()
     assert optimiser_stops.dead_at_start(z, range(30)) == pytest.approx(np.mean(each))
     assert torch.equal(torch.get_rng_state(), state)
-    # what only the ten largest logits decide does not change with the others
-    assert optimiser_stops.dead_at_start(torch.cat([z.topk(10, 1).values, -50 + z[:, :2]], 1), range(30)) == np.mean(
-        each
-    )
+    others = torch.cat([z.topk(10, 1).values, -50 + z[:, :2]], 1)  # only the ten largest logits decide
+    assert optimiser_stops.dead_at_start(others, range(30)) == np.mean(each)
 
 
 def test_all_samples_alike_are_one_number():

@@ -9,12 +9,6 @@ from calibkit import plots
 from calibkit.metrics import reliability_bins
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def sample(n=200, seed=0):
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.ones(3), n)

@@ -27,7 +27,6 @@ def test_a_row_shows_classes_confidence_and_mistakes_of_the_image(path):
     np.testing.assert_allclose(confidence, (255 - classes) / 255)
     np.testing.assert_array_equal(right, classes % 3)
     assert axes[4].get_images()[0].get_clim() == (0, 1)  # one scale for all: that of the bar
-    plt.close(figure)
 
 
 def test_the_legend_has_the_colour_of_each_class(path):
@@ -36,7 +35,6 @@ def test_the_legend_has_the_colour_of_each_class(path):
     for k, patch in enumerate(legend.get_patches()):
         assert legend.get_texts()[k].get_text() == NAMES[k]
         np.testing.assert_allclose(patch.get_facecolor(), image.cmap(image.norm(k)))
-    plt.close(figure)
 
 
 def test_no_network_and_too_few_names_are_refused(path):

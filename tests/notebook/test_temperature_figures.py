@@ -9,12 +9,6 @@ from book.kit.notebook import temperature_figures
 from calibkit.metrics import ece
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def ax():
     return plt.subplots()[1]

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pandas as pd
 from counted_differences import (
     BOOK,
     CLS,
@@ -14,6 +13,7 @@ from counted_differences import (
     TS,
     TS_ECE,
     against,
+    alone,
     chapter,
     effects,
     less_one,
@@ -55,9 +55,8 @@ def test_nothing_else_is_lower_in_both_on_balanced_data_on_the_front_page():
         found = []
         for metric in ("ece", "nll"):
             every = load_effects() if loss is None else effects()
-            rows = select(
-                every, TS, loss and "cross_entropy", method=method, metric=metric, **({"loss": loss} if loss else {})
-            )
+            of_loss = {"loss": loss} if loss else {}
+            rows = select(every, TS, loss and "cross_entropy", method=method, metric=metric, **of_loss)
             rows = rows[stratum(rows) == OURS]
             found.append([over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)])
         assert not any(ece.below() == nll.below() == "holds" for ece, nll in zip(*found, strict=True))
@@ -173,10 +172,7 @@ def test_bins_and_curves_in_the_guide():
 
 def words_of(method: str, base: str = TS, metric: str = "ece", **of: str) -> list[str]:
     """A word for each network: whether a method's difference, taken by itself, is below 0 beyond chance."""
-    rows = select(load_effects(), base, metric=metric, method=method)
-    for column, value in of.items():
-        rows = rows[rows[column].str.fullmatch(value)]
-    return [over_networks(rows.loc[[i]]).below() for i in rows.index]
+    return alone(select(load_effects(), base, metric=metric, method=method, **of)).tolist()
 
 
 def test_one_temperature_is_never_a_tenth_of_a_nat_behind_in_the_guide():
@@ -234,7 +230,7 @@ def test_class_temperatures_raise_the_likelihood_in_the_guide():
 def test_training_losses_in_the_guide():
     """Against cross-entropy with one temperature: none lower on photographs and text, label smoothing on CamVid."""
     rows = select(effects(), TS, "cross_entropy", metric="ece", method="identity")
-    word = pd.Series([over_networks(rows.loc[[i]]).below() for i in rows.index], rows.index)
+    word = alone(rows)
     for name in ("cifar10", "cifar100", "tiny_imagenet_20", "20newsgroups_random"):
         assert "holds" not in {*word[rows["dataset"] == name]}, name
     camvid = rows[(rows["dataset"] == "camvid") & (rows["loss"] == "label_smoothing")]

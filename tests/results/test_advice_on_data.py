@@ -13,6 +13,7 @@ from counted_differences import (
     TAIL,
     TS,
     against,
+    alone,
     chapter,
     effects,
     less_one,
@@ -183,8 +184,8 @@ def test_numbers_of_methods_in_the_guide():
     assert (less(wide("calarena"), "nll")[["histogram_uniform", "histogram_quantile", "bbq"]].min() > 0).all()
     assert not load("ours").query("dataset == 'camvid' and method == 'pts' and metric == 'ece'").empty
     rows = select(load_effects(), TS, CE, metric="ece", method="identity")
-    lower = [i for i in rows.index if over_networks(rows.loc[[i]]).below() == "holds"]
-    assert {*zip(rows.loc[lower]["dataset"], rows.loc[lower]["loss"], strict=True)} == {("camvid", "label_smoothing")}
+    lower = rows[alone(rows) == "holds"]
+    assert {*zip(lower["dataset"], lower["loss"], strict=True)} == {("camvid", "label_smoothing")}
     assert (values(TS, "ece", "identity", dataset="camvid", loss=CE).abs() < 0.002).all()
     smoothed = words("identity", CE, loss="label_smoothing", method="identity", metric="ece", dataset="cifar10")
     assert {model: word for (_, model), word in smoothed.items()} == {

@@ -1,6 +1,6 @@
 """What the front page, the guide and two cards say of MbLS and ACLS, counted again from the recorded differences."""
 
-from counted_differences import OURS, TS, chapter, text
+from counted_differences import OURS, TS, alone, chapter, text
 
 from book.kit.notebook.over_networks import select, stratum
 from book.kit.results.difference_intervals import over_networks
@@ -35,20 +35,15 @@ def test_the_means_of_acls_in_the_ledger_and_in_its_chapter():
     assert (over_networks(six).below(), over_networks(five).below()) == ("not decided", "does not hold")
     on_cifar10 = five[five["dataset"] == "cifar10"]
     assert len(on_cifar10) == 3 and "on all three of our networks" in chapter("acls")
-    assert {over_networks(on_cifar10.loc[[i]]).below() for i in on_cifar10.index} == {"does not hold"}
+    assert {*alone(on_cifar10)} == {"does not hold"}
 
 
 def test_the_margin_without_a_temperature_on_the_front_page_and_in_the_guide():
     """Its gain over cross-entropy alone is there on all networks but one."""
     rows = select(load_effects(), "identity", "cross_entropy", loss="mbls", method="identity", metric="ece")
-    every, less = rows["value"], rows[rows["dataset"] == "cifar10"].set_index("model")["value"]
-    rows = rows[rows["dataset"] == "cifar10"].set_index("model", drop=False)
-    assert {model: over_networks(rows.loc[[model]]).below() for model in rows.index} == {
-        "resnet20": "holds",
-        "resnet50": "holds",
-        "resnet8": "not decided",
-    }
-    assert 0 < less["resnet8"] < 0.01 and (every < 0).sum() == len(every) - 1 == 7
+    every, on_cifar10 = rows["value"], rows[rows["dataset"] == "cifar10"].set_index("model")
+    assert alone(on_cifar10).to_dict() == {"resnet20": "holds", "resnet50": "holds", "resnet8": "not decided"}
+    assert 0 < on_cifar10.loc["resnet8", "value"] < 0.01 and (every < 0).sum() == len(every) - 1 == 7
     said = "is lower on seven of eight networks. The exception is a ResNet-8, where the difference may be chance"
     assert said in text("index")
 
@@ -57,11 +52,9 @@ def test_the_loss_without_held_out_samples_in_the_guide():
     """On three networks of CIFAR-10 ACLS is below cross-entropy alone, and on none below its one temperature."""
     assert "train with `acls`" in text("which_method") and "all three networks for CIFAR-10 gain" in text("index")
     for base, lower in (("identity", True), (TS, False)):
-        rows = select(
-            load_effects(), base, "cross_entropy", loss="acls", method="identity", metric="ece", dataset="cifar10"
-        )
-        assert len(rows) == 3
-        assert all((over_networks(rows.loc[[i]]).below() == "holds") == lower for i in rows.index)
+        where = {"loss": "acls", "method": "identity", "metric": "ece", "dataset": "cifar10"}
+        rows = select(load_effects(), base, "cross_entropy", **where)
+        assert len(rows) == 3 and ((alone(rows) == "holds") == lower).all()
 
 
 def test_a_temperature_after_the_margin_in_the_comparison():

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from constructed_rows import differs, measured, measured_row, printed
+from constructed_rows import AUTHORS, differs, measured, measured_row, printed
 
 from book.kit.results import compare, load, summary
 from book.papers import PAPERS
@@ -41,7 +41,7 @@ def test_its_direction_alone_is_an_answer(falls):
         assert found(stand_in=IN) == ["", "not run", "resnet20", 0.96, verdict]
 
 
-@pytest.mark.parametrize("own", [{"source": "published-logits", "budget": "paper"}, {"budget": "reduced"}])
+@pytest.mark.parametrize("own", [AUTHORS, {"budget": "reduced"}])
 def test_an_own_row_comes_first(falls, own):
     """Beside the stand-in's, whatever it was measured on."""
     of_stand_in(falls)

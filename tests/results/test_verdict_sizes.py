@@ -3,17 +3,11 @@
 import math
 
 import pytest
-from constructed_rows import differs, measured, measured_row, printed
+from constructed_rows import AUTHORS, differs, falls, measured, measured_row
 
 from book.kit.results import compare
 
 TS = "temperature_scaling"
-AUTHORS = {"source": "published-logits", "budget": "paper"}
-
-
-def falls(book, before="5.50", after="0.96"):
-    """A paper whose temperature scaling takes an ECE from ``before`` to ``after``."""
-    printed(book, {"value": before}, {"value": after, "method": TS})
 
 
 # --------------------------------------------------------------------------------------------- size, and the budget

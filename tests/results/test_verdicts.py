@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from constructed_rows import differs, measured, measured_row, printed
+from constructed_rows import AUTHORS, differs, falls, measured, measured_row, printed
 
 from book.kit.results import ANSWERS, COLUMNS, answers, compare, load, load_effects, summary
 from book.kit.results import verdicts as verdicts_module
@@ -12,16 +12,10 @@ from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
-AUTHORS = {"source": "published-logits", "budget": "paper"}
 
 
 def verdicts(paper="mbls", **options) -> list[str]:
     return list(compare(paper, **options)["verdict"])
-
-
-def falls(book, before="5.50", after="0.96"):
-    """A paper whose temperature scaling takes an ECE from ``before`` to ``after``."""
-    printed(book, {"value": before}, {"value": after, "method": TS})
 
 
 # -------------------------------------------------------------------------------------------------------- replay
@@ -52,11 +46,7 @@ def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
     assert verdicts(of["paper"]) == ["reproduced", "same direction"]
     measured(book, measured_row(0.0098, method=f"{TS} solver=sctl", **AUTHORS))
     row = compare(of["paper"]).iloc[1]
-    assert (row["verdict"], row["replay"], row["direction"]) == (
-        "reproduced",
-        "by the authors' code",
-        "same direction",
-    )
+    assert (row["verdict"], row["replay"], row["direction"]) == ("reproduced", "by the authors' code", "same direction")
     assert row["ours"] == pytest.approx(2.0)  # the optimum is what is shown
 
 

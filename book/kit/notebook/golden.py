@@ -130,14 +130,9 @@ def _stored_now(path: Path, table: str, measured: pd.DataFrame) -> pd.DataFrame:
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_name(f".{path.name}.lock")):
         if _read(path, table) is None:
-            _write(path, table, measured)
+            cells = [(table, row, column, measured.loc[row, column]) for row in measured.index for column in measured]
+            before = path.read_bytes() if path.exists() else ",".join(COLUMNS).encode() + b"\n"
+            form = {"index": False, "header": False, "float_format": f"%.{DIGITS}g", "lineterminator": "\n"}
+            text = pd.DataFrame(cells).to_csv(**form)
+            write_atomic(path, lambda stream: stream.write(before + text.encode()))
         return _read(path, table)
-
-
-def _write(path: Path, table: str, measured: pd.DataFrame) -> None:
-    """Add a table to the file of a chapter."""
-    cells = [(table, row, column, measured.loc[row, column]) for row in measured.index for column in measured.columns]
-    text = "" if path.exists() else ",".join(COLUMNS) + "\n"
-    text += pd.DataFrame(cells).to_csv(index=False, header=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
-    before = path.read_bytes() if path.exists() else b""
-    write_atomic(path, lambda stream: stream.write(before + text.encode()))

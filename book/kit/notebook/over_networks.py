@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-
 import pandas as pd
 
 from book.kit.results import csv_rows
@@ -81,7 +79,7 @@ def beyond_chance(rows: pd.DataFrame, level: float = LEVEL) -> pd.Series:
         >>> beyond_chance(rows).tolist(), beyond_chance(rows[1:2]).tolist()
         (['better', 'better', 'worse'], ['better'])
     """
-    adjusted: Mapping[Hashable, float] = holm(dict(enumerate(rows["chance"])))
+    adjusted = holm(dict(enumerate(rows["chance"])))
     words = [
         WORDS[2] if adjusted[i] > level or value == 0 else WORDS[value > 0] for i, value in enumerate(rows["value"])
     ]

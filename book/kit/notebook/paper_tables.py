@@ -11,7 +11,7 @@ from torch import Tensor
 from book.kit import results
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
-from book.kit.results.csv_rows import select
+from book.kit.results.csv_rows import quoted, select
 from book.kit.results.difference_intervals import seed_arm
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
@@ -140,9 +140,8 @@ def train_command(network: Network, *options: str) -> str:
         python -m calibkit train --dataset cifar10 --model resnet20 \
               --seed 1 --loss "mbls margin=8" --budget paper
     """
-    loss = f'"{network.loss}"' if " " in network.loss else network.loss
     more = [f"--seed {network.seed}"] if network.seed else []
-    second = " ".join([*more, f"--loss {loss}", *options])
+    second = " ".join([*more, f"--loss {quoted(network.loss)}", *options])
     return f"python -m calibkit train --dataset {network.dataset} --model {network.model} \\\n      {second}"
 
 

@@ -70,7 +70,10 @@ def beside(
         raise expected("compared", "rows of compare(), of one paper", f"{compared['paper'].nunique()} papers")
     if wide is not None and wide not in compared.columns:
         raise expected("wide", f"one of {', '.join(compared.columns)}", repr(wide))
-    name_of = _naming(names or {})
+
+    def name_of(text: str) -> str:
+        return (names or {}).get(text, shown(text))
+
     said = answers(compared).mask(compared["replay"] == BY_THEIR_CODE, Answer.REPRODUCED_BY_THEIR_CODE)
     compared = _in_percent(compared)
     text = compared.astype(str)
@@ -179,7 +182,3 @@ def _distance(value: str, own: str) -> int:
         if part is not None and part.name == own:
             return int(bool(part.options))
     return 2
-
-
-def _naming(names: Mapping[str, str]) -> Callable[[str], str]:
-    return lambda text: names.get(text, shown(text))

@@ -40,8 +40,7 @@ def maps(networks: Mapping[str, Path], names: Sequence[str], image: int = 0) -> 
     pixels = {"interpolation": "nearest"}
     figure, axes = plt.subplots(len(networks), 3, figsize=(7, 1.42 * len(networks) + 0.8), squeeze=False)
     for row, (title, arrays) in zip(axes, stored.items(), strict=True):
-        shown = (arrays[name][image] for name in ("predicted", "confidence", "right"))
-        predicted, confidence, right = shown
+        predicted, confidence, right = (arrays[name][image] for name in ("predicted", "confidence", "right"))
         row[0].imshow(predicted, vmin=-0.5, vmax=len(names) - 0.5, cmap=ListedColormap(colors), **pixels)
         shade = row[1].imshow(confidence / 255, vmin=0, vmax=1, cmap=plt.get_cmap("viridis", 10), **pixels)
         row[2].imshow(right, vmin=-0.5, vmax=2.5, cmap=_MISTAKES, **pixels)

@@ -7,7 +7,7 @@ numbers of a paper. With a caption and a name it is numbered on the page, and ``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 
 from book.kit.notebook import table_html, table_text
 from book.kit.notebook.grid import Cell, Column, Grid, Row
+from calibkit._checks import expected
 
 #: Hyphens that are minus signs: before a digit, and behind nothing that they could join to it.
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
@@ -68,14 +69,12 @@ def table(
     check_name(caption, name)
     frame = frame.to_frame() if isinstance(frame, pd.Series) else frame
     name_of = _naming(names)
-    columns = [_column(key, name_of) for key in frame.columns]
+    heads = _labels(frame.columns, name_of)
+    columns = [Column(head, _joined(outer)) for *outer, head in heads]
     keys = [key[-1] if isinstance(key, tuple) else key for key in frame.columns]
     places = [digits if isinstance(digits, int) else digits.get(key, 2) for key in keys]
-    cells = [
-        [Cell(_text(value, n)) for value in frame.iloc[:, i].tolist()]
-        for i, n in zip(range(len(keys)), places, strict=True)
-    ]
-    labels = [tuple(_label(part, name_of) for part in (k if isinstance(k, tuple) else (k,))) for k in frame.index]
+    cells = [[Cell(_text(value, n)) for value in frame.iloc[:, i].tolist()] for i, n in enumerate(places)]
+    labels = _labels(frame.index, name_of)
     corner = tuple("" if part is None else name_of(str(part)) for part in frame.index.names)
     return made(corner, columns, labels, list(zip(*cells, strict=True)), caption=caption, name=name)
 
@@ -107,7 +106,7 @@ def made(
 def check_name(caption: str, name: str) -> None:
     """A table with a name has a caption: without one it would have no number to refer to."""
     if name and not caption:
-        raise ValueError(f"Expected `caption` to be a text, as the table has a name, but got none for {name!r}")
+        raise expected("caption", "a text, as the table has a name", f"none for {name!r}")
 
 
 def minus(text: str) -> str:
@@ -145,14 +144,11 @@ def _naming(names: Mapping[str, str] | Callable[[str], str] | None) -> Callable[
     return lambda text: (names or {}).get(text, text)
 
 
-def _label(part: object, name_of: Callable[[str], str]) -> str:
-    return minus(name_of(f"{part:g}" if isinstance(part, float) else str(part)))
+def _labels(index: pd.Index, name_of: Callable[[str], str]) -> list[tuple[str, ...]]:
+    """The parts of each label of rows or columns, as they are shown."""
+    keys = [key if isinstance(key, tuple) else (key,) for key in index]
+    return [tuple(minus(name_of(f"{x:g}" if isinstance(x, float) else str(x))) for x in key) for key in keys]
 
 
-def _column(key: object, name_of: Callable[[str], str]) -> Column:
-    *outer, head = [_label(part, name_of) for part in (key if isinstance(key, tuple) else (key,))]
-    return Column(head, _joined(tuple(outer)))
-
-
-def _joined(parts: tuple[str, ...]) -> str:
+def _joined(parts: Sequence[str]) -> str:
     return ", ".join(part for part in parts if part)

@@ -95,8 +95,7 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
     Returns:
         DataFrame: columns id, paper, claim, strength, effect and nll (text, in points and in nats, or what was found),
         lower ("5 of 6": on how many networks), seeds, verdict, judged (whether a person judged it from what the chapter
-        shows, not the rule), chapter, gone (how many of its differences rest on
-        trainings whose logits are not stored, see :func:`book.kit.results.gone`).
+        shows, not the rule), chapter, gone (how many of its differences rest on trainings whose logits are not stored).
     """
     claims = load_claims() if claims is None else claims
     effects = load_effects() if effects is None else effects
@@ -104,27 +103,25 @@ def ledger(claims: pd.DataFrame | None = None, effects: pd.DataFrame | None = No
 
 
 def _row(claim, effects: pd.DataFrame) -> dict:
-    shown = {"id": claim.id, "paper": claim.paper, "claim": claim.claim}
+    row = {"id": claim.id, "paper": claim.paper, "claim": claim.claim, "strength": "none", "effect": "", "nll": ""}
+    row |= {"lower": "", "seeds": "", "verdict": "not run here", "judged": not claim.wants, "chapter": claim.chapter}
+    row["gone"] = 0
     if not claim.wants:
-        facts = {"strength": claim.strength, "effect": claim.found, "nll": "", "lower": "", "seeds": "", "gone": 0}
-        return shown | facts | {"verdict": claim.verdict, "judged": True, "chapter": claim.chapter}
-    shown["judged"] = False
+        return row | {"strength": claim.strength, "effect": claim.found, "verdict": claim.verdict}
     rows = _rows(claim, effects)
     found = pooled(rows[rows["metric"] == claim.metric])
     if found is None:
-        facts = {"strength": "none", "effect": "", "nll": "", "lower": "", "seeds": "", "gone": 0}
-        return shown | facts | {"verdict": "not run here", "chapter": claim.chapter}
-    nll = pooled(rows[rows["metric"] == "nll"])
-    facts = {
+        return row
+    nll = pooled(rows[rows["metric"] == "nll"]) if claim.metric == "ece" else None
+    return row | {
         "strength": found.strength,
         "effect": f"{found.estimate.percent:+.2f}",
-        "nll": f"{nll.estimate:+.4f}" if nll and claim.metric == "ece" else "",
+        "nll": f"{nll.estimate:+.4f}" if nll else "",
         "lower": f"{found.lower} of {found.n}",
         "seeds": str(found.seeds),
+        "verdict": _verdict(claim.wants, found.estimate, nll and nll.estimate),
         "gone": int(rests_on_gone(rows[rows["metric"].isin([claim.metric, "nll"])]).sum()),
     }
-    verdict = _verdict(claim.wants, found.estimate, nll.estimate if nll and claim.metric == "ece" else None)
-    return shown | facts | {"verdict": verdict, "chapter": claim.chapter}
 
 
 def _rows(claim, effects: pd.DataFrame) -> pd.DataFrame:

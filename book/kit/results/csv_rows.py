@@ -223,6 +223,11 @@ def text_of(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def quoted(key: str) -> str:
+    """A key as one word of a command."""
+    return f'"{key}"' if " " in key else key
+
+
 # ---------------------------------------------------------------------------------------------------- measuring
 def over_seeds(values: Sequence[float], intervals: Sequence[tuple[float, float]]) -> dict[str, float | None]:
     """The columns value, low, high of a metric, averaged over trainings, and std, None for a single or infinite one."""

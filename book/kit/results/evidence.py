@@ -109,13 +109,14 @@ class Measured:
         """The difference that answers a question; None where there is none."""
         if question.base is None or (stand_in and not question.network):
             return None
-        row = self.effects.get(question.key(question.metric, stand_in))
+        key = question.key(question.metric, stand_in)
+        row = self.effects.get(key)
         if row is None:
             return None
         turn = -1 if question.row.metric == "accuracy_drop" else 1
         value, low, high = interval_of(row)
         ends = sorted((turn * low, turn * high))
-        sign = _side(row, self.adjusted.get(question.key(question.metric, stand_in), 1.0))
+        sign = _side(row, self.adjusted.get(key, 1.0))
         nll = self._nll(question.key("nll", stand_in)) if question.row.metric in BINNED else 0
         return Effect(Estimate(turn * value, *ends), turn * sign, nll)
 

@@ -6,15 +6,13 @@ stay: they were measured. ``gone`` lists the trainings, with the command that re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import pandas as pd
 
-from book.kit.results.csv_rows import load
+from book.kit.results.csv_rows import load, quoted
 from book.kit.results.paired_differences import load_effects
 from calibkit.networks import Network, index
-
-_CELL = ["dataset", "model", "loss", "budget"]
 
 
 def stored_seeds() -> dict[tuple[str, ...], set[int]]:
@@ -37,18 +35,18 @@ def rests_on_gone(rows: pd.DataFrame) -> pd.Series:
     return pd.Series([bool(cells) for cells in _gone_of(rows)], rows.index, bool)
 
 
-def _gone_of(rows: pd.DataFrame) -> Iterable[list[tuple[str, ...]]]:
-    """Of each row the cells of which more trainings are behind it than are stored."""
+def _gone_of(rows: pd.DataFrame) -> Iterator[dict[tuple[str, ...], int]]:
+    """Of each row the cells of which more trainings are behind it than are stored, and how many are."""
     stored = stored_seeds()
     sides = [("loss", "n_seeds")] + [("base_loss", "base_seeds")] * ("base_loss" in rows)
     for row in rows.itertuples():
         fits = row.method.startswith("neural_clamping")  # whose seeds are fits of one network
-        found = []
+        found: dict[tuple[str, ...], int] = {}
         for loss, seeds in sides if row.source == "ours" else ():
             cell = (row.dataset, row.model, getattr(row, loss), row.budget)
             trainings = 1 if fits else int(getattr(row, seeds))
-            if trainings > len(stored.get(cell, ())) and cell not in found:
-                found.append(cell)
+            if trainings > len(stored.get(cell, ())):
+                found[cell] = trainings
         yield found
 
 
@@ -72,19 +70,17 @@ def gone(ours: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) 
     effects = load_effects() if effects is None else effects
     stored, needed, counts = stored_seeds(), {}, {}
     for name, rows in (("ours", ours), ("effects", effects)):
-        for row, cells in zip(rows.itertuples(), _gone_of(rows), strict=True):
-            for cell in cells:
+        for cells in _gone_of(rows):
+            for cell, trainings in cells.items():
                 counts.setdefault(cell, {"ours": 0, "effects": 0})[name] += 1
                 if name == "ours":
-                    fits = row.method.startswith("neural_clamping")
-                    needed[cell] = max(needed.get(cell, 1), 1 if fits else row.n_seeds)
+                    needed[cell] = max(needed.get(cell, 1), trainings)
     found = []
     for cell, of in sorted(counts.items()):
         have = stored.get(cell, set())
         seeds = [seed for seed in range(needed.get(cell, 1)) if seed not in have]
         dataset, model, loss, budget = cell
-        text = f'"{loss}"' if " " in loss else loss
-        command = f"calibkit train --dataset {dataset} --model {model} --loss {text} --budget {budget} --seed "
+        command = f"calibkit train --dataset {dataset} --model {model} --loss {quoted(loss)} --budget {budget} --seed "
         commands = "\n".join(f"{command}{seed}" for seed in seeds)
         found.append([*cell, ", ".join(map(str, seeds)), *of.values(), commands])
-    return pd.DataFrame(found, columns=[*_CELL, "seeds", "ours", "effects", "commands"])
+    return pd.DataFrame(found, columns=["dataset", "model", "loss", "budget", "seeds", "ours", "effects", "commands"])

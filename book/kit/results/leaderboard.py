@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
+from book.kit.results.csv_rows import quoted
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit._files import read_json, regular, write_text
@@ -79,7 +81,7 @@ def _of_calibrator(facts: dict, wanted: set[str]) -> dict:
     rows = [Row(**row) for row in facts["rows"] if row["network"] in wanted]
     done = [row for row in rows if not row.error]
     return {
-        "command": f"calibkit judge {_quoted(facts['key'])}",
+        "command": f"calibkit judge {quoted(facts['key'])}",
         "networks": len(done),
         "failed": {row.network: row.error for row in rows if row.error},
         "infinite_nll": len(verdict.infinite(done)),
@@ -98,7 +100,7 @@ def _of_loss(facts: dict) -> dict:
     grid = "".join(f" {option}={','.join(map(str, of))}" for option, of in made["grid"].items())
     options = f" --data {made['data']}" + (f" --grid{grid}" if grid else "")
     return {
-        "command": f"calibkit judge {_quoted(facts['key'])}{options}",
+        "command": f"calibkit judge {quoted(facts['key'])}{options}",
         "data": made["data"],
         "networks": made["seeds"],
         "failed": {row["network"]: row["error"] for row in facts["rows"] if row["error"]},
@@ -113,13 +115,9 @@ def _of_loss(facts: dict) -> dict:
     }
 
 
-def _quoted(key: str) -> str:
-    return f'"{key}"' if " " in key else key
-
-
 def _digits(numbers: Iterable[float | None]) -> list[float | None]:
     """Six of each; None of what is not finite."""
-    return [None if x is None or x != x or abs(x) == float("inf") else float(f"{x:.6g}") + 0.0 for x in numbers]
+    return [None if x is None or not math.isfinite(x) else float(f"{x:.6g}") + 0.0 for x in numbers]
 
 
 def text(found: dict) -> str:

@@ -37,10 +37,7 @@ from calibkit.judging.seeds import Spread, error_of_two, mean_of
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import BINNED, IN_NATS
 
-KEY = (
-    *("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins"),
-    *("budget", "source"),
-)
+KEY = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins", "budget", "source")
 NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
 COUNTS = ("n_seeds", "base_seeds")
 COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")

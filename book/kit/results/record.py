@@ -7,6 +7,7 @@ temperature scaling into ``effects.csv``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -135,17 +136,13 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
         keys = methods(where["loss"]) + (replays(name) if where["source"] == "published-logits" else [])
     keys = list(dict.fromkeys(keys))
     done = set() if again else _done(where, len(networks), keys)
-    measured: dict[str, tuple[list[dict], list[dict[str, Resampled]]]] = {}
 
+    @cache
     def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
-        if key not in measured:
-            measured[key] = fit_and_measure(key, networks, where)
-        return measured[key]
+        return fit_and_measure(key, networks, where)
 
     changed = 0
-    for key in keys:
-        if key in done:
-            continue
+    for key in (key for key in keys if key not in done):
         rows, runs = of(key)
         changed += append(rows)
         pair = {**where, "method": key, "base_loss": where["loss"]}

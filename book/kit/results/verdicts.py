@@ -77,7 +77,7 @@ def compare(
     tables = list(dict.fromkeys(row["table"] for row in out))
     if table is not None:
         check_choice("table", table, tables)
-    found = pd.DataFrame([{name: row.get(name) for name in SHOWN} for row in out], columns=list(SHOWN))
+    found = pd.DataFrame(out, columns=list(SHOWN))
     numbers = ["ours", "low", "high", *EFFECT[1:], "elsewhere", "stand_in_value", "stand_in_effect"]
     found[numbers] = found[numbers].astype(float)
     found["n_seeds"] = found["n_seeds"].astype(float).fillna(0).astype(int)

@@ -13,6 +13,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from book.kit.sphinx.directives import parents
+
 UNUSED = "thebe"  # runs cells on a server of others, which no page offers; its script is put in twice, and so fails
 #: What is replaced in the pages that the theme has written.
 MENDED = (
@@ -31,10 +33,7 @@ MENDED = (
     # A formula and the stop behind it stand on one line.
     (re.compile(r'(<span class="math [^"]*">[^<]*</span>[.,;:?)]+)'), r'<span class="unbroken">\1</span>'),
     (re.compile(r'<div role="list" class="citation-list">'), '<div class="citation-list">'),
-    (
-        re.compile(r'<div class="bd-sidebar-primary '),
-        '<div role="complementary" aria-label="The book" class="bd-sidebar-primary ',
-    ),
+    (re.compile(r'<div(?= class="bd-sidebar-primary )'), '<div role="complementary" aria-label="The book"'),
 )
 
 
@@ -53,15 +52,13 @@ class AlternativeTexts(SphinxPostTransform):
 
 def words(image: nodes.image) -> str:
     """The caption of the figure around an image, or the heading above it."""
-    node = image.parent
-    while node is not None:
+    for node in parents(image):
         if isinstance(node, nodes.figure):
             captions = [child for child in node.children if isinstance(child, nodes.caption)]
             if captions:
                 return captions[0].astext()
         if isinstance(node, nodes.section):
             return f"Figure: {node.next_node(nodes.title).astext()}"
-        node = node.parent
     return "Figure"
 
 

@@ -10,7 +10,7 @@ from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
 from book.kit.sphinx.cached_results import differences
-from book.kit.sphinx.directives import markdown
+from book.kit.sphinx.directives import markdown, table
 
 TS, CTS, CE = "temperature_scaling", "class_temperature_scaling", "cross_entropy"
 #: Of the calibrators that the comparison shows side by side, the one with the fewest networks.
@@ -33,11 +33,11 @@ def averages() -> list[str]:
         rows = select(differences(), TS, CE, method="identity", metric="ece", loss=loss)
         balanced = rows[stratum(rows) == STRATA[2]]
         found += [(shown(loss), "CE with TS", places(some), some) for some in (rows, balanced)]
-    lines = ["| | minus | networks | ECE, points |", "|---|---|---|--:|"]
-    for name, base, networks, rows in found:
-        row = f"| {name} | {base} | {networks} ({len(rows)}) | {over_networks(rows).percent:+.2f} |"
-        lines.append(unbroken(minus(row)))
-    return lines
+    cells = [
+        (name, base, f"{networks} ({len(rows)})", f"{over_networks(rows).percent:+.2f}")
+        for name, base, networks, rows in found
+    ]
+    return [unbroken(minus(line)) for line in table("lllr", ("", "minus", "networks", "ECE, points"), cells)]
 
 
 def places(rows: pd.DataFrame) -> str:

@@ -14,7 +14,6 @@ cross-entropy; of another loss with ``LOSS | METHOD`` in the place of ``METHOD``
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Container
 
@@ -33,8 +32,9 @@ from book.kit.results.csv_rows import select
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
 from book.kit.sphinx.claim_matrix import STYLES
-from book.kit.sphinx.directives import Computed, markdown
+from book.kit.sphinx.directives import Computed, markdown, table
 from book.kit.sphinx.replications import linked
+from book.kit.sphinx.summaries import entries_of
 from book.papers import PAPERS
 from calibkit import _folders
 from calibkit.keys import Key
@@ -72,89 +72,80 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
         counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
         counts.loc["all"] = counts.sum()
     counts = counts.loc[:, counts.any()]
-    lines = ["| " + " | ".join([*names, *counts.columns]) + " |"]
-    lines.append("|---" * len(names) + "|--:" * len(counts.columns) + "|")
+    rows = []
     for key, numbers in zip(counts.index, counts.itertuples(index=False), strict=True):
-        paper, *table = (key,) if by == "paper" else key
-        lines.append(f"| {_link(pages, paper)} | " + " | ".join(map(str, [*table, *numbers])) + " |")
-    return lines
+        paper, *number = (key,) if by == "paper" else key
+        name = PAPERS[paper].short if paper in PAPERS else paper
+        name = f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
+        rows.append([name, *number, *numbers])
+    return table("l" * len(names) + "r" * len(counts.columns), [*names, *counts.columns], rows)
 
 
 def unanswered() -> list[str]:
     """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
     counts = answers("dataset").query("`not run` > 0").sort_values("not run", ascending=False)
-    lines = ["| data | printed | not run | an answer needs |", "|---|--:|--:|---|"]
-    for name, row in counts.iterrows():
-        lines.append(f"| {DATASETS[name]} | {row['printed']} | {row['not run']} | {NEEDS[name]} |")
-    return lines
+    rows = [(DATASETS[name], row["printed"], row["not run"], NEEDS[name]) for name, row in counts.iterrows()]
+    return table("lrrl", ("data", "printed", "not run", "an answer needs"), rows)
 
 
 def ledger(pages: Container[str], paper: str) -> list[str]:
     """The claims of a paper as a Markdown table."""
     differences = ("difference, or what was found", "difference of the NLL, nats")
     heads = ("row", "claim", "verdict", *differences, "lower on", "seeds", "rests on")
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    rows = claims()
-    for row in rows[rows["paper"] == paper].itertuples():
+    found, cells = claims(), []
+    found = found[found["paper"] == paper]
+    for row in found.itertuples():
         name = f"[{row.id}](/notebooks/{row.chapter})" if f"notebooks/{row.chapter}" in pages else row.id
         name = f'<span id="{row.id}"></span>{name}'
-        found = *map(unbroken, map(minus, (row.effect, row.nll))), row.lower, row.seeds + "\\*" * (row.gone > 0)
         verdict = f'<span class="square {STYLES[row.verdict]}"></span> **{row.verdict}**' + "†" * row.judged
-        cells = (row.claim, verdict, *found, row.strength + linked(row.id))
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    if (rows.loc[rows["paper"] == paper, "gone"] > 0).any():
-        lines += ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."]
-    return lines
+        numbers = *map(unbroken, map(minus, (row.effect, row.nll))), row.lower, row.seeds + "\\*" * (row.gone > 0)
+        cells.append((name, row.claim, verdict, *numbers, row.strength + linked(row.id)))
+    note = ["", "\\* Some of these trainings are not stored: {ref}`sec-gone`."] if (found["gone"] > 0).any() else []
+    return table("l" * len(heads), heads, cells) + note
 
 
 def gone() -> list[str]:
     """The trainings of which numbers are recorded and no logits stored, and the commands that repeat them."""
     found = results.gone(measured(), differences())
-    lines = ["| data | model | loss | budget | seeds | rows of `ours.csv` | of `effects.csv` |"]
-    lines.append("|---|---|---|---|--:|--:|--:|")
-    for row in found.itertuples():
-        cell = DATASETS[row.dataset], shown(row.model), shown(row.loss), f"`{row.budget}`"
-        lines.append("| " + " | ".join([*cell, row.seeds, str(row.ours), str(row.effects)]) + " |")
-    return [*lines, "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+    rows = [
+        (DATASETS[of.dataset], shown(of.model), shown(of.loss), f"`{of.budget}`", of.seeds, of.ours, of.effects)
+        for of in found.itertuples()
+    ]
+    heads = ("data", "model", "loss", "budget", "seeds", "rows of `ours.csv`", "of `effects.csv`")
+    return [*table("llllrrr", heads, rows), "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
 
 
 def power() -> list[str]:
     """How often a test set sees a true difference, as ``benchmarks/power.py`` measured it: a Markdown table."""
-    lines = ["| true ECE of the two, % | ECE | ECE, of 60 tests | NLL |", "|---|--:|--:|--:|"]
+    cells = []
     for row in pd.read_csv(_folders.stored() / "power.csv").itertuples():
         pair = f"{abs(row.one):g} and {row.other:g}" + ", too unsure and too sure" * (row.one < 0)
-        lines.append(f"| {pair} | " + " | ".join(f"{share:g}%" for share in (row.ece, row.holm, row.nll)) + " |")
+        cells.append([pair, *(f"{share:g}%" for share in (row.ece, row.holm, row.nll))])
     rows = compared()
     between = ~rows["against"].isin(["", "identity", "cross_entropy"]) & rows["printed_effect"].notna()
     rows = rows[between & (rows["dataset"] == "cifar10") & (rows["metric"] == "ece")]
     small = int((rows["printed_effect"].astype(float).abs() < 0.5).sum())
     said = f"Of {len(rows)} differences in ECE between two methods that the papers print on CIFAR-10, {small} are below"
-    return [*lines, "", f"{said} half a point."]
+    heads = ("true ECE of the two, %", "ECE", "ECE, of 60 tests", "NLL")
+    return [*table("lrrr", heads, cells), "", f"{said} half a point."]
 
 
 def plans() -> list[str]:
     """What it takes to train the networks of each paper, as a Markdown table."""
-    lines = ["| paper | jobs | epochs of a ResNet-50 | on one GPU | disk |", "|---|--:|--:|--:|--:|"]
+    rows = []
     for paper in PAPERS:
         networks = networks_of(paper)
         epochs = epochs_of_resnet50(networks)
         cells = f"{epochs / 3600:.1f} hours \N{MULTIPLICATION SIGN} s", f"{disk(networks) / 1e9:.1f} GB"
         hours, room = (cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)
-        lines.append(f"| `{paper}` | {len(networks)} | {epochs:,.0f} | {hours} | {room} |")
-    return lines
-
-
-def _link(pages: Container[str], paper: str) -> str:
-    name = PAPERS[paper].short if paper in PAPERS else paper
-    return f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
+        rows.append((f"`{paper}`", len(networks), f"{epochs:,.0f}", hours, room))
+    return table("lrrrr", ("paper", "jobs", "epochs of a ResNet-50", "on one GPU", "disk"), rows)
 
 
 def registry(path: str) -> list[str]:
     """Markdown that documents each entry of the registry at ``package.NAME``; ``{summary}`` names their keys."""
-    module, _, name = path.rpartition(".")
     lines = ["```{eval-rst}"]
-    for entry in getattr(importlib.import_module(module), name).values():
-        entry = getattr(entry, "function", entry)  # of a metric's record
+    for entry in entries_of(path).values():
         directive = "autoclass" if inspect.isclass(entry) else "autofunction"
         lines.append(f".. {directive}:: {entry.__module__}.{entry.__qualname__}")
     return [*lines, "```"]

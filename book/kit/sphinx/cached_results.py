@@ -19,13 +19,9 @@ def once(function: Callable) -> Callable:
     return wraps(function)(lambda *arguments: called(_folders.stored(), *arguments))
 
 
-compared, claims, differences = map(once, (results.everything, results.ledger, results.load_effects))
-
-
-@once
-def measured() -> pd.DataFrame:
-    """The rows of ``ours.csv``."""
-    return results.load("ours")
+compared, claims, differences, measured = map(
+    once, (results.everything, results.ledger, results.load_effects, results.load)
+)
 
 
 @once

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+
+
+def table(align: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """A Markdown table, of whose columns ``align`` says in a letter each whether they stand left or right.
+
+    Example:
+        >>> table("lr", ["method", "ECE"], [["TS", 1.2]])
+        ['| method | ECE |', '|---|--:|', '| TS | 1.2 |']
+    """
+    rule = "".join({"l": "---|", "r": "--:|"}[letter] for letter in align)
+    return [f"| {' | '.join(heads)} |", f"|{rule}", *(f"| {' | '.join(map(str, row))} |" for row in rows)]
+
+
+def parents(node: nodes.Node) -> Iterator[nodes.Node]:
+    """What encloses a node, from the inside out."""
+    while (node := node.parent) is not None:
+        yield node
 
 
 class Computed(SphinxDirective):

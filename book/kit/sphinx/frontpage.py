@@ -22,7 +22,7 @@ from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences, once
-from book.kit.sphinx.directives import Computed, html, markdown
+from book.kit.sphinx.directives import Computed, html, markdown, table
 from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
 from calibkit import Estimate, plots
@@ -97,17 +97,17 @@ def strata() -> list[str]:
     """What the papers propose, and what the book recommends, minus one temperature by stratum, as a Markdown table."""
     named = [(paper.short, *reversed(paper.proposes)) for paper in PAPERS.values()]
     named += [(name, method, None) for name, method in BESIDE.items()]
-    heads = ("ECE, points", "median", "NLL, nats", "median", "Brier", "lower")
-    lines = ["| method | networks | " + " | ".join(heads) + " |", "|---" * 2 + "|--:" * len(heads) + "|"]
+    lines = []
     for name, method, loss in named:
         of = {metric: beside_one_temperature(method, loss, metric) for metric in ("ece", "nll", "brier")}
         for kind in of["ece"]:
             ece, nll, brier = (rows[kind] for rows in of.values())
-            cells = [f"{over_networks(ece).percent:+.2f}", f"{100 * ece['value'].median():+.2f}"]
+            cells = [name, kind, f"{over_networks(ece).percent:+.2f}", f"{100 * ece['value'].median():+.2f}"]
             cells += [f"{over_networks(nll):+.4f}", f"{nll['value'].median():+.4f}", f"{brier['value'].mean():+.4f}"]
             cells += [", ".join(f"{(rows['value'] < 0).sum()}" for rows in (ece, nll, brier)) + f" of {len(ece)}"]
-            lines.append(unbroken(minus(f"| {name} | {kind} | " + " | ".join(cells) + " |")))
-    return lines
+            lines.append(cells)
+    heads = ("method", "networks", "ECE, points", "median", "NLL, nats", "median", "Brier", "lower")
+    return [unbroken(minus(line)) for line in table("llrrrrrr", heads, lines)]
 
 
 def opening(figure: Figure) -> None:

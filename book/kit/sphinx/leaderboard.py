@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 from book.kit.notebook.display_names import shown
 from book.kit.results.leaderboard import METRICS, entries
-from book.kit.sphinx.directives import markdown
+from book.kit.sphinx.directives import markdown, table
 from calibkit.judging.html import SHOWN, heads
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.elements import change
@@ -40,8 +40,7 @@ def _name(found: dict) -> str:
 
 
 def _table(heads: list[str], rows: Iterable[list[str]]) -> list[str]:
-    lines = ["| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
+    return table("l" + "r" * (len(heads) - 1), heads, rows)
 
 
 def calibrators() -> list[str]:

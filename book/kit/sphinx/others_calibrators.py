@@ -10,6 +10,7 @@ import pandas as pd
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import Table, table
 from book.kit.results import load
+from book.kit.results.csv_rows import select
 from book.kit.sphinx.cached_results import differences, measured
 from calibkit import _folders
 
@@ -20,15 +21,7 @@ MANY = ("imagenet", "cars", "cub200")  # 196 classes to 1,000
 #: What the files call a method that the book has no name for.
 THEIRS = {
     **{"gp": "GP calibration", "diag": "order-preserving (DIAG)", "lece": "LECE", "ts_lece": "TS + LECE", "dec": "DEC"},
-    **{
-        "ec": "EC",
-        "enir": "ENIR",
-        "imax": "IMax",
-        "bbq": "BBQ",
-        "beta": "beta",
-        "dirichlet": "Dirichlet",
-        CLS: "TS + CLS",
-    },
+    **{"ec": "EC", "enir": "ENIR", "imax": "IMax", "bbq": "BBQ", "dirichlet": "Dirichlet", CLS: "TS + CLS"},
     **{"scaling_binning": "ScaBin", "soft_binning": "SoftBin"},
 }
 SCARCE = "1,000 classes, 10 images each"
@@ -79,12 +72,9 @@ def below(values: pd.Series) -> str:
 def class_loss() -> Block:
     """TS and TS with class-loss weights, as printed, by others, and ours."""
     cells = ["dataset", "model"]
-    printed = load("paper").query(
-        "paper == 'class_loss_scaling' and table == '1' and metric == 'ece' and method == @CLS"
-    )
+    printed = select(load("paper"), paper="class_loss_scaling", table="1", metric="ece", method=CLS)
     printed = printed.set_index(cells)["printed"]
-    own = measured().query("metric == 'ece' and method == @CLS and source == 'published-logits'")
-    own = own.set_index(cells)["value"]
+    own = select(measured(), metric="ece", method=CLS, source="published-logits").set_index(cells)["value"]
     values = wide("h-calibration")
     theirs = 100 * values["ece", CLS]
     ece, nll, mass = (less(values, metric)[CLS] for metric in ("ece", "nll", "adaptive_ece"))
@@ -99,9 +89,8 @@ def class_loss() -> Block:
         ("CLS minus TS", "NLL"): nll,
     }
     kinds = [KINDS[0] if of_paper else KINDS[1] for of_paper in known]
-    frame = pd.DataFrame(columns).set_axis(
-        pd.MultiIndex.from_arrays([kinds, [network(*cell) for cell in theirs.index]])
-    )
+    labels = pd.MultiIndex.from_arrays([kinds, [network(*cell) for cell in theirs.index]])
+    frame = pd.DataFrame(columns).set_axis(labels)
     pairs = zip(theirs[known], printed.reindex(theirs[known].index), strict=True)
     exact = sum(f"{value:.2f}" == text for value, text in pairs)
     said = f"""

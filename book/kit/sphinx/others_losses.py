@@ -33,10 +33,8 @@ def baseline() -> Block:
     who["replication of label smoothing, pretrained"] = of(others, source="re-labelsmoothing", **tuned)
     found = {}
     for name, rows in who.items():
-        rows = rows[(rows["loss"] == CE) & (rows["metric"] == "ece")].assign(
-            method=lambda r: r["method"].replace(TS_ECE, TS)
-        )
-        found[name] = 100 * rows.set_index("method")["value"]
+        rows = select(rows, loss=CE, metric="ece")
+        found[name] = 100 * rows.set_index(rows["method"].replace(TS_ECE, TS))["value"]
     frame = pd.DataFrame(found).T[["identity", TS]]
     frame.columns = ["CE", "CE and a temperature"]
     said = f"""
@@ -59,17 +57,16 @@ def log() -> Block:
     pairs = printed.set_index(cells)["printed"].to_frame().join(values.rename("log"), how="inner")
     same = sum(abs(100 * row.log - float(row.printed)) < 0.005 + 1e-9 for row in pairs.itertuples())
     nll = values.xs("nll", level="metric")
-    frame = values.unstack().mul(
-        [1 if metric == "nll" else 100 for metric in sorted(set(values.index.get_level_values(1)))]
-    )
-    frame = frame.rename(index=shown, columns={**{m: shown(m) for m in frame}, "nll": "NLL"}).rename_axis(None)
+    frame = values.unstack()
+    frame = frame.mul([1 if metric == "nll" else 100 for metric in frame])
+    frame = frame.rename(index=shown, columns=shown).rename_axis(index=None, columns=None)
     said = f"""
 *Agreement:* {same} of {len(pairs)} printed numbers are in the log.
 It has the NLL too, which the paper leaves out. It is higher than with cross-entropy: with MbLS by
 {nll["mbls"] - nll[CE]:.3f} nats, with label smoothing by {nll["label_smoothing"] - nll[CE]:.3f}.
 """
     caption = "In its authors' log MbLS has the lowest ECE and the highest NLL. NLL in nats, the rest in percent"
-    return said, [table(frame.rename_axis(columns=None), caption, "tbl-others-log", digits=3)]
+    return said, [table(frame, caption, "tbl-others-log", digits=3)]
 
 
 def smoothing() -> Block:
@@ -101,11 +98,8 @@ def flsd() -> Block:
     printed = of(load("paper").query("source == 'printed'"), dataset="cifar10", model="resnet50", metric="ece")
     mbls = printed[(printed["paper"] == "mbls") & (printed["table"] == "7")].set_index(["loss", "method"])["value"]
     found = {}
-    for method, name in {
-        "identity": "uncalibrated",
-        TS_ECE: "temperature fitted by ECE",
-        TS: "temperature fitted by likelihood",
-    }.items():
+    names = {"identity": "uncalibrated", TS_ECE: "temperature fitted by ECE", TS: "temperature fitted by likelihood"}
+    for method, name in names.items():
         ece, nll = theirs.loc[(method, "ece")], theirs.loc[(method, "nll")]
         text = f"{100 * ece['value']:.2f} [{100 * ece['low']:.2f}, {100 * ece['high']:.2f}]"
         as_printed = 100 * mbls.get(("flsd", method), float("nan"))

@@ -17,7 +17,7 @@ from book.kit.notebook.table import Table, minus
 from book.kit.results.verdict_rule import Answer
 from book.kit.sphinx import others_calibrators, others_losses
 from book.kit.sphinx.cached_results import compared
-from book.kit.sphinx.directives import Computed
+from book.kit.sphinx.directives import Computed, table
 from calibkit import _folders
 from calibkit._checks import check_choice
 
@@ -59,9 +59,8 @@ def address(row: pd.Series) -> str:
 
 def sources() -> list[str]:
     """Who measured, as a Markdown table, and how many printed numbers that answers."""
-    lines = ["| repository | commit or thread | date | licence |", "|---|---|---|---|"]
-    for _, row in third_parties().iterrows():
-        lines.append(f"| {address(row)} | `{row['commit']}` | {row['date']} | {row['licence']} |")
+    rows = [(address(row), f"`{row['commit']}`", *row[["date", "licence"]]) for _, row in third_parties().iterrows()]
+    lines = table("llll", ("repository", "commit or thread", "date", "licence"), rows)
     found = compared()["elsewhere_verdict"].value_counts()
     same, another = (int(found.get(answer, 0)) for answer in (Answer.SAME_ELSEWHERE, Answer.ANOTHER_ELSEWHERE))
     said = f"They answer {same + another} printed numbers that we could not: {same} are the same, {another} another."

@@ -6,12 +6,14 @@ configuration or the command line take.
 
 from __future__ import annotations
 
-import importlib
+from pkgutil import resolve_name
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from book.kit.sphinx.directives import parents
 
 REGISTRIES = (
     "calibkit.metrics.METRICS",
@@ -33,16 +35,15 @@ class Summary(SphinxDirective):
         return [Place()]
 
 
+def entries_of(path: str) -> dict[str, object]:
+    """What the registry at ``package.NAME`` has, by key; a metric's function in the place of its record."""
+    return {key: getattr(entry, "function", entry) for key, entry in resolve_name(path).items()}
+
+
 def keys() -> dict[str, str]:
     """Full name of what a registry has -> its key."""
-    found = {}
-    for path in REGISTRIES:
-        module, _, name = path.rpartition(".")
-        entries = getattr(importlib.import_module(module), name)
-        for key, entry in entries.items():
-            entry = getattr(entry, "function", entry)  # of a metric's record
-            found[f"{entry.__module__}.{entry.__qualname__}"] = key
-    return found
+    entries = [item for path in REGISTRIES for item in entries_of(path).items()]
+    return {f"{entry.__module__}.{entry.__qualname__}": key for key, entry in entries}
 
 
 def first_sentence(paragraph: nodes.paragraph) -> nodes.paragraph:
@@ -73,8 +74,8 @@ def fill(app: Sphinx, document: nodes.document) -> None:
         known, rows = keys(), []
         for node in document.findall(addnodes.desc):
             signature, content = node.children[0], node.children[-1]
-            if nested(node) or not signature["ids"]:
-                continue
+            if not signature["ids"] or any(isinstance(parent, addnodes.desc) for parent in parents(node)):
+                continue  # a class documents it, as its method
             line = content.next_node(nodes.paragraph) or nodes.paragraph()
             rows.append([names(signature["ids"][0], known), first_sentence(line)])
         head = "name, key" if any(len(cell.children) > 1 for cell, _ in rows) else "name"
@@ -88,15 +89,6 @@ def names(name: str, known: dict[str, str]) -> nodes.paragraph:
     if known.get(name, short) != short:
         cell += [nodes.Text(" "), nodes.literal(text=known[name])]
     return cell
-
-
-def nested(node: nodes.Node) -> bool:
-    """Whether a class documents it, as its method."""
-    while node.parent is not None:
-        node = node.parent
-        if isinstance(node, addnodes.desc):
-            return True
-    return False
 
 
 def setup(app: Sphinx) -> dict:

@@ -13,6 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
+from book.kit.sphinx.directives import parents
+
 START, CAPTION = '<figure class="numbers', "figcaption"  # of what is numbered, if it has a caption
 
 
@@ -50,12 +52,8 @@ def made(figure: ElementTree.Element) -> NumberedTable:
 
 def _output_of(raw: nodes.raw) -> nodes.Element:
     """All forms of the output that ``raw`` is one of: the text beside the HTML goes too."""
-    node = raw
-    while node.parent is not None:
-        node = node.parent
-        if isinstance(node, nodes.container) and node.get("nb_element") == "mime_bundle":
-            return node
-    return raw
+    containers = (node for node in parents(raw) if isinstance(node, nodes.container))
+    return next((node for node in containers if node.get("nb_element") == "mime_bundle"), raw)
 
 
 def visit(self: HTML5Translator, node: NumberedTable) -> None:
