@@ -92,10 +92,9 @@ class ClassTemperatureScaling(Replayable):
         accuracy_constraint: Constraint = True,
         solver: Solver = "exact",
     ) -> None:
-        super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
+        super().__init__(objective, solver, smooth=False)
+        self.grid, self.n_bins = check_grid(grid), check_own_bins(n_bins, objective)
         self.max_sweeps, self.accuracy_constraint = check_int("max_sweeps", max_sweeps, 1), accuracy_constraint
-        self.solver = sctl_replay.check_solver(solver, get(objective))
         if not isinstance(accuracy_constraint, bool) and not (
             isinstance(accuracy_constraint, str) and accuracy_constraint == "running"
         ):

@@ -71,8 +71,7 @@ class ETS(Replayable):
     keeps_predictions = True
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
-        super().__init__()
-        self.objective, self.solver = objective, sctl_replay.check_solver(solver, get(objective, smooth=True))
+        super().__init__(objective, solver)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, smooth=True)

@@ -13,7 +13,7 @@ from calibkit._checks import MOST_BINS, check_count
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.interpolate import interpolate, knots_of_equal_weight
 from calibkit.fitting.temperature import fit_temperature
-from calibkit.objectives import get
+from calibkit.objectives import NLL
 from calibkit.objectives.blocked_ce import cross_entropy_grad
 
 LENGTHS, DEVIATIONS = (1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0)  # of the prior, in logits after one temperature
@@ -85,7 +85,7 @@ class GPCalibration(Calibrator):
         self.n_knots = check_count("n_knots", n_knots, 2, MOST_BINS)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        temperature = fit_temperature(get("nll", smooth=True), logits, labels)
+        temperature = fit_temperature(NLL(), logits, labels)
         shares = torch.linspace(0, 1, self.n_knots, dtype=torch.float64).clamp(OUTERMOST, 1 - OUTERMOST)
         knots = knots_of_equal_weight(logits, temperature, shares.to(logits.device)) / temperature
         pieces = torch.empty(logits.shape, dtype=torch.int32, device=logits.device)

@@ -54,9 +54,9 @@ class Isotonic(Calibrator):
         for k in range(logits.shape[1]):
             column = (logits[:, k].double() - totals).exp_().cpu().numpy()
             fits.append(IsotonicRegression(y_min=0.0, y_max=1.0).fit(column, y == k))
-        size = max(len(fit.X_thresholds_) for fit in fits)
-        self.nodes = np.stack([np.pad(f.X_thresholds_, (0, size - len(f.X_thresholds_)), "edge") for f in fits])
-        self.values = np.stack([np.pad(f.y_thresholds_, (0, size - len(f.y_thresholds_)), "edge") for f in fits])
+        parts = [fit.X_thresholds_ for fit in fits], [fit.y_thresholds_ for fit in fits]
+        size = max(map(len, parts[0]))
+        self.nodes, self.values = (np.stack([np.pad(a, (0, size - len(a)), "edge") for a in part]) for part in parts)
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
         return {"nodes": (n_classes, "nodes"), "values": (n_classes, "nodes")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from calibkit._checks import check_real
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator
 from calibkit.fitting.cross_validation import Strengths
@@ -73,7 +74,8 @@ class MSODIR(AffineCalibrator):
         mu: float | None = None,
         n_folds: int = 5,
     ) -> None:
-        super().__init__(objective, n_folds, lam=lam, mu=mu)
+        super().__init__(objective, lam=lam, n_folds=n_folds)
+        self.mu = None if mu is None else check_real("mu", mu, 0.0)
 
     def _strongest(self, n_classes: int) -> Strengths:
         return (100.0 * n_classes, 10.0)

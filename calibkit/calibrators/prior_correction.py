@@ -14,7 +14,7 @@ from torch import Tensor
 from calibkit._checks import Array, check_real, expected
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.temperature import fit_temperature, softmax_at
-from calibkit.objectives import get
+from calibkit.objectives import NLL
 
 Target = Literal["uniform"] | Sequence[float]
 #: Of the estimate: mean log-likelihood that more rounds may bring at its end, rounds at most, and the part of a
@@ -81,7 +81,7 @@ class PriorCorrection(Calibrator):
             raise expected("target", f"{n_classes} frequencies", f"{len(target)}")
         counts = torch.bincount(labels, minlength=n_classes).double() + 1
         self.prior, self.target_prior = (counts / counts.sum()).cpu().numpy(), target / target.sum()
-        self.temperature = fit_temperature(get("nll"), logits, labels)
+        self.temperature = fit_temperature(NLL(), logits, labels)
 
     def adapt(self, logits: Array) -> Self:
         r"""Estimate :math:`\pi'` from logits (N, K) without labels; returns self.

@@ -89,10 +89,9 @@ class PTS(Replayable):
         seed: int = 0,
         solver: Solver = "exact",
     ) -> None:
-        super().__init__()
+        super().__init__(objective, solver)
         if not isinstance(hidden, list | tuple) or not hidden:
             raise expected("hidden", "a sequence of at least one layer", repr(hidden))
-        self.objective, self.solver = objective, sctl_replay.check_solver(solver, get(objective, smooth=True))
         self.top_k, self.hidden = check_int("top_k", top_k, 1), tuple(check_int("hidden", n, 1) for n in hidden)
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0)
 
@@ -194,8 +193,7 @@ def n_parameters(sizes: Sequence[int]) -> int:
 
 def layers(x: Tensor, sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
     """Weights (out, in) and biases (out,) of each layer, as views of the parameters (P,)."""
-    shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
-    parts = x.split([n for inputs, outputs in shapes for n in (inputs * outputs, outputs)])
+    parts = x.split([n for inputs, outputs in pairwise(sizes) for n in (inputs * outputs, outputs)])
     return [(w.view(-1, inputs), b) for w, b, inputs in zip(parts[::2], parts[1::2], sizes[:-1], strict=True)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import StructuredCalibrator
-from calibkit.objectives import Objective, SmoothName
 
 
 class StructuredMatrixScaling(StructuredCalibrator):
@@ -52,6 +51,3 @@ class StructuredMatrixScaling(StructuredCalibrator):
                [-0.1,  1.3, -0.1],
                [ 0. ,  0.1,  0.9]])
     """
-
-    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float = 1.0) -> None:
-        super().__init__(objective, lam)

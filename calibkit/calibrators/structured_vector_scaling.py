@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import StructuredCalibrator
-from calibkit.objectives import Objective, SmoothName
 
 
 class StructuredVectorScaling(StructuredCalibrator):
@@ -58,6 +57,3 @@ class StructuredVectorScaling(StructuredCalibrator):
     """
 
     diagonal = True
-
-    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float = 1.0) -> None:
-        super().__init__(objective, lam)

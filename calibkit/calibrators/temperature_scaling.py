@@ -70,9 +70,8 @@ class TemperatureScaling(Replayable):
         n_bins: int = BINS,
         solver: Solver = "exact",
     ) -> None:
-        super().__init__()
-        self.objective, self.grid, self.n_bins = objective, check_grid(grid), check_own_bins(n_bins, objective)
-        self.solver = sctl_replay.check_solver(solver, get(objective))
+        super().__init__(objective, solver, smooth=False)
+        self.grid, self.n_bins = check_grid(grid), check_own_bins(n_bins, objective)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         objective = get(self.objective, n_bins=self.n_bins)

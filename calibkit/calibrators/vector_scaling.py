@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from calibkit.fitting.affine import Ridge
-from calibkit.fitting.affine_calibrator import AffineCalibrator, ridge_to_temperature
+from calibkit.fitting.affine_calibrator import AffineCalibrator
 from calibkit.fitting.cross_validation import Strengths
-from calibkit.objectives import Objective, SmoothName
 
 
 class VectorScaling(AffineCalibrator):
@@ -62,11 +58,5 @@ class VectorScaling(AffineCalibrator):
 
     diagonal = True
 
-    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
-        super().__init__(objective, n_folds, lam=lam)
-
     def _strongest(self, n_classes: int) -> Strengths:
         return (10.0,)
-
-    def _ridge(self, strengths: Strengths, start: Tensor) -> Ridge | None:
-        return ridge_to_temperature(*strengths, start)

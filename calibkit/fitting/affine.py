@@ -75,11 +75,6 @@ def arrays(x: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return (columns[0] if is_diagonal(x) else columns[:-1].T).copy(), columns[-1].copy()
 
 
-def shapes(n_classes: int, *, diagonal: bool) -> dict[str, tuple[int, ...]]:
-    """Of the fitted weights, as of their diagonal, and of the bias."""
-    return {"weights": (n_classes,) * (1 if diagonal else 2), "bias": (n_classes,)}
-
-
 def scaled_identity(scale: float, logits: Tensor, *, diagonal: bool) -> Tensor:
     """The parameters of ``u = scale * z``."""
     k = logits.shape[1]

@@ -41,7 +41,7 @@ class AffineMap(Calibrator):
         raise NotImplementedError
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        arrays = affine.shapes(n_classes, diagonal=self.diagonal)
+        arrays = {"weights": (n_classes,) * (1 if self.diagonal else 2), "bias": (n_classes,)}
         return {name: arrays.get(name, ()) for name in self.state if name not in self.reported}
 
     def _probs(self, logits: Tensor) -> Tensor:
@@ -50,21 +50,20 @@ class AffineMap(Calibrator):
 
 
 class AffineCalibrator(AffineMap):
-    """An affine map of the logits with a ridge penalty; see the subclasses.
+    """An affine map of the logits, shrunk to temperature scaling unless a subclass has a ridge of its own.
 
-    A subclass has one constructor argument for each name in ``penalties``, None where cross-validation is to choose,
-    and one fitted attribute ``chosen_<name>`` for each.
+    For each name in ``penalties`` there is an option, None where cross-validation is to choose, and a fitted attribute
+    ``chosen_<name>``.
     """
 
     state = ("weights", "bias", "chosen_lam", "fell_back", "cv_loss", "cv_loss_temperature")
     reported = state[2:]
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
 
-    def __init__(self, objective: SmoothName | Objective, n_folds: int, **penalties: float | None) -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
         super().__init__(objective)
         self.n_folds = check_int("n_folds", n_folds, 2)
-        for name, value in penalties.items():
-            setattr(self, name, None if value is None else check_real(name, value, 0.0))
+        self.lam = None if lam is None else check_real("lam", lam, 0.0)
 
     def _features(self, logits: Tensor) -> Tensor:
         """They themselves, within bounds that only masks exceed."""
@@ -75,15 +74,19 @@ class AffineCalibrator(AffineMap):
         raise NotImplementedError
 
     def _ridge(self, strengths: Strengths, start: Tensor) -> Ridge | None:
-        """The penalty of these strengths; ``start`` are the parameters of temperature scaling."""
-        raise NotImplementedError
+        """``lam / K * (|T W - I|^2 + |b|^2)``, a relative distance from temperature scaling, which is ``start``."""
+        (lam,) = strengths
+        if lam == 0.0:
+            return None
+        strength = torch.full_like(start, lam / len(start))
+        strength[:, :-1] /= float(start[0, 0]) ** 2
+        return Ridge(strength, start)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         given = tuple(getattr(self, name) for name in self.penalties)
         if None in given and len(labels) < self.n_folds:
-            raise expected(
-                "logits", f"at least {self.n_folds} rows, to choose a penalty by cross-validation", len(labels)
-            )
+            want = f"at least {self.n_folds} rows, to choose a penalty by cross-validation"
+            raise expected("logits", want, len(labels))
         objective, z = get(self.objective, smooth=True), self._features(logits)
         temperature = fit_temperature(objective, z, labels)
         x = start = affine.scaled_identity(1 / temperature, z, diagonal=self.diagonal)
@@ -110,7 +113,7 @@ class StructuredCalibrator(AffineMap):
 
     state, reported = ("temperature", "smoothing", "weights", "bias", "fell_back"), ("fell_back",)
 
-    def __init__(self, objective: SmoothName | Objective, lam: float) -> None:
+    def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float = 1.0) -> None:
         super().__init__(objective)
         self.lam = check_real("lam", lam, 0.0)
 
@@ -146,12 +149,3 @@ class StructuredCalibrator(AffineMap):
         if not self.diagonal:
             strength[:, :k] *= torch.full_like(start[:, :k], k - 1.0).fill_diagonal_(1.0)
         return Ridge(strength, start)
-
-
-def ridge_to_temperature(lam: float, start: Tensor) -> Ridge | None:
-    """``lam / K * (|T W - I|^2 + |b|^2)``, the relative distance from temperature scaling, that is from ``start``."""
-    if lam == 0.0:
-        return None
-    strength = torch.full_like(start, lam / len(start))
-    strength[:, :-1] /= float(start[0, 0]) ** 2
-    return Ridge(strength, start)

@@ -66,10 +66,9 @@ def curvature_at(objective: Objective, sample: Rows, weights: Tensor, x: Tensor)
 
     That of a diagonal W is taken on a part of the rows, ``ROWS_EACH`` a parameter: coordinates need no more.
     """
-    k, m = x.shape
-    if is_diagonal(x):
+    (k, m), diagonal, all_of_it = x.shape, is_diagonal(x), x.numel() <= JOINT
+    if diagonal:
         sample, weights = _thinned(sample, weights, max(FEW_ROWS, ROWS_EACH * x.numel()))
-    diagonal, all_of_it = is_diagonal(x), x.numel() <= JOINT
     with_pair = 2 * k <= JOINT_PAIR and (diagonal or not all_of_it)
     with_own = not all_of_it and not (diagonal and with_pair)
     dtype = torch.float64 if all_of_it else torch.float32
@@ -124,7 +123,7 @@ def _add_pair(h: Tensor, p: Tensor, root: Tensor, z: Tensor) -> None:
     both = torch.cat([b * z, b], 1)
     for i in range(0, 2 * k, strip := max(64, k // 4)):
         h[i : i + strip, i:].addmm_(both[:, i : i + strip].T, both[:, i:], alpha=-1)
-    b, a = (both * root).split(k, 1)[::-1]
+    a, b = (both * root).split(k, 1)
     h[k:, k:].diagonal().add_(b.sum(0))
     h[:k, k:].diagonal().add_(a.sum(0))
     h[:k, :k].diagonal().add_((a * z).sum(0))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
-from calibkit._checks import Array, check_held_out, check_int, check_logits, check_real, check_texts, expected, like
+from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import read_npz, write_npz
 from calibkit._one_column import as_given
 from calibkit._progress import progress
@@ -162,10 +162,7 @@ class Fitted:
         """The calibrator of a file whose header says that this class wrote it."""
         result = cls(**header["options"])
         result.load_state_dict(read_npz(path, ["n_classes", *result.state]))
-        result.classes, floor = tuple(check_texts("classes", header.get("classes", ()))), header.get("floor")
-        if len(result.classes) not in (0, result.n_classes):
-            raise expected("classes", f"{result.n_classes} names", len(result.classes))
-        result.floor = None if floor is None else check_real("floor", floor, 0.0, 1.0)
+        result.classes, result.floor = file_header.classes_and_floor(header, result.n_classes)
         return result
 
     def _probs(self, logits: Tensor) -> Tensor:

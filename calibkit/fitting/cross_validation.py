@@ -46,14 +46,8 @@ def rows_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Rows:
 class OutOfFold:
     """Out-of-fold value of the objective, ``loss(strengths)``, and of temperature scaling, ``temperature_loss``.
 
-    Args:
-        objective: what is fitted and compared.
-        logits: (N, K).
-        labels: (N,).
-        temperature: where the temperatures of the folds start.
-        ridge: ``ridge(strengths, start)`` is the penalty, given the parameters of temperature scaling.
-        n_folds: number of folds.
-        diagonal: whether W is diagonal.
+    The temperatures of the folds are looked for from ``temperature``; ``ridge(strengths, start)`` is the penalty, given
+    the parameters of temperature scaling.
     """
 
     def __init__(
@@ -123,12 +117,8 @@ def search(loss: Callable[[Strengths], float], strongest: Strengths, free: tuple
 
     First all free strengths fall together, until two steps in a row bring nothing or one is ``HOPELESS``. Then, if
     they are several, each alone is weakened or strengthened, the last one first, as long as that helps; a direction
-    that was hopeless is not tried again. An improvement below ``GAIN`` counts for nothing.
-
-    Args:
-        loss: the criterion.
-        strongest: where to start.
-        free: which of them are searched; the others stay as they are.
+    that was hopeless is not tried again. An improvement below ``GAIN`` counts for nothing. Those that are not ``free``
+    stay as they are.
     """
 
     def at(decades: tuple[int, ...]) -> Strengths:

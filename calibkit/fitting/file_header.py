@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
-from calibkit._checks import expected
+from calibkit._checks import check_real, check_texts, expected
 from calibkit._files import read_json, read_npz
 from calibkit.objectives import OBJECTIVES
 
@@ -26,6 +26,14 @@ def read_header(path: str | os.PathLike) -> dict[str, object]:
         ValueError: no npz, or no JSON.
     """
     return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
+
+
+def classes_and_floor(header: dict[str, object], n_classes: int) -> tuple[tuple[str, ...], float | None]:
+    """The names of the columns, empty where none were known, and the floor of the data, None for logits."""
+    classes, floor = tuple(check_texts("classes", header.get("classes", ()))), header.get("floor")
+    if len(classes) not in (0, n_classes):
+        raise expected("classes", f"{n_classes} names", len(classes))
+    return classes, None if floor is None else check_real("floor", floor, 0.0, 1.0)
 
 
 @contextmanager
@@ -47,6 +55,4 @@ def _objective_to_json(option: object) -> dict[str, object]:
 
 
 def _objective_from_json(entry: dict[str, object]) -> object:
-    if "arguments" not in entry:
-        return entry
-    return OBJECTIVES[entry["objective"]](**entry["arguments"])
+    return OBJECTIVES[entry["objective"]](**entry["arguments"]) if "arguments" in entry else entry

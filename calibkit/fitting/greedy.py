@@ -46,18 +46,12 @@ def greedy_search(
 
     Classes are visited in label order; each takes the grid value of lowest ECE among those whose accuracy is not below
     the present one. A tie keeps the present value, then takes the smallest. The search ends when every other class was
-    visited since the last step, or after ``max_sweeps``.
+    visited since the last step, or after ``max_sweeps``. All classes begin at ``start``, a value of the rising float64
+    ``grid`` (G,).
 
-    Args:
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        start: temperature of all classes at the start, a value of ``grid``.
-        grid: (G,) rising float64 temperatures, on the device of ``logits``.
-        n_bins: bins of the ECE.
-        max_sweeps: sweeps over all classes at most.
-        constraint: whether a step must not lower the accuracy on these samples. With "running" neither may any
-            candidate on the way: a scan of the rising grid takes each that lowers the ECE and keeps the accuracy of
-            the last one taken, and ends where it took the last.
+    ``constraint`` says whether a step must not lower the accuracy on these samples. With "running" neither may any
+    candidate on the way: a scan of the rising grid takes each that lowers the ECE and keeps the accuracy of the last
+    one taken, and ends where it took the last.
     """
     n_classes = logits.shape[1]
     search = _Search(logits, labels, start, n_bins)
@@ -136,7 +130,6 @@ class _Search:
         """ECE under the present temperatures."""
         return float(bin_gaps(self.total.reciprocal()[None], self.hit, self.n_bins).abs().sum()) / len(self.labels)
 
-    # ------------------------------------------------------------------------------------------- one class
     def free(self, i: int) -> None:
         """Take class i out: the largest s of the others (``rival``), its class and hit, the sum of them (``rest``)."""
         if i % COLUMNS == 0:

@@ -25,13 +25,7 @@ def interpolate(x: Tensor, nodes: Tensor, values: Tensor) -> Tensor:
 
 
 def knots_of_equal_weight(logits: Tensor, temperature: float, shares: Tensor) -> Tensor:
-    """The logits below which lie shares of the weight of all N * K, :math:`p_k (1 - p_k)` at a temperature.
-
-    Args:
-        logits: (N, K).
-        temperature: T > 0.
-        shares: (M,) float64 in [0, 1].
-    """
+    """(M,) logits below which lie shares (M,) of the weight of all N * K, :math:`p_k (1 - p_k)` at a temperature."""
     p = softmax_at(logits.double(), temperature)
     z, order = logits.double().flatten().sort()
     weight = (p * (1 - p)).flatten()[order].cumsum(0)

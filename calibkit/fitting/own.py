@@ -13,6 +13,7 @@ from torch import Tensor
 from calibkit._checks import expected
 from calibkit._files import read_npz
 from calibkit.fitting.base import Calibrator, Fitted
+from calibkit.fitting.file_header import classes_and_floor
 
 
 def as_calibrator(cls: type) -> type[Fitted]:
@@ -78,5 +79,5 @@ class Own(Calibrator):
         """All arrays of the file but its header are the state."""
         result = cls(**header["options"])
         result.load_state_dict({name: array for name, array in read_npz(path).items() if name != "header"})
-        result.classes, result.floor = tuple(header.get("classes", ())), header.get("floor")
+        result.classes, result.floor = classes_and_floor(header, result.n_classes)
         return result

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from calibkit._checks import check_choice, expected
 from calibkit.fitting.base import Calibrator
-from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, Objective
+from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing, Objective, get
 
 Solver = Literal["exact", "sctl"]
 #: (learning rate, steps) of each optimiser in turn; the schedule of three is for label smoothing and focal loss.
@@ -28,24 +28,20 @@ SCHEDULE = ((0.005, 200), (0.003, 400), (0.001, 400))
 
 
 class Replayable(Calibrator):
-    """A calibrator with an option ``solver``."""
+    """A calibrator with the options ``objective`` and ``solver``; with "sctl", an objective that its code has."""
 
-    solver: Solver
+    def __init__(self, objective: str | Objective, solver: Solver, *, smooth: bool = True) -> None:
+        super().__init__()
+        chosen = get(objective, smooth=smooth)
+        self.objective, self.solver = objective, check_choice("solver", solver, get_args(Solver))
+        if solver == "sctl" and not isinstance(chosen, NLL | LabelSmoothing | Focal | ClassLossScaling):
+            want = "nll, label_smoothing, focal or class_loss_scaling with solver='sctl'"
+            raise expected("objective", want, repr(chosen))
 
     @property
     def signed(self) -> bool:
         """Nothing keeps the temperatures of the public code positive."""
         return self.solver == "sctl"
-
-
-def check_solver(solver: Solver, objective: Objective) -> Solver:
-    """A solver, and with ``"sctl"`` an objective that its code has."""
-    check_choice("solver", solver, get_args(Solver))
-    if solver == "sctl" and not isinstance(objective, NLL | LabelSmoothing | Focal | ClassLossScaling):
-        raise expected(
-            "objective", "nll, label_smoothing, focal or class_loss_scaling with solver='sctl'", repr(objective)
-        )
-    return solver
 
 
 def replay(
@@ -61,7 +57,7 @@ def replay(
     On a CPU it runs on one thread, whatever torch is set to: the order of a float32 sum decides where L-BFGS stops.
 
     Args:
-        objective: one that ``check_solver`` accepts.
+        objective: one that ``Replayable`` accepts.
         logits: (N, K), taken as float32.
         labels: (N,).
         forward: calibrated logits (N, K) from the logits and the parameters.
@@ -104,13 +100,11 @@ def training_loss(objective: Objective, labels: Tensor, n_classes: int) -> Calla
     alpha = 1 and the objective's beta, until the second evaluation chooses both by SLSQP, for good. An alpha that the
     objective sets stays. A class without a sample is left out, where the public code returns NaN.
     """
-    if isinstance(objective, LabelSmoothing):
-        return lambda u: functional.cross_entropy(u, labels, label_smoothing=objective.alpha)
     if isinstance(objective, Focal):
         return lambda u: _focal(u, labels, objective.gamma)
     if isinstance(objective, ClassLossScaling):
         return _ClassLoss(objective, labels, n_classes)
-    return lambda u: functional.cross_entropy(u, labels)
+    return lambda u: functional.cross_entropy(u, labels, label_smoothing=objective.smoothing)
 
 
 def _focal(u: Tensor, labels: Tensor, gamma: float) -> Tensor:

@@ -122,17 +122,8 @@ def fit_losses(
 ) -> Tensor:
     """``fit_smooth`` for a calibrator that has a shorter way to its losses than a pass over the logits.
 
-    Args:
-        objective: any objective with ``smooth``.
-        labels: (N,) int64.
-        n_classes: K.
-        x: where to start, float64, of any shape.
-        losses: ``x -> (N,)`` cross-entropies.
-        gradient: ``(x, weights) -> (value, gradient)`` of ``sum_i weights_i * phi(ce_i)``, for (N,) weights held fixed.
-        curvature: see ``minimize``, as are ``tolerance`` and ``max_iter``.
-        penalty: ``x -> (value, gradient)`` to be added.
-        tolerance: of the last descent.
-        max_iter: steps of a descent.
+    ``losses(x)`` are the (N,) cross-entropies at x, and ``gradient(x, weights)`` is the value and the gradient of
+    ``sum_i weights_i * phi(ce_i)`` for (N,) weights held fixed.
     """
     pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 
@@ -220,15 +211,8 @@ def is_no_worse(
 
     with the losses of the fit on the left, and those compared with it on the right. The weights are those of the fit on
     both sides: an adaptive objective, whose fit is a fixed point, is no function that a fit could lower, but a fixed
-    point is the minimum of the sum whose weights are held fixed there.
-
-    Args:
-        objective: a smooth objective.
-        logits: (N, K).
-        labels: (N,).
-        x: fitted parameters.
-        start: those of temperature scaling, which is itself no worse than the logits as they are.
-        forward: gives the calibrated logits of a block.
+    point is the minimum of the sum whose weights are held fixed there. The start is temperature scaling, which is
+    itself no worse than the logits as they are; ``forward`` is that of ``fit_smooth``.
     """
 
     def ce(x: Tensor | None) -> Tensor:

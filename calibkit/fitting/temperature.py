@@ -224,16 +224,8 @@ def _root(
 
     The cubic has the slopes and curvatures of the last two points. For an adaptive objective, whose weights move with
     x, the curvature says little, and a secant takes its place. A step that leaves the bracket or hardly shrinks gives
-    way to a look at the bound on its side, or to bisection.
-
-    Args:
-        objective: as in ``fit_temperature``, with ``logits`` and ``labels``.
-        logits: (N, K).
-        labels: (N,).
-        x: where to start.
-        bounds: where to search; a bound is returned if the slope does not turn before it.
-        tolerance: error left in x, in order of magnitude.
-        dtype: of the passes; sums over rows are float64.
+    way to a look at the bound on its side, or to bisection. A bound is returned if the slope does not turn before it.
+    ``tolerance`` is the error left in x, in order of magnitude, and ``dtype`` that of the passes over the logits.
     """
     low, high = bounds
     x, step, unseen = min(max(x, low), high), math.inf, set(bounds)

@@ -25,16 +25,8 @@ class Objective:
 
     smooth: ClassVar[bool] = True
     convex: ClassVar[bool] = True
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the weights depend on the losses."""
-        return False
-
-    @property
-    def smoothing(self) -> float:
-        """Share of the target spread over all classes."""
-        return 0.0
+    adaptive: ClassVar[bool] = False
+    smoothing: ClassVar[float] = 0.0
 
     def transform(self, ce: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """phi(ce), phi'(ce) and phi''(ce), elementwise; the identity here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -59,6 +59,7 @@ class ClassLossScaling(Objective):
     beta: float = 1.5
     normalization: Normalization = "nd"
     variant: Variant = "code"
+    adaptive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.alpha is not None:
@@ -66,11 +67,6 @@ class ClassLossScaling(Objective):
         object.__setattr__(self, "beta", check_real("beta", self.beta, 0.0, 2.0))
         check_choice("normalization", self.normalization, get_args(Normalization))
         check_choice("variant", self.variant, get_args(Variant))
-
-    @property
-    def adaptive(self) -> bool:
-        """The scales depend on the class losses."""
-        return True
 
     def class_losses(self, ce: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         """(K,) mean (``variant="code"``) or sum (``"paper"``) of ``ce`` within each class; NaN for an absent class."""
@@ -84,10 +80,9 @@ class ClassLossScaling(Objective):
         known = class_losses[present]
         low, high = torch.aminmax(known)
         centre = low if self.normalization == "mm" else known.mean()
-        if self.normalization == "nd":
-            spread = known.std(correction=1 if self.variant == "code" else 0) if high > low else high - low
-        else:
-            spread = high - low
+        spread = high - low
+        if self.normalization == "nd" and high > low:
+            spread = known.std(correction=1 if self.variant == "code" else 0)
         normalised = torch.where(spread > 0, (class_losses - centre) / spread, 0.0)
         alpha = math.log(len(class_losses)) / 2 if self.alpha is None else self.alpha
         return torch.where(present, self.beta * (torch.sigmoid(normalised / alpha) - 0.5), 0.0)

@@ -242,11 +242,6 @@ def test_grid_search_equals_a_plain_loop(n_bins):
     assert fitted.temperature == grid[int(np.argmin(eces))]
 
 
-def test_smallest_temperature_wins_ties():
-    z, y = torch.zeros(20, 4), torch.arange(20) % 4
-    assert TemperatureScaling("ece").fit(z, y).temperature == 0.1
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,4 +1,4 @@
-"""Vector scaling, and the passes of all affine methods, against closed forms, autograd, scipy and slow loops."""
+"""Vector scaling, and the passes of all affine methods, against closed forms, autograd and slow loops."""
 
 import numpy as np
 import pytest
@@ -67,36 +67,19 @@ def test_closed_form():
     np.testing.assert_allclose(probs[[0, 10, 30], [0, 1, 2]], [0.8, 0.7, 0.6], atol=1e-7)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
-def test_the_gradient_vanishes_at_the_fit(objective):
+@pytest.mark.parametrize(
+    ("objective", "lam"), [(each, 0.3) for each in OBJECTIVES] + [(NLL(), lam) for lam in (0.0, 0.01, 1.0)], ids=str
+)
+def test_the_gradient_vanishes_at_the_fit(objective, lam):
     z, y = random_sample(1)
     dtype = torch.float32 if objective.adaptive else torch.float64
     z, temperature = z.to(dtype), TemperatureScaling(objective).fit(z.to(dtype), y).temperature
-    vs = VectorScaling(objective, lam=0.3).fit(z, y)
+    vs = VectorScaling(objective, lam=lam).fit(z, y)
     w, b = (torch.from_numpy(a).requires_grad_() for a in (vs.weights, vs.bias))
-    penalty = 0.3 / 4 * ((temperature * w - 1).square().sum() + b.square().sum())
+    penalty = lam / 4 * ((temperature * w - 1).square().sum() + b.square().sum())
     value = plain_objective(objective, z.double() * w + b, y) + penalty
     for grad in torch.autograd.grad(value, (w, b)):
         assert grad.abs().max() < 2e-8
-
-
-@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
-def test_equals_scipy(lam):
-    optimize = pytest.importorskip("scipy.optimize")
-    z, y = random_sample(2)
-    temperature = TemperatureScaling().fit(z, y).temperature
-
-    def function(x):
-        x = torch.from_numpy(x).view(2, 4).requires_grad_()
-        penalty = lam / 4 * ((temperature * x[0] - 1).square().sum() + x[1].square().sum())
-        value = F.cross_entropy(z * x[0] + x[1], y) + penalty
-        return value.item(), torch.autograd.grad(value, x)[0].view(-1).numpy()
-
-    start = np.concatenate([np.ones(4), np.zeros(4)])
-    best = optimize.minimize(function, start, jac=True, method="BFGS", options={"gtol": 1e-10}).x.reshape(2, 4)
-    vs = VectorScaling(lam=lam).fit(z, y)
-    np.testing.assert_allclose(vs.weights, best[0], atol=1e-6)
-    np.testing.assert_allclose(vs.bias - vs.bias.mean(), best[1] - best[1].mean(), atol=1e-6)
     assert vs.chosen_lam == lam and not vs.fell_back and np.isnan(vs.cv_loss)
 
 
@@ -205,18 +188,6 @@ def test_float32_equals_float64_and_twice_is_the_same():
     assert one.chosen_lam == two.chosen_lam
     np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
     assert (one.weights == again.weights).all() and (one.bias == again.bias).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
-        ({"n_folds": 1}, "Expected `n_folds` to be an integer >= 2, but got 1"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(ValueError, match=match):
-        VectorScaling(**options)
 
 
 def test_fewer_rows_than_folds():

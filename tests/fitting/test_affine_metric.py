@@ -25,7 +25,6 @@ def random_sample(n, k):
     [
         (4, True, "pair"),
         (4, False, "joint"),
-        (40, True, "pair"),
         (90, True, "pair"),
         (40, False, "pair own"),
         (170, False, "pair own"),

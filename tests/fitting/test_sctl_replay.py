@@ -82,26 +82,30 @@ def test_focal_factor_is_held_fixed(sample):
     assert torch.allclose(gradient, factor * (p - F.one_hot(y, 5)), atol=1e-12)
 
 
+def steps_of_torch(parameter, loss, stages):
+    """What the public code does with one parameter: L-BFGS of torch, by (rate, steps)."""
+    for rate, steps in stages:
+        optimizer = torch.optim.LBFGS([parameter], lr=rate, max_iter=steps)
+
+        def closure(optimizer=optimizer):
+            optimizer.zero_grad()
+            value = loss()
+            value.backward()
+            return value
+
+        optimizer.step(closure)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "stages", "smoothing"),
     [(NLL(), [(0.02, 1000)], 0.0), (LabelSmoothing(0.05), [(0.005, 200), (0.003, 400), (0.001, 400)], 0.05)],
 )
 def test_temperature_takes_the_same_steps(objective, stages, smoothing, sample):
-    """The same optimisers of torch, written out."""
     sample = sample[0][:100], sample[1][:100]
     z, y = sample[0].float(), sample[1]
     t = torch.ones(1, requires_grad=True)
-    for rate, steps in stages:
-        optimizer = torch.optim.LBFGS([t], lr=rate, max_iter=steps)
-
-        def closure(optimizer=optimizer):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(z / t, y, label_smoothing=smoothing)
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
+    steps_of_torch(t, lambda: F.cross_entropy(z / t, y, label_smoothing=smoothing), stages)
     assert TemperatureScaling(objective, solver="sctl").fit(*sample).temperature == float(t.detach())
     assert float(t.detach()) != pytest.approx(TemperatureScaling(objective).fit(*sample).temperature, rel=1e-6)
 
@@ -113,15 +117,7 @@ def test_mixture_takes_the_same_steps(sample):
     z, y = sample[0].float(), sample[1]
     t, w = torch.ones(1, requires_grad=True), torch.tensor([1.0, 0.0, 0.0], requires_grad=True)
     for parameter in (t, w):
-        optimizer = torch.optim.LBFGS([parameter], lr=0.02, max_iter=1000)
-
-        def closure(optimizer=optimizer):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(z / t * w[0] + z * w[1] + 1 / 5 * w[2], y)
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
+        steps_of_torch(parameter, lambda: F.cross_entropy(z / t * w[0] + z * w[1] + 1 / 5 * w[2], y), [(0.02, 1000)])
     ets = ETS(solver="sctl").fit(*sample)
     assert ets.temperature == pytest.approx(float(t.detach()), rel=1e-6)
     np.testing.assert_allclose(ets.weights, w.detach().numpy(), atol=1e-6)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from calibkit.fitting import fit_smooth, minimize
-from calibkit.fitting.lbfgs import _between
 from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, losses
 
 
@@ -46,7 +45,7 @@ def test_a_step_that_is_too_long_is_cut_by_a_cubic():
 
     start = torch.zeros((), dtype=torch.float64)
     found = minimize(function, start, curvature=torch.ones_like(start))
-    assert seen == [0.0, 3.0, pytest.approx(1.0)]
+    assert seen == [0.0, 3.0, pytest.approx(1.0, abs=1e-12)]
     assert found.converged
 
 
@@ -61,15 +60,9 @@ def test_a_value_that_overflows_shortens_the_step(far):
     assert float(found.x) == pytest.approx(0.9)
 
 
-def test_a_line_search_tries_the_minimum_of_the_cubic_through_both_ends():
-    """x^3 - 3 x on [0, 2] is lowest at 1."""
-    assert _between((0.0, 0.0, -3.0), (2.0, 2.0, 9.0)) == pytest.approx(1.0, abs=1e-12)
-
-
 def test_minimize_says_when_it_is_not_done():
-    assert not minimize(
-        lambda x: (float((x**4).sum()), 4 * x**3), torch.ones(3, dtype=torch.float64), max_iter=2
-    ).converged
+    start = torch.ones(3, dtype=torch.float64)
+    assert not minimize(lambda x: (float((x**4).sum()), 4 * x**3), start, max_iter=2).converged
 
 
 def add(x, z):
@@ -103,8 +96,7 @@ def test_penalty_counts_on_the_scale_of_the_mean(sample):
         ce = losses(z, y, bias, add)
         weights = objective.weights(ce, y, 4)
         weights = weights / weights.sum()
-        pull = torch.zeros(4, dtype=torch.float64)
-        pull.index_add_(0, y, weights)  # sum_i w_i (p_i - onehot_i) + 100 bias = 0
+        pull = torch.bincount(y, weights, 4)  # sum_i w_i (p_i - onehot_i) + 100 bias = 0
         np.testing.assert_allclose(bias, (pull - weights @ (z + bias).softmax(1)) / 100, atol=1e-9)
 
 

@@ -1,7 +1,4 @@
-r"""Neural Clamping: one perturbation for all inputs and one temperature, learned together on held-out images.
-
-.. math:: p(x) = \operatorname{softmax}\big(f(x + \delta) / T\big)
-"""
+"""Neural Clamping: one perturbation for all inputs and one temperature, learned together on held-out images."""
 
 from __future__ import annotations
 
@@ -157,13 +154,13 @@ class NeuralClamping(Fitted):
 
     def _descend(
         self,
-        model: torch.nn.Module,
+        model: nn.Module,
         x: Tensor,
         y: Tensor,
         delta: Tensor,
         temperature: Tensor,
         n_classes: int,
-        generator: torch.Generator | None,
+        generator: torch.Generator,
     ) -> list[float]:
         """Algorithm 1 on ``delta`` and ``temperature``, in place; the mean loss of each epoch."""
         optimizer = torch.optim.SGD([delta, temperature], self.lr, self.momentum)
@@ -175,8 +172,7 @@ class NeuralClamping(Fitted):
                 images = x[rows.to(x.device)].to(delta.device, delta.dtype)
                 z = run(model, images + delta).double() / temperature
                 loss = self._loss(z, y[rows.to(y.device)], n_classes)
-                squared = self.variant == "paper"
-                length = delta.square().sum() if squared else torch.linalg.vector_norm(delta)
+                length = delta.square().sum() if self.variant == "paper" else torch.linalg.vector_norm(delta)
                 value = loss + self.weight * length
                 optimizer.zero_grad()
                 value.backward()

@@ -66,7 +66,7 @@ def theorem_delta(gradient: Tensor, images: Array, input_range: Range) -> Tensor
         ValueError: a range that is none, or has another number of channels.
     """
     x = torch.as_tensor(images).cpu()
-    low, high = (x.amin(0).double(), x.amax(0).double())
+    low, high = x.amin(0).double(), x.amax(0).double()
     alpha, beta = (_per_channel(bound, low) for bound in check_range(input_range))
     eta = torch.where(gradient < 0, low - alpha, beta - high).clamp(min=0.0)
     return gradient.sign() * eta
@@ -76,9 +76,8 @@ def check_range(input_range: Range) -> Range:
     """A pair of finite floats, or of tuples of them, with alpha < beta: from numbers, sequences, arrays or tensors."""
     try:
         alpha, beta = (np.asarray(bound, dtype=np.float64) for bound in input_range)
-        rises = (
-            alpha.ndim <= 1 and beta.ndim <= 1 and bool((np.isfinite(alpha) & np.isfinite(beta) & (alpha < beta)).all())
-        )
+        finite = np.isfinite(alpha) & np.isfinite(beta)
+        rises = max(alpha.ndim, beta.ndim) <= 1 and bool((finite & (alpha < beta)).all())
     except (TypeError, ValueError):
         rises = False
     if not rises:
@@ -90,4 +89,4 @@ def _per_channel(bound: float | tuple[float, ...], image: Tensor) -> Tensor:
     values = torch.as_tensor(bound, dtype=torch.float64)
     if values.ndim and len(values) != len(image):
         raise expected("input_range", f"a pair of numbers or of {len(image)} numbers each", bound)
-    return values.reshape(-1, *[1] * (image.ndim - 1)) if values.ndim else values
+    return values.reshape(-1, *[1] * (image.ndim - 1))

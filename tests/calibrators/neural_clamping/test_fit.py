@@ -107,15 +107,9 @@ def test_weights_of_an_objective_sum_to_one_and_are_held_fixed(network, images, 
 
 
 def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images, labels):
-    size = {
-        variant: np.abs(
-            NeuralClamping(variant=variant, weight=0.5, lr=0.01, std=0.01, epochs=100)
-            .fit(network, images, labels)
-            .delta
-        ).max()
-        for variant in ("paper", "code")
-    }
-    assert size["code"] < 0.01 < size["paper"]
+    options = {"weight": 0.5, "lr": 0.01, "std": 0.01, "epochs": 100}
+    code, paper = (NeuralClamping(variant=each, **options).fit(network, images, labels) for each in ("code", "paper"))
+    assert np.abs(code.delta).max() < 0.01 < np.abs(paper.delta).max()
 
 
 # ---------------------------------------------------------------------------------------------------- contract
@@ -222,26 +216,23 @@ def test_bad_ranges():
 
 def test_bad_input(network, images, labels):
     clamping = NeuralClamping(**FAST)
-    with pytest.raises(RuntimeError, match="Expected `NeuralClamping` to be fitted"):
-        clamping(network, images)
-    with pytest.raises(RuntimeError, match="Expected `NeuralClamping` to be fitted"):
-        clamping.state_dict()
-    with pytest.raises(ValueError, match=r"Expected `model` to be a torch.nn.Module, but got ndarray"):
-        clamping.fit(images.numpy(), images, labels)
-    with pytest.raises(ValueError, match=r"Expected `images` to be of shape \(N, ...\) with N >= 1"):
-        clamping.fit(network, images[:0], labels[:0])
-    with pytest.raises(ValueError, match="Expected `images` to be floating point, .* but got dtype torch.uint8"):
-        clamping.fit(network, (255 * images).byte(), labels)
-    with pytest.raises(ValueError, match="Expected `images` to be finite"):
-        clamping.fit(network, images * float("inf"), labels)
-    with pytest.raises(ValueError, match=r"Expected `labels` to be in \[0, 4\), but got 4"):
-        clamping.fit(network, images, labels + 1)
-    with pytest.raises(ValueError, match=r"Expected `labels` to be of shape \(60,\)"):
-        clamping.fit(network, images, labels[:-1])
-    with pytest.raises(ValueError, match=r"Expected `lr` to be small enough"):
+    for use in (lambda: clamping(network, images), clamping.state_dict):
+        with pytest.raises(RuntimeError, match="Expected `NeuralClamping` to be fitted"):
+            use()
+    flat = nn.Sequential(network, nn.Flatten(0))
+    for model, x, y, message in (
+        (images.numpy(), images, labels, "`model` to be a torch.nn.Module, but got ndarray"),
+        (network, images[:0], labels[:0], r"`images` to be of shape \(N, ...\) with N >= 1"),
+        (network, (255 * images).byte(), labels, "`images` to be floating point, .* but got dtype torch.uint8"),
+        (network, images * float("inf"), labels, "`images` to be finite"),
+        (network, images, labels + 1, r"`labels` to be in \[0, 4\), but got 4"),
+        (network, images, labels[:-1], r"`labels` to be of shape \(60,\)"),
+        (flat, images, labels, r"`model` to be a classifier that gives logits of shape \(N, K\)"),
+    ):
+        with pytest.raises(ValueError, match=f"Expected {message}"):
+            clamping.fit(model, x, y)
+    with pytest.raises(ValueError, match="Expected `lr` to be small enough"):
         NeuralClamping(lr=1e300, epochs=3).fit(network, images, labels)
-    with pytest.raises(ValueError, match=r"Expected `model` to be a classifier that gives logits of shape \(N, K\)"):
-        clamping.fit(nn.Sequential(network, nn.Flatten(0)), images, labels)
     clamping.fit(network, images, labels)
     with pytest.raises(ValueError, match=r"Expected `images` to be of shape \(N, 1, 4, 4\)"):
         clamping(network, images[:, :, :3])
