@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_choice
 from calibkit.metrics.binning import BinCount, bin_count, bin_sums, mass_bins, mass_gaps, width_bins
-from calibkit.metrics.metric import Metric, Prepare, Statistic
+from calibkit.metrics.metric import Metric, Statistic
 from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, error_like
 from calibkit.metrics.sample import Sample
 
@@ -121,11 +122,10 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: Ma
     return bin_sums(mass_bins(sample.confidence, n_bins), sample.gap, n_bins).abs().sum().item() / len(sample)
 
 
-def top_label_sums(sample: Sample, n_bins: int) -> tuple[Tensor, Tensor, Tensor]:
+def top_label_sums(sample: Sample, n_bins: int) -> tuple[Tensor, ...]:
     """Counts, sums of confidence and of correct predictions in equal-width bins: (n_bins,) float64 each."""
     index = width_bins(sample.confidence, n_bins)
-    counts, confidence, correct = (bin_sums(index, w, n_bins) for w in (None, sample.confidence, sample.correct))
-    return counts, confidence, correct
+    return tuple(bin_sums(index, w, n_bins) for w in (None, sample.confidence, sample.correct))
 
 
 def ece_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
@@ -139,15 +139,11 @@ def mce_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
     return torch.where(counts.sum(-1) > 0.0, largest, torch.nan)
 
 
-def of_weighted_sums(of_sums: Callable[..., Tensor]) -> Prepare:
+def of_weighted_sums(of_sums: Callable[..., Tensor], sample: Sample, n_bins: int) -> Statistic:
     """A metric of ``top_label_sums`` on weighted rows."""
-
-    def of_weights(sample: Sample, n_bins: int) -> Statistic:
-        one_hot = _one_hot(sample, width_bins, n_bins)
-        matrix = torch.cat([one_hot, *(one_hot * x.double()[:, None] for x in (sample.confidence, sample.correct))], 1)
-        return lambda weights: of_sums(*(weights @ matrix).split(n_bins, 1))
-
-    return of_weights
+    one_hot = _one_hot(sample, width_bins, n_bins)
+    matrix = torch.cat([one_hot, *(one_hot * x.double()[:, None] for x in (sample.confidence, sample.correct))], 1)
+    return lambda weights: of_sums(*(weights @ matrix).split(n_bins, 1))
 
 
 def _of_weighted_gaps(sample: Sample, n_bins: int) -> Statistic:
@@ -156,15 +152,13 @@ def _of_weighted_gaps(sample: Sample, n_bins: int) -> Statistic:
     return lambda weights: ece_of(weights.sum(1, keepdim=True), weights @ gaps, gaps.new_zeros(()))
 
 
-def _of_other_gaps(bins: Callable[[Tensor, int], Tensor], of_sums: Callable[..., Tensor]) -> Prepare:
+def _of_other_gaps(
+    bins: Callable[[Tensor, int], Tensor], of_sums: Callable[..., Tensor], sample: Sample, n_bins: int
+) -> Statistic:
     """A metric of other gaps in the same bins, for which confidence and correct count by their difference alone."""
-
-    def of_gaps(sample: Sample, n_bins: int) -> Statistic:
-        one_hot = _one_hot(sample, bins, n_bins)
-        counts = one_hot.sum(0)
-        return lambda gaps: of_sums(counts, gaps @ one_hot, counts.new_zeros(()))
-
-    return of_gaps
+    one_hot = _one_hot(sample, bins, n_bins)
+    counts = one_hot.sum(0)
+    return lambda gaps: of_sums(counts, gaps @ one_hot, counts.new_zeros(()))
 
 
 def _one_hot(sample: Sample, bins: Callable[[Tensor, int], Tensor], n_bins: int) -> Tensor:
@@ -173,11 +167,11 @@ def _one_hot(sample: Sample, bins: Callable[[Tensor, int], Tensor], n_bins: int)
 
 
 RECORDS = (
-    Metric(ece, _of_weighted_gaps, _of_other_gaps(width_bins, ece_of), top_label_sums, ece_of),
-    Metric(mce, of_weighted_sums(mce_of), _of_other_gaps(width_bins, mce_of), top_label_sums, mce_of),
+    Metric(ece, _of_weighted_gaps, partial(_of_other_gaps, width_bins, ece_of), top_label_sums, ece_of),
+    Metric(mce, partial(of_weighted_sums, mce_of), partial(_of_other_gaps, width_bins, mce_of), top_label_sums, mce_of),
     Metric(
         adaptive_ece,
         of_weights=lambda sample, n_bins: mass_gaps(sample.confidence, sample.gap, n_bins),
-        of_gaps=_of_other_gaps(mass_bins, ece_of),
+        of_gaps=partial(_of_other_gaps, mass_bins, ece_of),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics.binning import bin_edges, mass_ends, mass_gaps, segment_sums, sort_values, width_bins
-from calibkit.metrics.metric import Metric, Prepare, Statistic
+from calibkit.metrics.metric import Metric, Statistic
 from calibkit.metrics.sample import Sample
 
 Normalize = Literal["n", "class_count"]
@@ -198,22 +199,19 @@ def mass_errors(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> lis
     return values
 
 
-def _mass_of_weights(threshold: float) -> Prepare:
+def _mass_of_weights(sample: Sample, n_bins: int, threshold: float = 0.0) -> Statistic:
     """ACE, or TACE, on weighted rows, class by class."""
 
-    def of_weights(sample: Sample, n_bins: int) -> Statistic:
-        def statistic(weights: Tensor) -> Tensor:
-            total = weights.new_zeros(len(weights))
-            for k, values in enumerate(sample.probs.t()):
-                kept = (values >= threshold).nonzero()[:, 0]
-                if len(kept):
-                    gap = values[kept].double() - (sample.labels[kept] == k).double()
-                    total += mass_gaps(values[kept], gap, n_bins)(weights.index_select(1, kept))
-            return total / sample.probs.shape[1]
+    def statistic(weights: Tensor) -> Tensor:
+        total = weights.new_zeros(len(weights))
+        for k, values in enumerate(sample.probs.t()):
+            kept = (values >= threshold).nonzero()[:, 0]
+            if len(kept):
+                gap = values[kept].double() - (sample.labels[kept] == k).double()
+                total += mass_gaps(values[kept], gap, n_bins)(weights.index_select(1, kept))
+        return total / sample.probs.shape[1]
 
-        return statistic
-
-    return of_weights
+    return statistic
 
 
 def _classwise_of_weights(sample: Sample, n_bins: int) -> Statistic:
@@ -241,6 +239,6 @@ def _classwise_of_weights(sample: Sample, n_bins: int) -> Statistic:
 
 RECORDS = (
     Metric(classwise_ece, _classwise_of_weights, sums=class_sums, of_sums=classwise_of),
-    Metric(ace, _mass_of_weights(0.0), slow=True),
-    Metric(tace, _mass_of_weights(THRESHOLD), slow=True),
+    Metric(ace, _mass_of_weights, slow=True),
+    Metric(tace, partial(_mass_of_weights, threshold=THRESHOLD), slow=True),
 )

@@ -1,8 +1,4 @@
-"""Which of several methods is better on one test set, and is the difference more than chance?
-
-``Comparison`` measures each method with its interval, and each difference on the same resamples; ``Estimate`` is the
-number that comes out, and says what it decides.
-"""
+"""Which of several methods is better on one test set, and is the difference more than chance?"""
 
 from __future__ import annotations
 
@@ -189,10 +185,6 @@ class Comparison:
         """The names, in the order of their addition."""
         return iter(self.measured)
 
-    def __contains__(self, name: str) -> bool:
-        """Whether a method was added."""
-        return name in self.measured
-
     def of(self, name: str, metric: str = "ece") -> Estimate:
         """A metric of a method."""
         found = self._found(name, metric)
@@ -207,6 +199,6 @@ class Comparison:
         return self._found(name, metric).chance(self._found(base, metric))
 
     def _found(self, name: str, metric: str) -> Resampled:
-        if not isinstance(name, str) or name not in self:
+        if not isinstance(name, str) or name not in self.measured:
             raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
         return self.measured[name][check_choice("metric", metric, self.metrics)]

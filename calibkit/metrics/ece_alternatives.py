@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -138,8 +139,7 @@ def smooth_error(confidence: Tensor, residual: Tensor) -> float:
         return torch.fft.irfft(smoothed, 2 * n).abs().sum().item() / 2.0
 
     low, high = MIN_WIDTH, 1.0
-    at_low = error(low)
-    if at_low <= low:
+    if (at_low := error(low)) <= low:
         return at_low
     for _ in range(STEPS):
         middle = (low + high) / 2.0
@@ -196,5 +196,5 @@ def debiased_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
 RECORDS = (
     Metric(smooth_ece, _smooth_of_weights, slow=True),
     Metric(ks_error, _ks_of_weights, _ks_of_gaps),
-    Metric(debiased_ece, of_weighted_sums(debiased_of), sums=top_label_sums, of_sums=debiased_of),
+    Metric(debiased_ece, partial(of_weighted_sums, debiased_of), sums=top_label_sums, of_sums=debiased_of),
 )

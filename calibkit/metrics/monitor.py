@@ -120,7 +120,7 @@ class Monitor:
         periods, sums, n_bins = (found.get(name, np.empty(0)) for name in ("periods", "sums", "n_bins"))
         keys = periods.tolist() if periods.ndim == 1 and periods.dtype.kind == "U" else []
         size = int(n_bins) if n_bins.shape == () and n_bins.dtype == np.int64 else 0
-        fits = size > 0 and len(set(keys)) == periods.size and sums.shape == (len(keys), 4 * size + 4)
+        fits = 0 < size <= MOST_BINS and len(set(keys)) == periods.size and sums.shape == (len(keys), 4 * size + 4)
         if not (fits and sums.dtype == np.float64 and _are_sums(sums, size)):
             raise expected("path", "a file that Monitor.save wrote", repr(os.fspath(path)))
         monitor = cls(size)
@@ -144,7 +144,7 @@ class Monitor:
         Raises:
             ValueError: ``level`` outside (0, 1).
         """
-        check_level(level)
+        level = check_level(level)
         normal = np.abs(np.random.default_rng(0).standard_normal((N_DRAWS, self.n_bins)))
         rows = []
         for key in self.periods:
@@ -157,7 +157,7 @@ class Monitor:
                     "accuracy": float(bins.correct.sum() / n),
                     "confidence": float(bins.confidence.sum() / n),
                     "ece": float(np.abs(bins.gaps).sum() / n),
-                    "ece_null": float(np.quantile(normal @ np.sqrt(bins.variance), float(level)) / n),
+                    "ece_null": float(np.quantile(normal @ np.sqrt(bins.variance), level) / n),
                     "nll": float(nll / n),
                     "nll_se": _standard_error(nll, nll_squares, n),
                     "brier": float(brier / n),

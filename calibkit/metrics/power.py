@@ -15,7 +15,7 @@ from calibkit.metrics.binning import bin_sums, width_bins
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.registry import null_draws
 from calibkit.metrics.resampling import draws
-from calibkit.metrics.sample import Sample, is_argmax
+from calibkit.metrics.sample import Sample
 
 #: What a simulated difference is known of.
 SIMULATED = ("ece", "nll", "brier", "accuracy")
@@ -187,8 +187,7 @@ def measured(
     losses, bins, null = row_losses(name, log_probs), bins_of(name, log_probs, n_bins), None
     if name == "ece":
         rows, y = test_sets[0]
-        says = log_probs[rows].exp()
-        first = Sample(says, y, says.amax(1), is_argmax(says, y, says.amax(1)))
+        first = Sample.of(log_probs[rows].exp(), y)
         null = null_draws(first, [name], weights.shape[1] - 1, np.random.default_rng([1, seed]), n_bins)[name]
     for rows, y in test_sets:
         terms = one_hot(bins[rows]) * losses[rows, y][:, None].float()

@@ -260,15 +260,14 @@ def in_container(
 def _by_weights(
     sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
 ) -> dict[str, np.ndarray]:
-    n, found = len(sample), {name: [] for name in statistics}
-    for block in blocks(n_resamples, n, 8, BLOCK_BYTES):
+    found = {name: [] for name in statistics}
+    for block in blocks(n_resamples, len(sample), 8, BLOCK_BYTES):
+        drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
         # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
-        weights = (
-            torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start)))).to(sample.labels.device).double()
-        )
+        weights = drawn.to(sample.labels.device).double()
         for name, statistic in statistics.items():
             found[name].append(statistic(weights).cpu().numpy())
-    return {name: np.concatenate(blocks) for name, blocks in found.items()}
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:

@@ -1,7 +1,4 @@
-"""Selective prediction: the classifier answers where it is most confident and abstains elsewhere.
-
-``coverage`` is the share of samples that it answers, ``risk`` the share of wrong answers among them.
-"""
+"""Selective prediction: the classifier answers where it is most confident and abstains elsewhere."""
 
 from __future__ import annotations
 

@@ -178,14 +178,12 @@ def _slope(d: Tensor, p: float) -> Tensor:
 
 def numbered(groups: Array | None, sample: Sample) -> Tensor:
     """(N,) number of the group of each row, from 0; each row by itself if None."""
-    device = sample.labels.device
-    if groups is None:
-        group = torch.arange(len(sample), device=device)
-    else:
-        group = check_integers("groups", groups, len(sample)).to(device).unique(return_inverse=True)[1]
+    name, unit, group = "probs", "rows", torch.arange(len(sample), device=sample.labels.device)
+    if groups is not None:
+        name, unit = "groups", "distinct numbers"
+        group = check_integers("groups", groups, len(sample)).to(group.device).unique(return_inverse=True)[1]
     if (n := int(group.max()) + 1) < FOLDS:
-        what = "probs" if groups is None else "groups"
-        raise expected(what, f"at least {FOLDS} {'rows' if groups is None else 'distinct numbers'}", n)
+        raise expected(name, f"at least {FOLDS} {unit}", n)
     return group
 
 

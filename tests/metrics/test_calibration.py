@@ -126,14 +126,6 @@ def test_by_hand():
     assert debiased_ece(probs, labels, n_bins=1) == pytest.approx(math.sqrt(max(0, (2.4 / 3 - 2 / 3) ** 2 - 1 / 9)))
 
 
-def test_confidence_one_is_in_the_last_bin():
-    """0.95 wrong and 1.0 right share a bin, gap (0.95 + 1 - 1) / 2; an extra bin for 1.0 would give the same sum,
-    0.95 right and 1.0 wrong would not."""
-    probs = np.array([[0.95, 0.05], [1.0, 0.0]])
-    assert ece(probs, np.array([0, 1]), n_bins=10) == pytest.approx(0.475)
-    assert ece(probs, np.array([0, 1]), n_bins=10, like="torchmetrics") == pytest.approx(0.525)
-
-
 def test_equal_confidences_do_not_depend_on_row_order():
     """90 rows of one confidence with true gap 1/30: splitting the ties by label order would show up to 0.35."""
     probs, labels = np.tile([0.7, 0.3], (90, 1)), np.repeat([0, 1], [60, 30])

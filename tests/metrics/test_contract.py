@@ -19,17 +19,9 @@ NAN = float("nan")
 
 BAD = {
     "list of words": ("words", LABELS, "`probs` to be a numpy array, a torch tensor or nested numbers, but got str"),
-    "no axis": (
-        np.array(0.5),
-        LABELS,
-        r"`probs` to be of shape \(N, K\), or \(N,\) of two classes, but got shape \(\)",
-    ),
+    "scalar": (np.array(0.5), LABELS, r"`probs` to be of shape \(N, K\), or \(N,\) of two classes, but got shape \(\)"),
     "three axes": (np.ones((2, 1, 1)), LABELS, r"`probs` to be of shape \(N, K\), or \(N,\) of two classes"),
-    "one column above one": (
-        np.array([0.5, 1.5]),
-        LABELS,
-        r"`probs` to be in \[0, 1\], but got 1.5; .* by the sigmoid",
-    ),
+    "one column above 1": (np.array([0.5, 1.5]), LABELS, r"`probs` to be in \[0, 1\], but got 1.5; .* by the sigmoid"),
     "one column below zero": (np.array([0.5, -0.5]), LABELS, r"`probs` to be in \[0, 1\], but got -0.5"),
     "one column of nan": (np.array([0.5, NAN]), LABELS, r"`probs` to be in \[0, 1\], but got NaN"),
     "one column of integers": (np.array([0, 1]), LABELS, "`probs` to be floating point, but got dtype torch.int64"),
@@ -51,11 +43,7 @@ BAD = {
     "strings": (GOOD, ["cat", "dog"], r"`labels` to be integers, but got strings; np.unique\("),
     "from 1": (GOOD, np.array([1, 2]), r"`labels` to be in \[0, 2\), but got 2; number the classes from 0: labels - 1"),
     "from -1": (GOOD, np.array([-1, 1]), r"`labels` to be in \[0, 2\), but got -1; -1 and 1 become 0 and 1"),
-    "many labels": (
-        GOOD,
-        np.ones((2, 2), int),
-        r"`labels` to be of shape \(2,\), .*each column is by itself: labels\[:, k\]",
-    ),
+    "many labels": (GOOD, [[1, 1]] * 2, r"`labels` to be of shape \(2,\), .*each column is by itself: labels\[:, k\]"),
     "no labels": (GOOD, None, "`labels` to be a numpy array, a torch tensor or nested numbers, but got NoneType"),
 }
 

@@ -77,15 +77,8 @@ def test_machines_add_up_to_one_machine(mixed, n_bins):
                 mine = rows[machine::3] if day != DAYS[1] else rows[machine::2]
                 part.update(mixed[0][mine], mixed[1][mine], day)
         parts.append(part)
-    a, b, c = parts
-    for total in (
-        (a + b) + c,
-        a + (b + c),
-        c + b + a,
-        a.merge(b, c),
-        sum(parts, Monitor(n_bins)),
-        Monitor(n_bins) + everything,
-    ):
+    (a, b, c), none = parts, Monitor(n_bins)
+    for total in ((a + b) + c, a + (b + c), c + b + a, a.merge(b, c), sum(parts, none), none + everything):
         assert_same(total, everything)
     assert a.periods == list(DAYS) and len(c.periods) == 2, "a sum changes none of its parts"
     total = a + b
@@ -166,8 +159,6 @@ def test_save_and_load(mixed, tmp_path):
 
 
 GOOD = {"periods": np.array(["a", "b"]), "sums": np.ones((2, 12)), "n_bins": np.array(2)}
-
-
 WRONG = [
     {"sums": np.ones((2, 11))},
     {"sums": np.ones((3, 12))},
@@ -186,6 +177,7 @@ WRONG = [
     {"n_bins": np.array(2.0)},
     {"n_bins": np.array(-1)},
     {"n_bins": np.array(0), "sums": np.ones((2, 4))},
+    {"n_bins": np.array(5000), "sums": np.ones((2, 20_004))},
     {"periods": np.array([1, 2])},
     {"periods": np.array(["a", "a"])},
     {"periods": np.array([["a"], ["b"]])},

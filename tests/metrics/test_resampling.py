@@ -2,16 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit.metrics import (
-    METRICS,
-    Metric,
-    Sample,
-    bootstrap,
-    bootstrap_difference,
-    bootstrap_values,
-    evaluate,
-    resampling,
-)
+from calibkit.metrics import METRICS, Metric, Sample, bootstrap, bootstrap_difference, bootstrap_values, evaluate
 from calibkit.metrics.intervals import Resampled, percentiles
 from calibkit.metrics.registry import null_draws
 from calibkit.metrics.resampling import draws, resampled
@@ -63,7 +54,7 @@ def test_same_seed_same_interval_and_all_metrics_share_the_draws(mixed):
 
 def test_blocks_do_not_change_the_draws(mixed, monkeypatch):
     whole = bootstrap(*mixed, n_resamples=23)
-    monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 300 * 5)
+    monkeypatch.setattr("calibkit.metrics.resampling.BLOCK_BYTES", 8 * 300 * 5)
     for name, interval in bootstrap(*mixed, n_resamples=23).items():
         assert interval == pytest.approx(whole[name], abs=1e-12)
 
@@ -85,9 +76,8 @@ def test_own_function_gets_the_container_of_the_caller(given, mixed):
 
     def acc(probs, labels):
         seen.update([type(probs), type(labels)])
-        return (
-            (probs.argmax(1) == labels).mean() if isinstance(probs, np.ndarray) else METRICS["accuracy"](probs, labels)
-        )
+        right = probs.argmax(1) == labels
+        return right.mean() if isinstance(probs, np.ndarray) else METRICS["accuracy"](probs, labels)
 
     probs, labels = map(given, mixed)
     found = bootstrap(probs, labels, {"acc": acc}, n_resamples=50)["acc"]
@@ -207,10 +197,7 @@ def test_infinite_nll_of_some_resamples():
     [
         ({"metrics": {"ece": 15}}, "`metrics` to be names, or a mapping of names to functions, but got {'ece': 15}"),
         ({"metrics": ["f1"]}, "`metrics` to be one of accuracy, .*, but got 'f1'"),
-        (
-            {"metrics": {"mine": lambda p, y: p}},
-            "`metrics` to be functions that give one number, but got one that",
-        ),
+        ({"metrics": {"mine": lambda p, y: p}}, "`metrics` to be functions that give one number, but got one that"),
         ({"metrics": np.array("ece")}, "`metrics` to be a sequence of names of METRICS, but got array"),
         ({"n_resamples": 0}, "`n_resamples` to be an integer >= 1, but got 0"),
         ({"n_resamples": 10**30}, "`n_resamples` to be at most 1,048,576, but got 10"),

@@ -2,13 +2,25 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import trapezoid
+from scipy.special import softmax
 from scipy.stats import norm
 
 from calibkit.metrics import Sample, smooth_ece
 from calibkit.metrics.ece_alternatives import smooth_error
 
 
-def direct(probs, labels, points=20001):
+def at_its_own_width(error, steps):
+    """The error at the width that equals it, by bisection; at the narrowest where it is less than that."""
+    low, high = 1e-3, 1.0
+    if (at_low := error(low)) <= low:
+        return at_low
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) > middle else (low, middle)
+    return error((low + high) / 2)
+
+
+def direct(probs, labels, points):
     """The definition: reflected Gaussians summed over mirror images, trapezoidal rule, bisection on sigma."""
     sample = Sample.of(probs, labels)
     position, gap = sample.confidence.numpy(), sample.gap.numpy() / len(labels)
@@ -21,13 +33,7 @@ def direct(probs, labels, points=20001):
         residual = sum(norm.pdf(t, image, sigma) for image in images) @ gap
         return trapezoid(np.abs(residual), t[:, 0])
 
-    low, high = 1e-3, 1.0
-    if error(low) <= low:
-        return error(low)
-    for _ in range(14):
-        middle = (low + high) / 2
-        low, high = (middle, high) if error(middle) > middle else (low, middle)
-    return error(low)
+    return at_its_own_width(error, 14)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +80,8 @@ def test_relplot_agrees():
     rng = np.random.default_rng(0)
     for scale, sharpen in ((1.0, 1.0), (1.5, 1.3), (1.0, 0.7), (1.2, 2.0)):
         logits = rng.normal(scale=scale, size=(3000, 5))
-        labels = (np.exp(logits) / np.exp(logits).sum(1, keepdims=True)).cumsum(1) < rng.random((3000, 1))
-        labels = labels.sum(1)
-        probs = np.exp(sharpen * logits)
-        probs /= probs.sum(1, keepdims=True)
+        labels = (softmax(logits, axis=1).cumsum(1) < rng.random((3000, 1))).sum(1)
+        probs = softmax(sharpen * logits, axis=1)
         theirs = relplot.smECE(probs.max(1), (probs.argmax(1) == labels).astype(float))
         assert smooth_ece(probs, labels) == pytest.approx(theirs, abs=1.5e-3)
 
@@ -92,14 +96,7 @@ def series(position, residual, points):
         blocks = [np.cos(np.pi * np.outer(part, m)) @ weights for part in np.array_split(t, 20)]
         return trapezoid(np.abs(residual.sum() + np.concatenate(blocks)), t)
 
-    low, high = 1e-3, 1.0
-    at_low = error(low)
-    if at_low <= low:
-        return at_low
-    for _ in range(22):
-        middle = (low + high) / 2
-        low, high = (middle, high) if error(middle) > middle else (low, middle)
-    return error((low + high) / 2)
+    return at_its_own_width(error, 22)
 
 
 @pytest.mark.parametrize("start", [0.6123, 0.99])

@@ -2,6 +2,7 @@
 
 import resource
 import socket
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,28 +19,26 @@ from torchmetrics import MetricCollection  # noqa: E402
 
 from calibkit.metrics import streaming  # noqa: E402
 
-NAMES = ("accuracy", "nll", "brier", "entropy", "ece", "mce", "debiased_ece", "classwise_ece")
+STREAMING = {
+    "accuracy": streaming.Accuracy,
+    "nll": streaming.NLL,
+    "brier": streaming.Brier,
+    "entropy": streaming.Entropy,
+    "ece": streaming.ECE,
+    "mce": streaming.MCE,
+    "debiased_ece": streaming.DebiasedECE,
+    "classwise_ece": partial(streaming.ClasswiseECE, 6),
+    "by_class": partial(streaming.ClasswiseECE, 6, normalize="class_count"),
+}
 
 
-def collection(k=6, ignore_index=None, **options):
-    shared = {"ignore_index": ignore_index}
-    metrics = {
-        "accuracy": streaming.Accuracy(**shared),
-        "nll": streaming.NLL(**shared),
-        "brier": streaming.Brier(**shared),
-        "entropy": streaming.Entropy(**shared),
-        "ece": streaming.ECE(**shared),
-        "mce": streaming.MCE(**shared),
-        "debiased_ece": streaming.DebiasedECE(**shared),
-        "classwise_ece": streaming.ClasswiseECE(k, **shared),
-        "by_class": streaming.ClasswiseECE(k, normalize="class_count", **shared),
-    }
-    return MetricCollection(metrics, **options)
+def collection(ignore_index=None, **options):
+    return MetricCollection({name: of(ignore_index=ignore_index) for name, of in STREAMING.items()}, **options)
 
 
 def values(probs, labels):
     """What the functions give on all rows at once."""
-    found = {name: METRICS[name](probs, labels) for name in NAMES}
+    found = {name: METRICS[name](probs, labels) for name in STREAMING if name != "by_class"}
     return found | {"by_class": METRICS["classwise_ece"](probs, labels, normalize="class_count")}
 
 
@@ -82,13 +81,13 @@ def test_metrics_that_agree_on_the_first_batch_stay_apart(mixed):
 def test_metrics_that_ignore_different_labels_stay_apart(mixed):
     probs, labels = tensors(mixed)
     first = labels >= 2  # nothing to ignore in the first batch
-    ignoring = {f"{name}{i}": of(ignore_index=i) for i in (0, 1, None) for name, of in MEASURED.items()}
-    metrics = MetricCollection(ignoring)
+    names = ("nll", "ece", "classwise_ece")
+    metrics = MetricCollection({f"{name} {i}": STREAMING[name](ignore_index=i) for i in (0, 1, None) for name in names})
     metrics.update(probs[first], labels[first])
     metrics.update(probs[~first], labels[~first])
     for key, value in metrics.compute().items():
-        kept = labels != {"0": 0, "1": 1}.get(key[-1], -1)
-        name = key.removesuffix(key[-1]) if key[-1] in "01" else key.removesuffix("None")
+        name, ignored = key.split()
+        kept = labels != {"0": 0, "1": 1}.get(ignored, -1)
         assert value.item() == pytest.approx(METRICS[name](probs[kept], labels[kept]), rel=1e-12), key
 
 
@@ -98,13 +97,6 @@ def test_of_no_samples_nothing_is_known(mixed):
         metric = collection(ignore_index=2)[name]
         metric.update(probs, torch.full_like(labels, 2))
         assert metric.compute().isnan()
-
-
-MEASURED = {
-    "nll": streaming.NLL,
-    "ece": streaming.ECE,
-    "classwise_ece": lambda **options: streaming.ClasswiseECE(6, **options),
-}
 
 
 def _process(rank: int, port: int, probs: torch.Tensor, labels: torch.Tensor) -> None:
