@@ -167,7 +167,7 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
         cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
         raise expected(name, "finite", f"NaN or infinity{cure}")
-    if z.dtype == torch.float64 and len(z) and not math.isfinite(float(z.max()) - float(z.min())):
+    if z.dtype == torch.float64 and not math.isfinite(float(z.max()) - float(z.min())):
         raise expected(name, "less than 1.8e308 apart", f"{float(z.min()):g} and {float(z.max()):g}")
     if not is_one_column(logits) and abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
@@ -219,9 +219,8 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
         ends = float(low.min()), float(high.max())
         if not (ends[0] >= 0.0 and ends[1] <= 1.0 + tolerance):
             percent = ends[0] >= 0 and float((total - 99.0).abs().max()) < 1.0
-            cure = "logits become probabilities by the softmax, (N,) by the sigmoid"
-            if percent:
-                cure = "divide percent by 100"
+            softmax = "logits become probabilities by the softmax, (N,) by the sigmoid"
+            cure = "divide percent by 100" if percent else softmax
             got = "NaN" if ends[0] != ends[0] else f"{ends[0] if ends[0] < 0 else ends[1]}; {cure}"
             raise expected("probs", "in [0, 1]", got)
         many = "; scores of many labels a row go to calibkit.evaluate or calibkit.report, with labels (N, K)"

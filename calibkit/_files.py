@@ -201,7 +201,7 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
                 check_unpacked(_beyond(wanted.values(), stream))
                 return {name: _read_array(archive, entry) for name, entry in wanted.items()}
         except Exception as error:  # a damaged file makes zipfile, zlib and numpy raise whatever they like
-            got = f"{error or type(error).__name__} in {str(path)!r}"
+            got = f"{str(error) or type(error).__name__} in {str(path)!r}"
             raise expected("path", "a whole npz file without pickle", got) from error
 
 
@@ -276,7 +276,7 @@ def read_npy(path: str | os.PathLike) -> np.ndarray:
         try:
             return _read_npy(stream, os.fstat(stream.fileno()).st_size)
         except Exception as error:  # a damaged file makes numpy raise whatever it likes
-            got = f"{error or type(error).__name__} in {str(path)!r}"
+            got = f"{str(error) or type(error).__name__} in {str(path)!r}"
             raise expected("path", "an array of numbers that numpy.save wrote", got) from error
 
 

@@ -68,8 +68,7 @@ class Key:
         parts = rest.split(":") if isinstance(rest, str) else []
         if not 1 <= len(parts) <= 2 or (own and rest[:1] not in ("", " ", ":")):
             raise expected("key", GRAMMAR, repr(text))
-        keys = [cls(*_part(parts[0], text, name)), *(cls(*_part(part, text)) for part in parts[1:])]
-        return keys[0] if len(keys) == 1 else cls(keys[0].name, keys[0].options, keys[1])
+        return cls(*_part(parts[0], text, name), cls(*_part(parts[1], text)) if len(parts) == 2 else None)
 
     def __str__(self) -> str:
         """The text that ``parse`` reads."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import torch
+
 from calibkit import _folders
 from calibkit._checks import check_choice, check_int, expected
 from calibkit.keys import Key, in_file_name
@@ -184,13 +186,7 @@ class Network:
         return logits
 
     def train(
-        self,
-        budget: str,
-        *,
-        paper: str | None = None,
-        pretrained: bool = False,
-        folder: Path | None = None,
-        **how: Any,
+        self, budget: str, *, paper: str | None = None, pretrained: bool = False, folder: Path | None = None, **how: Any
     ) -> Logits:
         """Train it by the recipe of a budget; a killed training goes on, a finished one is read.
 
@@ -213,19 +209,13 @@ class Network:
         )
         where = Path(folder or self.folder(budget, paper))
         unasked = budget == "paper" and how.get("device", "auto") == "auto"
-        if unasked and not (where / "logits.npz").exists() and not _has_gpu():
+        if unasked and not (where / "logits.npz").exists() and not torch.cuda.is_available():
             raise expected("device", '"cpu", if it may take weeks, as there is no GPU', '"auto"')
         return fit(model, loss, self.dataset, recipe, folder=where, seed=self.seed, meta=facts, **how)
 
     def with_seed(self, seed: int) -> Network:
         """The same network from another seed."""
         return replace(self, seed=seed)
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def _check_options(budget: str, training: Mapping[str, object]) -> None:

@@ -162,24 +162,21 @@ def test_bad_input_says_so_in_one_line_and_exits_1(toy, tmp_path, capsys, monkey
         (tmp_path / name).mkdir()
     words = {"TOY": str(toy), "EMPTY": "EMPTY.npz"}
     for command, message in (
-        ("calibrate absent.npz", "Expected `path` to be one that can be used, but got 'absent.npz': No such file"),
-        ("evaluate absent", "Expected `logits` to be a path that ends in .npz, or a name"),
-        ("evaluate FOLDER.npz", "Expected `source` to be an .npz, .npy, .pt, .csv,"),
-        ("evaluate EMPTY", "Expected `path` to be"),
-        (f"evaluate {LONG}", f"Expected `path` to be one that can be used, but got '{LONG}"),
-        (f"calibrate TOY --out {LONG}.npz", "Expected `path` to be one that can be used, but got"),
-        ("calibrate TOY --calibrator neural_clamping", "Expected `calibrator` to be one of identity, temperature_sc"),
-        ("calibrate TOY --calibrator identity --objective nll", "Expected `calibrator` to be without options, but got"),
-        (f"{TRAIN} vgg --budget smoke", "Expected `model` to be one of"),
-        (f"{TRAIN} small_cnn --budget paper", "Expected `budget` to be one with a recipe"),
-        (f"{TRAIN} resnet20 --budget smoke", "Expected `model` to be one of small_cnn, but got 'resnet20'"),
-        (
-            f"{TRAIN} small_cnn --seed 99999999999999999999",
-            "Expected `seed` to be an integer in [0, 9223372036854775808",
-        ),
-        ("data prepare mnist", "Expected `name` to be one of"),
+        ("calibrate absent.npz", "`path` to be one that can be used, but got 'absent.npz': No such file"),
+        ("evaluate absent", "`logits` to be a path that ends in .npz, or a name"),
+        ("evaluate FOLDER.npz", "`source` to be an .npz, .npy, .pt, .csv,"),
+        ("evaluate EMPTY", "`path` to be"),
+        (f"evaluate {LONG}", f"`path` to be one that can be used, but got '{LONG}"),
+        (f"calibrate TOY --out {LONG}.npz", "`path` to be one that can be used, but got"),
+        ("calibrate TOY --calibrator neural_clamping", "`calibrator` to be one of identity, temperature_sc"),
+        ("calibrate TOY --calibrator identity --objective nll", "`calibrator` to be without options, but got"),
+        (f"{TRAIN} vgg --budget smoke", "`model` to be one of"),
+        (f"{TRAIN} small_cnn --budget paper", "`budget` to be one with a recipe"),
+        (f"{TRAIN} resnet20 --budget smoke", "`model` to be one of small_cnn, but got 'resnet20'"),
+        (f"{TRAIN} small_cnn --seed 99999999999999999999", "`seed` to be an integer in [0, 9223372036854775808"),
+        ("data prepare mnist", "`name` to be one of"),
     ):
         assert main([words.get(word, word) for word in command.split()]) == 1
         printed = capsys.readouterr()
-        assert printed.err.startswith(message), command
+        assert printed.err.startswith(f"Expected {message}"), command
         assert (printed.out, printed.err.count("\n")) == ("", 1) or "--out" in command

@@ -72,11 +72,14 @@ class Given(ClassifierMixin, BaseEstimator):
         return np.arange(self.n_classes)
 
 
-def mapie(score: str, alpha: float, held_out, labels, probs, **options) -> tuple[np.ndarray, float]:
+HELD_OUT, (NEW, _) = sample(500), sample(300, seed=1)
+
+
+def mapie(score: str, alpha: float, **options) -> tuple[np.ndarray, float]:
     model = SplitConformalClassifier(
         Given(), confidence_level=1 - alpha, conformity_score=score, prefit=True, random_state=5
-    ).conformalize(held_out, labels)
-    _, sets = model.predict_set(probs, conformity_score_params=options)
+    ).conformalize(*HELD_OUT)
+    _, sets = model.predict_set(NEW, conformity_score_params=options)
     return sets[:, :, 0], float(model._mapie_classifier.conformity_score_function_.quantiles_[0])
 
 
@@ -86,29 +89,26 @@ class TestMapie:
     """Classes without ties, and levels at which its floats and our fractions have one rank."""
 
     def test_lac(self, alpha):
-        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
-        sets, threshold = mapie("lac", alpha, held_out, labels, probs)
-        ours = ConformalSets(alpha).fit(held_out, labels)
+        sets, threshold = mapie("lac", alpha)
+        ours = ConformalSets(alpha).fit(*HELD_OUT)
         assert ours.threshold == pytest.approx(threshold, abs=1e-12)
-        np.testing.assert_array_equal(ours(probs), sets)
+        np.testing.assert_array_equal(ours(NEW), sets)
 
     def test_randomized_aps(self, alpha, monkeypatch):
         """By the same uniform draws: it starts its generator again for the new samples."""
-        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
-        sets, threshold = mapie("aps", alpha, held_out, labels, probs, include_last_label="randomized")
+        sets, threshold = mapie("aps", alpha, include_last_label="randomized")
         monkeypatch.setattr(np.random, "default_rng", np.random.RandomState)
-        ours = ConformalSets(alpha, score="randomized_aps", seed=5).fit(held_out, labels)
+        ours = ConformalSets(alpha, score="randomized_aps", seed=5).fit(*HELD_OUT)
         assert ours.threshold == pytest.approx(threshold, abs=1e-12)
         ours._rng = np.random.RandomState(5)
-        np.testing.assert_array_equal(ours(probs), sets)
+        np.testing.assert_array_equal(ours(NEW), sets)
 
     def test_aps(self, alpha):
         """Its sets, which hold the last class, at its threshold, which is of randomised scores and so the larger."""
-        (held_out, labels), (probs, _) = sample(500), sample(300, seed=1)
-        sets, threshold = mapie("aps", alpha, held_out, labels, probs)
-        ours = ConformalSets(alpha, score="aps").fit(held_out, labels)
-        smaller, ours.threshold = ours(probs), threshold
-        np.testing.assert_array_equal(ours(probs), sets)
+        sets, threshold = mapie("aps", alpha)
+        ours = ConformalSets(alpha, score="aps").fit(*HELD_OUT)
+        smaller, ours.threshold = ours(NEW), threshold
+        np.testing.assert_array_equal(ours(NEW), sets)
         assert (smaller <= sets).all() and set_size(smaller) < set_size(sets)
 
 

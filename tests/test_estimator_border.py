@@ -13,8 +13,7 @@ from calibkit.estimators import CalibratedClassifier, LogitCalibrator
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = make_classification(120, 6, n_informative=4, n_classes=3, flip_y=0.3, random_state=0)
-    return X, y
+    return make_classification(120, 6, n_informative=4, n_classes=3, flip_y=0.3, random_state=0)
 
 
 def negated(x):
@@ -73,10 +72,9 @@ def test_a_tensor_that_is_not_dense(data, bad, got):
 def test_a_list_of_tensors_that_numpy_refuses(data):
     X, y = data
     labels = [torch.tensor(float(label), requires_grad=True) for label in y]
-    with pytest.raises(ValueError, match="^Expected `y` to be a numpy array, a torch tensor or nested numbers"):
-        CalibratedClassifier(LogisticRegression()).fit(X, labels)
-    with pytest.raises(ValueError, match="^Expected `y` to be a numpy array, a torch tensor or nested numbers"):
-        LogitCalibrator().fit(X[:, :3], labels)
+    for estimator, x in ((CalibratedClassifier(LogisticRegression()), X), (LogitCalibrator(), X[:, :3])):
+        with pytest.raises(ValueError, match="^Expected `y` to be a numpy array, a torch tensor or nested numbers"):
+            estimator.fit(x, labels)
 
 
 def test_masks_are_rows(data):
@@ -90,19 +88,9 @@ def test_masks_are_rows(data):
 @pytest.mark.parametrize(
     "cv",
     [
-        *(
-            "text",
-            b"text",
-            bytearray(b"text"),
-            torch.tensor(3),
-            torch.ones(2),
-            [3],
-            [(1, 2, 3)],
-            [None],
-            [(range(60), "text")],
-            [(range(60), [10**6])],
-        ),
-        *([(range(60), 3)], [(range(60), [])], [(range(60), [0.5])], [(range(100), range(100, 121))]),
+        *("text", b"text", bytearray(b"text"), torch.tensor(3), torch.ones(2), [3], [None], [(1, 2, 3)]),
+        *([(range(60), odd)] for odd in ("text", 3, [], [0.5], [10**6])),
+        [(range(100), range(100, 121))],
     ],
     ids=lambda cv: f"{cv}"[:30],
 )

@@ -27,9 +27,8 @@ from calibkit.objectives import Focal
 VERSION = Version(sklearn.__version__)
 COLUMNS = "its features are logits, one column a class, and this check has 3 classes in 2 columns, or 2 in 3"
 EXPECTED = {
-    **{"check_estimators_overwrite_params": COLUMNS, "check_estimators_fit_returns_self": COLUMNS},
-    **{"check_readonly_memmap_input": COLUMNS, "check_estimators_nan_inf": COLUMNS},
-    "check_classifiers_classes": COLUMNS,
+    **dict.fromkeys(("check_estimators_overwrite_params", "check_estimators_fit_returns_self"), COLUMNS),
+    **dict.fromkeys(("check_readonly_memmap_input", "check_estimators_nan_inf", "check_classifiers_classes"), COLUMNS),
     "check_classifiers_train": "it predicts the largest logit, and these features are none: too low an accuracy",
 }
 
@@ -126,16 +125,15 @@ def test_the_order_of_two_classes_is_of_no_account(method):
 
 def test_each_score_of_the_fit_is_of_a_classifier_that_had_not_seen_the_sample():
     X, y = classes_apart(3, 240)
-    z = np.empty((len(y), 3))
+    z, models = np.empty((len(y), 3)), []
     for train, test in StratifiedKFold(5).split(X, y):
-        z[test] = LogisticRegression().fit(X[train], y[train]).decision_function(X[test])
+        models.append(LogisticRegression().fit(X[train], y[train]))
+        z[test] = models[-1].decision_function(X[test])
     ets = calibrator("ets").fit(z, y)
     fitted = CalibratedClassifier(LogisticRegression(), "ets", ensemble=False).fit(X, y)
     by_hand = ets(LogisticRegression().fit(X, y).decision_function(X))
     np.testing.assert_array_equal(fitted.predict_proba(X), by_hand)
-    by_hand = [
-        ets(LogisticRegression().fit(X[i], y[i]).decision_function(X)) for i, _ in StratifiedKFold(5).split(X, y)
-    ]
+    by_hand = [ets(model.decision_function(X)) for model in models]
     averaged = CalibratedClassifier(LogisticRegression(), "ets").fit(X, y)
     np.testing.assert_allclose(averaged.predict_proba(X), np.mean(by_hand, axis=0), rtol=1e-14)
 
@@ -246,6 +244,7 @@ def test_weights_are_refused_and_bagging_resamples_instead():
 
 def test_bad_input():
     X, y = logits()
+    whole, pairs = CalibratedClassifier(LogisticRegression()), SVC(decision_function_shape="ovo")
     for estimator, change, message in (
         (LogitCalibrator("neural_clamping"), {}, "`method` to be a calibrator of logits, .* fitted on images"),
         (LogitCalibrator(classes=["a", "b"]), {}, r"`classes` to be of shape \(4,\), one a column of X, but got .*2"),
@@ -254,19 +253,11 @@ def test_bad_input():
         (LogitCalibrator(), {"y": np.arange(300) % 5}, "`y` to be of 4 classes, one a column of X, but got 5$"),
         (LogitCalibrator(), {"y": np.arange(300) % 3 - 1}, "but got 3; name the class of each column in `classes`"),
         (LogitCalibrator(), {"y": ["a", "b"] * 150}, "but got 2; name the class of each column in `classes`"),
-        (CalibratedClassifier(LogisticRegression()), {"y": np.ones(300)}, "`y` to be of at least 2 classes, but got 1"),
+        (whole, {"y": np.ones(300)}, "`y` to be of at least 2 classes, but got 1"),
+        (whole, {"y": np.r_[np.zeros(296), np.ones(4)]}, "`y` to be of 5 samples a"),
+        (CalibratedClassifier(pairs), {}, "`estimator` to be one with 4 scores, one a class, but got 6 of them"),
         (
-            CalibratedClassifier(LogisticRegression()),
-            {"y": np.r_[np.zeros(296), np.ones(4)]},
-            "`y` to be of 5 samples a",
-        ),
-        (
-            CalibratedClassifier(SVC(decision_function_shape="ovo")),
-            {},
-            "`estimator` to be one with 4 scores, one a class, but got 6 of them",
-        ),
-        (
-            CalibratedClassifier(make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))),
+            CalibratedClassifier(make_pipeline(StandardScaler(), pairs)),
             {"y": np.arange(300) % 3},
             "`estimator` to be one with 3 scores, one a class, but got 3 of them of pairs of classes",
         ),

@@ -44,20 +44,20 @@ def _apply(args: argparse.Namespace) -> None:
     given = read_source(args, labelled=False, fitted=calibrate)
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
-    outputs = outputs_of(given.test or given.val, given.kind, "", calibrate.floor)
+    part = given.test or given.val
+    outputs = outputs_of(part, given.kind, "", calibrate.floor)
     if outputs.floor is not None and calibrate.floor is None:
         raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in outputs.findings:
         print(finding.text, file=sys.stderr)
-    order = _columns(calibrate.classes, given.classes)
-    logits = outputs.logits
+    order, logits = _columns(calibrate.classes, given.classes), outputs.logits
     probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
     classes = given.classes or calibrate.classes or tuple(map(str, range(probs.shape[1])))
     said = {"predicted": np.array(classes, dtype=object)[probs.argmax(1)], "confidence": probs.max(1)}
-    if is_one_column(scores := (given.test or given.val).outputs):
-        probs, classes = probs[:, 1].reshape(scores.shape), classes[1:]
+    if is_one_column(part.outputs):
+        probs, classes = probs[:, 1].reshape(part.outputs.shape), classes[1:]
     if args.out is None:
         print(_json(probs, classes))
     else:

@@ -32,9 +32,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def _calibrate(args: argparse.Namespace) -> None:
-    from calibkit.calibrators import calibrator
+    from calibkit.calibrators import calibrator, on_logits
+    from calibkit.keys import Key, find
 
-    key = _key(args.calibrator or "temperature_scaling", args.objective)
+    name = args.calibrator or "temperature_scaling"
+    key = f"{name}:{args.objective}" if args.objective else name
+    find(Key.parse(key).name, on_logits(), "calibrator")
     if args.out:
         check_writable(args.out, (".npz",), args.source, args.labels)
     method, (names, data) = calibrator(key), _data(args)
@@ -47,16 +50,6 @@ def _calibrate(args: argparse.Namespace) -> None:
     _compare(fitted, data.test)
     if args.out:
         print(f"saved {fitted.save(args.out)}")
-
-
-def _key(name: str, objective: str | None) -> str:
-    """The key of a calibrator that a fit on logits gives."""
-    from calibkit.calibrators import on_logits
-    from calibkit.keys import Key, find
-
-    key = f"{name}:{objective}" if objective else name
-    find(Key.parse(key).name, on_logits(), "calibrator")
-    return key
 
 
 def _fit(method: Calibrator, val: HeldOut) -> Calibrator:

@@ -88,12 +88,12 @@ def _say_doubts(found: Report | LabelReports) -> None:
 
     each = [*found.reports.values()] if isinstance(found, LabelReports) else [found]
     findings = [finding for of in each for finding in of.diagnosed.findings]
-    kinds = {weight: [f.kind for f in findings if f.weight == weight] for weight in ("wrong", "doubt")}
+    wrong, doubts = (", ".join(dict.fromkeys(f.kind for f in findings if f.weight == w)) for w in ("wrong", "doubt"))
     if all(of.choice.sure == "none" for of in each):
-        got = f"{', '.join(dict.fromkeys(kinds['wrong']))}; no calibrator is recommended"
+        got = f"{wrong}; no calibrator is recommended"
         raise expected("source", "outputs beside the labels of the same samples", got)
-    if kinds["doubt"]:
-        print(f"in doubt: {', '.join(dict.fromkeys(kinds['doubt']))}; read the warning first", file=sys.stderr)
+    if doubts:
+        print(f"in doubt: {doubts}; read the warning first", file=sys.stderr)
 
 
 def _found(args: argparse.Namespace) -> Report | LabelReports:

@@ -13,11 +13,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
     train.add_argument("--dataset", required=True)
     train.add_argument("--model", required=True)
-    train.add_argument(
-        "--loss",
-        default="cross_entropy",
-        help='a key: mbls, or "mbls margin=8", or PATH.py:CLASS of your own, which is executed',
-    )
+    key = 'a key: mbls, or "mbls margin=8", or PATH.py:CLASS of your own, which is executed'
+    train.add_argument("--loss", default="cross_entropy", help=key)
     train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"))
     train.add_argument("--paper", help="whose recipe, at --budget paper; default: that of the loss")
     train.add_argument("--seed", type=int, default=0)

@@ -1,17 +1,14 @@
 """A classifier's outputs on held-out samples, from whatever they are kept in.
 
-``read`` takes arrays, Logits files, folders of .npy, npz and torch files, tables in files and of pandas, polars and
-Arrow; one source of one or both splits, or one for each. It finds out what is where and checks nothing else:
-:mod:`calibkit.reporting` says what is wrong with the numbers.
-
-Whether outputs are logits or probabilities is said by a name, by numbers that can only be either, or by ``kind``.
+``read`` finds out what is where and checks nothing else: :mod:`calibkit.reporting` says what is wrong with the numbers.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 import numpy as np
@@ -19,10 +16,10 @@ import torch
 
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit._files import as_path
-from calibkit.logits import Logits
+from calibkit.logits import ARRAYS, Logits
 from calibkit.reading.columns import label_among
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Columns, Kind, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,18 +49,7 @@ class Given:
     test: Part | None
     kind: Kind
     classes: tuple[str, ...] = ()
-    source: str = field(default="the data")
-    told: tuple[str, ...] = ()
-    others: DataFrame | None = None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One source: a part, or val and test; ``kind`` is None where neither names nor numbers say it."""
-
-    parts: tuple[Part, ...]
-    kind: Kind | None
-    classes: tuple[str, ...] = ()
+    source: str = "the data"
     told: tuple[str, ...] = ()
     others: DataFrame | None = None
 
@@ -128,9 +114,8 @@ def read(
         held, beside = held
     if not (_is_table(held) or _is_table(beside)):
         for what in ("id", "classes", "ignore"):
-            if getattr(columns, what) is not None:
-                got = repr(getattr(columns, what))
-                raise expected(what, "None beside what is no table and has no columns", got)
+            if (asked := getattr(columns, what)) is not None:
+                raise expected(what, "None beside what is no table and has no columns", repr(asked))
     if not _is_whole(held):
         found = _of_outputs(held, beside, labelled)
     elif beside is not None and not _is_whole(beside):
@@ -153,12 +138,8 @@ def _held(source: Any, columns: Columns) -> Any:
     """What a path or another library's table holds; all else as it is."""
     if not isinstance(source, str | os.PathLike):
         return as_pandas(source)
-    asked = {what: None if name is None else str(name) for what, name in columns._asdict().items()}
-
-    def as_text(header: list[str]) -> list[str]:
-        return [name for name in header if name in (label_among(header, asked["label"]), asked["id"])]
-
-    return opened(as_path(source), NAMES, as_text)
+    label, row_id = (None if name is None else str(name) for name in (columns.label, columns.id))
+    return opened(as_path(source), NAMES, lambda header: set(header) & {label_among(header, label), row_id})
 
 
 def _is_table(held: Any) -> bool:
@@ -170,21 +151,19 @@ def _is_whole(held: Any) -> bool:
     return isinstance(held, Logits | Mapping) or _is_table(held)
 
 
-def _one(held: Any, columns: Columns, kind: Kind | None, known: Collection[str], labelled: bool) -> _Read:
+def _one(held: Any, columns: Columns, kind: Kind | None, known: Collection[str], labelled: bool) -> Found:
     """What has outputs and labels by their names."""
     if isinstance(held, Logits):
-        arrays = {"val_logits": held.val_logits, "val_labels": held.val_labels, **_test_of(held)}
-        return _of_arrays(arrays, kind, labelled)
+        held = {name: getattr(held, name) for name in (*ARRAYS, "test_groups")}
     if isinstance(held, Mapping):
         return _of_arrays(held, kind, labelled)
     try:
-        table = of_table(held, columns, kind, known, labelled=labelled)
+        return of_table(held, columns, kind, known, labelled=labelled)
     except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
         raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
-    return _Read(table.parts, table.kind, table.classes, table.told, table.others)
 
 
-def _two(val: _Read, test: _Read) -> _Read:
+def _two(val: Found, test: Found) -> Found:
     """A validation set and a test set, their columns in one order."""
     if len(val.parts) + len(test.parts) > 2:
         raise expected("labels", "a test set beside a validation set, one of them in each", "more than two sets")
@@ -196,7 +175,7 @@ def _two(val: _Read, test: _Read) -> _Read:
         order = [test.classes.index(name) for name in val.classes]
         part = Part(part.outputs[:, order], part.labels, part.groups)
     told = tuple(dict.fromkeys(val.told + test.told))
-    return _Read((*val.parts, part), _agreed(val.kind, test.kind), val.classes, told)
+    return Found((*val.parts, part), _agreed(val.kind, test.kind), val.classes, told)
 
 
 def _agreed(*kinds: Kind | None) -> Kind | None:
@@ -207,21 +186,15 @@ def _agreed(*kinds: Kind | None) -> Kind | None:
     return next(iter(said), None)
 
 
-def _test_of(logits: Logits) -> dict[str, np.ndarray]:
-    arrays = {"test_logits": logits.test_logits, "test_labels": logits.test_labels}
-    return arrays if logits.test_groups is None else {**arrays, "test_groups": logits.test_groups}
-
-
-def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> _Read:
+def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> Found:
     """Arrays by name: one split, or val and test."""
     arrays = {name: x for name, x in arrays.items() if x is not None}
     outputs = [(prefix, name) for prefix in PREFIXES for name in OUTPUTS if prefix + name in arrays]
     prefixes = [prefix for prefix, _ in outputs]
     if prefixes not in ([""], ["val_"], ["test_"], ["val_", "test_"]):
         want = "with one array of outputs, `logits` or `probs`, or with one of each `val_` and `test_`"
-        raise expected(
-            "source", want, ", ".join(p + n for p, n in outputs) or f"{', '.join(map(str, arrays)) or 'none'}"
-        )
+        got = ", ".join(prefix + name for prefix, name in outputs) or ", ".join(map(str, arrays)) or "none"
+        raise expected("source", want, got)
     named = {OUTPUTS[name] for _, name in outputs} - {None}
     if len(named) > 1 or (kind is not None and named and named != {kind}):
         raise expected("kind", f"that of the names, {' and '.join(sorted(map(str, named)))}", repr(kind))
@@ -235,15 +208,15 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
         parts.append(Part(found[name], found.get(labels), found.get("groups")))
     shown = (OUTPUTS[name] or kind_of(part.outputs) for (_, name), part in zip(outputs, parts, strict=True))
-    return _Read(tuple(parts), kind or _agreed(*shown), (), tuple(told))
+    return Found(tuple(parts), kind or _agreed(*shown), told=tuple(told))
 
 
-def _of_outputs(held: Any, labels: Any, labelled: bool) -> _Read:
+def _of_outputs(held: Any, labels: Any, labelled: bool) -> Found:
     """An array of outputs, with labels beside it."""
     if labels is None and labelled:
         raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
     part = Part(_array("source", held), None if labels is None else _array("labels", labels))
-    return _Read((part,), kind_of(part.outputs))
+    return Found((part,), kind_of(part.outputs))
 
 
 def _array(name: str, x: object) -> np.ndarray:
@@ -251,12 +224,10 @@ def _array(name: str, x: object) -> np.ndarray:
     if isinstance(x, np.ndarray) and not np.ma.isMaskedArray(x):
         return x
     if not isinstance(x, torch.Tensor):
-        try:
+        with suppress(Exception):  # rows of different lengths, an object that raises; `to_tensor` says so
             values = np.asarray(x)
-        except Exception:  # rows of different lengths, an object that raises; `to_tensor` says so
-            values = None
-        if values is not None and values.dtype.kind in "OUST":
-            return values
+            if values.dtype.kind in "OUST":
+                return values
     return _numpy_of(to_tensor(name, x))
 
 

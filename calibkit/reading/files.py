@@ -35,11 +35,6 @@ def suffix_of(path: Path) -> str:
     return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
 
 
-def _separators(suffix: str) -> str:
-    """What may stand between two cells, the likeliest first."""
-    return "\t" if suffix.startswith(".tsv") else ",;\t"
-
-
 def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any:
     """The arrays by name, the one array, or the table of a path.
 
@@ -162,9 +157,9 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     head = stream.read(1 << 20)
     stream.seek(0)
     first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
-    found = [list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in _separators(suffix)]
-    header = max(found, key=len)
-    sep = _separators(suffix)[found.index(header)]
+    likely = "\t" if suffix.startswith(".tsv") else ",;\t"  # the likeliest first
+    found = {sep: list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in likely}
+    sep, header = max(found.items(), key=lambda item: len(item[1]))
     spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])  # "cat, dog"
     header = [name.lstrip() for name in header] if spaced else header
     if all(_FLOAT.fullmatch(name) for name in header) and not all(name.isdigit() for name in header):

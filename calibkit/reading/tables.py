@@ -57,22 +57,22 @@ class Columns(NamedTuple):
     ignore: Collection[str] | None = None
 
 
-class Table(NamedTuple):
-    """What a table holds.
+class Found(NamedTuple):
+    """What one source holds.
 
     Attributes:
         parts: of val and of test, or of the one set that there is.
         kind: what the outputs are; None where names and numbers leave it open.
-        classes: K names.
-        others: the columns that are no classes.
+        classes: K names; none of arrays.
         told: what was guessed, in words.
+        others: the columns of a table that are no classes.
     """
 
     parts: tuple[Part, ...]
     kind: Kind | None
-    classes: tuple[str, ...]
-    others: DataFrame
-    told: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    others: DataFrame | None = None
 
 
 def as_pandas(source: Any) -> Any:
@@ -107,7 +107,7 @@ def kind_of(outputs: np.ndarray) -> Kind | None:
 
 def of_table(
     table: DataFrame, columns: Columns, kind: Kind | None, known: Collection[str] = (), *, labelled: bool = True
-) -> Table:
+) -> Found:
     """The parts of a table; without ``labelled`` all rows are one, in their order, and labels may be absent."""
     check_names(table)
     if not len(table):
@@ -145,10 +145,10 @@ def of_table(
         raise expected("kind", f"that of the names, {found.kind}", repr(kind))
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     told = [*table.attrs.get("told", ()), *told, *found.told]
-    return Table(tuple(parts), said, found.names, table.drop(columns=found.columns), tuple(told))
+    return Found(tuple(parts), said, found.names, tuple(told), table.drop(columns=found.columns))
 
 
-def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Table:
+def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Found:
     """A table with several labels a row, and a score for each: each by itself, then side by side."""
     each = [of_table(table, columns._replace(label=of, classes=[score]), kind) for of, score in scores.items()]
     parts = []
@@ -156,9 +156,8 @@ def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: di
         labels: Any = [part.labels for part in found]
         parts.append(Part(np.hstack([part.outputs for part in found]), np.stack(labels, 1), found[0].groups))
     names, told = tuple(of.removeprefix("label_") for of in scores), (f"labels: {listed(scores)}",)
-    others = table.drop(columns=[*scores.values()])
     said: Any = each[0].kind or kind_of(parts[0].outputs)
-    return Table(tuple(parts), said, names, others, told)
+    return Found(tuple(parts), said, names, told, table.drop(columns=[*scores.values()]))
 
 
 def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str | None]:

@@ -13,17 +13,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibkit._checks import Array, check_flag, expected
-from calibkit._files import write_text, write_together
 from calibkit._progress import progress, step
 from calibkit.calibrators import Calibrator
 from calibkit.logits import Logits
@@ -31,13 +30,11 @@ from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reading import Given, Source, read
 from calibkit.reporting.diagnosis import Diagnosed, diagnose
-from calibkit.reporting.labels import LabelReports, each_label, files_in, has_many
+from calibkit.reporting.labels import LabelReports, each_label, has_many, save
 from calibkit.reporting.outputs import Finding
 from calibkit.reporting.recommend import Choice, choose
 from calibkit.reporting.summary import ClassRow, facts, of_classes, text
 from calibkit.reporting.trial import METRICS, Trial, try_all
-
-FILES = ("report.html", "report.json", "calibrator.npz")
 
 
 @dataclass(frozen=True)
@@ -85,16 +82,7 @@ class Report:
         The three are of one report, whatever happens while they are written. Where nothing is recommended, there is no
         calibrator.npz, nor is one of an earlier report left.
         """
-        html, data = self.html(), json.dumps(self.facts(), indent=1, allow_nan=False)
-
-        def write(new: Path) -> None:
-            write_text(new / FILES[0], html)
-            write_text(new / FILES[1], data)
-            if self.choice.sure != "none":
-                self.calibrator.save(new / FILES[2])
-
-        saved = {path.name: path for path in write_together(folder, files_in(folder), write)}
-        return tuple(saved[name] for name in FILES if name in saved)
+        return tuple(sorted(save(folder, self, {"calibrator.npz": self}), key=lambda path: path.suffix == ".npz"))
 
 
 def report(
@@ -129,14 +117,15 @@ def report(
     keep_predictions = check_flag("keep_predictions", keep_predictions)
     everything = check_flag("everything", everything)
     given = source if isinstance(source, Given) else read(source, labels, **options)
-    resampling: dict[str, int] = {"n_resamples": n_resamples, "seed": seed}
+    keys = list(methods) if isinstance(methods, Iterator) else methods
+    of_one = partial(_of_one, keys, keep_predictions, everything, {"n_resamples": n_resamples, "seed": seed})
     if not has_many(given):
-        return _of_one(given, methods, keep_predictions, everything, resampling)
-    keys, found, each = list(methods) if isinstance(methods, Iterator) else methods, {}, dict(each_label(given))
+        return of_one(given)
+    found, each = {}, dict(each_label(given))
     for name, of in each.items():
         if len(set(np.asarray(of.val.labels).tolist())) > 1:
             try:
-                found[name] = _of_one(of, keys, keep_predictions, everything, resampling)
+                found[name] = of_one(of)
             except ValueError as error:
                 raise ValueError(f"{error}, of the label {name!r}") from error
     if not found:
@@ -145,11 +134,7 @@ def report(
 
 
 def _of_one(
-    given: Given,
-    methods: Iterable[str] | None,
-    keep_predictions: bool,
-    everything: bool,
-    resampling: dict[str, int],
+    methods: Iterable[str] | None, keep_predictions: bool, everything: bool, resampling: dict[str, int], given: Given
 ) -> Report:
     """The report where each sample has one label."""
     diagnosed = diagnose(given)

@@ -38,23 +38,23 @@ def says(report: Report) -> str:
     before, after = report.probs["before"], report.probs["after"]
     shares = np.bincount(judged.labels, minlength=before.shape[1]) / len(judged.labels)
     rare = int(shares.argmin()) if len(shares) == 2 and shares.min() < RARE else None
-    right = [_percent((p.argmax(1) == judged.labels).mean()) for p in (before, after)]
+    right = [f"{(p.argmax(1) == judged.labels).mean():.1%}" for p in (before, after)]
     if rare is None:
         said, new, hit = before.max(1), after.max(1), before.argmax(1) == judged.labels
-        text = f"Your network says {_percent(said.mean())} and is right in {right[0]}"
+        text = f"Your network says {said.mean():.1%} and is right in {right[0]}"
         word, words = "says", ("too sure", "not sure enough")
         more = f" and is right in {right[1]}" if right[1] != right[0] else ""
     else:
         said, new, hit = before[:, rare], after[:, rare], judged.labels == rare
         name, other = report.diagnosed.classes[rare], report.diagnosed.classes[1 - rare]
-        text = f"Your network gives {name} {_percent(said.mean())} on average, and {_percent(shares[rare])} are of it"
+        text = f"Your network gives {name} {said.mean():.1%} on average, and {shares[rare]:.1%} are of it"
         word, words = "gives", ("too much", "too little")
-        most = _percent(1 - shares[rare])
+        most = f"{1 - shares[rare]:.1%}"
         more = f". The class that it names is right in {right[1]}; always naming {other} would be in {most}"
     text += f": {_in_words(gap_of(said, hit, judged.groups), *words)}"
     if key != "identity":
         name = "one temperature" if key == BASE else report.trial.methods[key].need.name
-        text += f"; after {name} it {word} {_percent(new.mean())}"
+        text += f"; after {name} it {word} {new.mean():.1%}"
     ece = [f"{report.metrics[when]['ece'].percent.value:.1f}" for when in ("before", "after")]
     apart = f"{ece[0]} points apart" + ("" if key == "identity" else f" before and {ece[1]} after")
     return f"{text}{more}. Confidence and accuracy lie {apart}, over levels of confidence (ECE)."
@@ -131,7 +131,3 @@ def _in_words(gap: Estimate, more: str, less: str) -> str:
         return "the difference may be chance"
     low, high = sorted((abs(points.low), abs(points.high)))
     return f"{more if gap.value > 0 else less} by {abs(points.value):.1f} points (between {low:.1f} and {high:.1f})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"

@@ -83,9 +83,7 @@ def need_of(key: str) -> Need:
         return counted.parameters(k) / max(1, usual.parameters(k))
 
     return need._replace(
-        name=key,
-        parameters=lambda k: round(times(k) * need.parameters(k)),
-        work=lambda k: times(k) * need.work_of(k),
+        name=key, parameters=lambda k: round(times(k) * need.parameters(k)), work=lambda k: times(k) * need.work_of(k)
     )
 
 

@@ -108,7 +108,7 @@ def _whole(y: np.ndarray) -> np.ndarray:
 def _check_range(y: np.ndarray, k: int, name: str) -> None:
     """Refuse labels beyond int64, as which they would be others."""
     if y.dtype.kind in "fu":
-        numbers = y[np.isfinite(y)].reshape(-1)
+        numbers = y[np.isfinite(y)]
         numbers = [numbers[np.abs(numbers).argmax()].item()] if len(numbers) else []
     else:
         numbers = [number for number in y.reshape(-1).tolist() if isinstance(number, int)]
@@ -130,18 +130,14 @@ def _labels(
     for y, name in zip(given, names, strict=True):
         if y.dtype.kind in "fuO":
             _check_range(y, k, name)
-        odd = [str(label) for label in y if str(label) not in known] if y.dtype.kind in "OUST" and classes else []
-        if odd:
-            raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
-        if y.dtype.kind in "OUST" and classes:  # all known: the odd one is in the other part
-            continue
+        if y.dtype.kind in "OUST" and classes:
+            if odd := [str(label) for label in y if str(label) not in known]:
+                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
+            continue  # all known: the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
             y = y.argmax(1)
-        y = _whole(y)
-        if y.dtype.kind == "b":
-            y = y.astype(np.int64)
-        result.append(y)
+        result.append(y.astype(np.int64) if y.dtype.kind == "b" else _whole(y))
     whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y)]
     if len(whole) == len(result) and min(y.min() for y in whole) >= 1 and max(y.max() for y in whole) == k:
         text = f"Labels run from 1 to {k}, where the {k} classes are numbered from 0; 1 was subtracted from each."

@@ -26,7 +26,6 @@ with needs("plots"):
 if TYPE_CHECKING:
     from calibkit.reporting import Report
 
-
 SHOWN = 20  # classes in a picture and in a table
 
 

@@ -79,11 +79,10 @@ class LabelReports:
         """The table by label, in text: ``HEAD``; shares and ECE in percent."""
         found = []
         for name, of in self.reports.items():
-            says = of.probs["before"][:, 1].mean()
-            numbers = [100 * of.trial.judged.labels.mean(), 100 * says]
+            shares = [of.trial.judged.labels.mean(), of.probs["before"][:, 1].mean()]
             both = [of.metrics[when] for when in ("before", "after")]
             ece, nll = ([metrics[metric].value for metrics in both] for metric in ("classwise_ece", "nll"))
-            shown = [f"{x:.1f}" for x in numbers] + [f"{100 * x:.1f}" for x in ece] + [f"{x:.4f}" for x in nll]
+            shown = [f"{100 * x:.1f}" for x in (*shares, *ece)] + [f"{x:.4f}" for x in nll]
             found.append((name, *shown, of.choice.key, of.choice.sure))
         return found
 
@@ -120,22 +119,26 @@ class LabelReports:
 
         A label for which nothing is recommended has no file, nor is one of an earlier report left.
         """
-        texts = {"report.html": self.html(), "report.json": json.dumps(self.facts(), indent=1, allow_nan=False)}
-
-        def write(new: Path) -> None:
-            for name, text in texts.items():
-                write_text(new / name, text)
-            for name, of in self.reports.items():
-                if of.choice.sure != "none":
-                    of.calibrator.save(new / f"calibrator-{self.names.index(name)}.npz")
-
-        return tuple(sorted(write_together(folder, files_in(folder), write)))
+        each = {f"calibrator-{i}.npz": self.reports[k] for i, k in enumerate(self.names) if k in self.reports}
+        return tuple(save(folder, self, each))
 
 
-def files_in(folder: str | os.PathLike) -> list[str]:
-    """The files that a report into a folder replaces, whichever of the two kinds wrote them."""
-    names = [path.name for path in as_path(folder).glob("calibrator-*.npz") if path.stem[11:].isdecimal()]
-    return ["report.html", "report.json", "calibrator.npz", *names]
+def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: dict[str, Report]) -> list[Path]:
+    """Write the page, the facts, and by its name the calibrator of each report that recommends one; returns the paths.
+
+    They replace what an earlier report left in the folder, whichever of the two kinds it was.
+    """
+    texts = {"report.html": found.html(), "report.json": json.dumps(found.facts(), indent=1, allow_nan=False)}
+    others = [path.name for path in as_path(folder).glob("calibrator-*.npz") if path.stem[11:].isdecimal()]
+
+    def write(new: Path) -> None:
+        for name, text in texts.items():
+            write_text(new / name, text)
+        for name, of in calibrators.items():
+            if of.choice.sure != "none":
+                of.calibrator.save(new / name)
+
+    return write_together(folder, [*texts, "calibrator.npz", *others], write)
 
 
 def has_many(given: Given) -> bool:

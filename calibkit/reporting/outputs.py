@@ -100,8 +100,8 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
             "the probabilities as they are."
         )
         votes = could_be_votes(p, total.numpy())
-        text += " They look like votes, as of the trees of a forest, where zeros are usual." * votes
-        text += "" if votes else " Logits would be better."
+        usual = " They look like votes, as of the trees of a forest, where zeros are usual."
+        text += usual if votes else " Logits would be better."
         weight: Weight = "doubt" if zeros.mean() > 0.01 and not votes else "note"
         found.append(Finding(weight, "zero probabilities", text))
     return Outputs(logs, as_given, floor, tuple(found))

@@ -134,15 +134,13 @@ def of_classes(probs: Mapping[str, np.ndarray], labels: np.ndarray, classes: Seq
     samples = np.bincount(labels, minlength=k)
     gaps = {}
     for name, p in probs.items():
-        top, confidence = p.argmax(1), p.max(1)
+        top = p.argmax(1)
         counts = np.bincount(top, minlength=k)
         hits = np.bincount(top, weights=top == labels, minlength=k)
         with np.errstate(invalid="ignore", divide="ignore"):
-            gaps[name] = (np.bincount(top, weights=confidence, minlength=k) - hits) / counts
-        if name == "before":
-            predicted, right = counts, hits
-    with np.errstate(invalid="ignore", divide="ignore"):
-        accuracy = right / predicted
+            gaps[name] = (np.bincount(top, weights=p.max(1), minlength=k) - hits) / counts
+            if name == "before":
+                predicted, accuracy = counts, hits / counts
     order = np.argsort(-np.nan_to_num(np.abs(gaps["before"])) * predicted, kind="stable")
     return tuple(
         ClassRow(

@@ -144,16 +144,15 @@ def try_all(
     before = judged.logits.argmax(1)
     possible = judged.logits > judged.logits.max(1, keepdims=True) - IMPOSSIBLE
     found: dict[str, Tried] = {}
-    for i, key in enumerate(wanted):
-        need = needs[key]
+    for i, (key, need) in enumerate(needs.items(), 1):
         enough = n_units >= need.samples(k)
         fits = 1 if folds is None else 1 + FOLDS
-        if not everything and n * need.work_of(k) * fits > WORK:
+        if not everything and key not in (BASE, "identity") and n * need.work_of(k) * fits > WORK:
             size = f"{need.parameters(k):,} parameters on {n:,} samples of {k:,} classes"
             reason = f"{size}: minutes or more, so only where it is asked for"
             found[key] = Tried(key, need, None, reason, enough)
             continue
-        step(f"{i + 1} of {len(wanted)}, {need.name}")
+        step(f"{i} of {len(needs)}, {need.name}")
         try:
             fitted, seconds = timed_fit(key, val)
             of_folds = () if folds is None else _fit_folds(key, val, folds)

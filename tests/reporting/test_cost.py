@@ -33,6 +33,11 @@ def test_parameterized_temperatures_are_bounded_by_what_they_cost():
         assert (n * need_of(key).work_of(k) * (1 + FOLDS) <= trial.WORK) is fits
 
 
+def test_the_base_is_fitted_whatever_it_costs(sample, monkeypatch):
+    monkeypatch.setattr(trial, "WORK", 1)
+    assert set(report(sample(300), kind="logits", n_resamples=10).metrics) == {"before", "after"}
+
+
 def test_options_do_not_pass_the_bound(sample):
     z, y = sample(300)
     found = try_all(HeldOut(z, y), HeldOut(z, y), ["pts hidden=[10000,10000]"], n_resamples=10)

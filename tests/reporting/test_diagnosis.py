@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.special import softmax
 from scipy.stats import chi2_contingency
 
+from calibkit.logits import ARRAYS
 from calibkit.reading import read
 from calibkit.reporting import report
 from calibkit.reporting.data_checks import binomial_tail, row_keys, same_counts
@@ -90,14 +91,8 @@ def test_the_tail_of_the_binomial():
 def test_outputs_of_few_digits_are_no_leak(sample):
     """Independent samples, many of which share their outputs by chance, with other labels."""
     for digits in (0, 1, 2):
-        (z, y), (test_z, test_y) = sample(3000, k=2), sample(3000, k=2, seed=1)
-        of = {
-            "val_logits": z.round(digits),
-            "val_labels": y,
-            "test_logits": test_z.round(digits),
-            "test_labels": test_y,
-        }
-        found = diagnose(read(of)).findings
+        both = (*sample(3000, k=2), *sample(3000, k=2, seed=1))
+        found = diagnose(read({name: x.round(digits) for name, x in zip(ARRAYS, both, strict=True)})).findings
         assert {finding.kind for finding in found} >= {"duplicates", "samples in both splits"}
         assert {finding.weight for finding in found} == {"note"}
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from calibkit.__main__ import main
@@ -129,13 +128,6 @@ def test_true_and_false_are_labels_of_two_classes(drawn, tmp_path):
         want = frame["label"].astype(str).str.lower() == "true"
         for source in (frame, tmp_path / "mine.csv"):
             np.testing.assert_array_equal(diagnose(read(source, kind="logits")).val.labels, want)
-
-
-def test_tables_that_become_pandas_are_read(drawn):
-    frame = table(drawn, CLASSES, CLASSES)
-    given = read(pa.Table.from_pandas(frame), kind="logits")
-    np.testing.assert_array_equal(given.val.outputs, drawn[0])
-    assert given.classes == tuple(CLASSES)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from calibkit.__main__ import main
+from calibkit._files import write_npz
 from calibkit.calibrators import calibrator, load_calibrator
 from calibkit.keys import Key
 from calibkit.logits import Logits
@@ -79,6 +80,10 @@ def test_a_class_of_a_file_is_fitted_saved_and_loaded(mine):
         load_calibrator(path)
     with pytest.raises(ValueError, match="that of Plain"):
         load_calibrator(path, "a folder/mine.py:Sub")
+    with np.load(path) as arrays:
+        other = {**arrays, "header": np.array(str(arrays["header"]).replace("{", '{"floor": "x", ', 1))}
+    with pytest.raises(ValueError, match="Expected `floor` to be"):
+        load_calibrator(write_npz("other.npz", other), "a folder/mine.py:Plain")
     assert repr(calibrator("a folder/mine.py:Sub:ece")) == "Sub(objective='ece')"
     assert loss("a folder/mine.py:Halved")(z, y) == z.sum() / 2
 

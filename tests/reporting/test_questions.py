@@ -36,8 +36,8 @@ def before(logits, right, doc_id=0, options=OPTIONS):
     return {**row, "target": right, "arguments": arguments, "resps": [[p] for p in pairs], "filtered_resps": pairs}
 
 
-def rows_of(layout):
-    return [layout(z, y, i) for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))]
+def rows_of(layout, options=OPTIONS):
+    return [layout(z, y, i, options) for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))]
 
 
 def values(table):
@@ -65,12 +65,8 @@ def test_a_target_is_text_letter_or_index(targets):
 
 def test_options_that_are_numbers():
     """ "1" is the first option or the one called 1: `acc` knows, and without it nobody does."""
-    options = (" 3", " 2", " 1", " 0")
-    by_text = [
-        today(z, y, i, options) | {"target": options[y].strip()}
-        for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))
-    ]
-    by_index = [today(z, y, i, options) for i, (z, y) in enumerate(zip(LOGITS, RIGHT, strict=True))]
+    by_index = rows_of(today, options=(" 3", " 2", " 1", " 0"))
+    by_text = [{**row, "target": str(3 - y)} for row, y in zip(by_index, RIGHT, strict=True)]
     for rows in (by_text, by_index):
         assert list(of_questions(rows)["label"]) == ["B", "D", "D"]
         for row in rows:

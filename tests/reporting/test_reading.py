@@ -138,6 +138,7 @@ def test_a_pair_of_arrays_and_of_files(arrays, tmp_path):
     for given in (
         read((z, y), kind="logits"),
         read(z, y, kind="logits"),
+        read(z, tmp_path / "y.npy", kind="logits"),
         read(torch.from_numpy(z), torch.from_numpy(y), kind="logits"),
         read(tmp_path / "z.npy", tmp_path / "y.npy", kind="logits"),
     ):
@@ -234,9 +235,3 @@ def test_labels_of_a_csv_are_the_names_of_its_columns(sample, tmp_path):
             diagnosed = diagnose(read(source, kind="logits"))
             np.testing.assert_array_equal(diagnosed.val.labels, y)
             assert diagnosed.classes == tuple(map(str, names))
-
-
-def test_labels_of_an_array_may_be_a_file(arrays, tmp_path):
-    np.save(tmp_path / "labels.npy", arrays["val_labels"])
-    given = read(arrays["val_logits"], tmp_path / "labels.npy", kind="logits")
-    np.testing.assert_array_equal(given.val.labels, arrays["val_labels"])
