@@ -139,10 +139,9 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
 
     Where there is no validation file, ``val`` is carved from the training files: a permutation drawn with ``seed``
     gives its first ``n_val`` samples (``stratified``: the first n_val / K of every class) to ``val`` and the rest to
-    ``train``, so the two never overlap. A long-tailed data set first keeps the first
-    ``int(n_0 * rho ** (i / (K - 1)))`` images of class i in that order, and permutes them again; its test split stays
-    balanced. Where ``n_test`` is set, all official files are permuted together, and the last ``n_test`` messages are
-    ``test``.
+    ``train``, so the two never overlap. A long-tailed data set first keeps of each class as many images as ``rho``
+    says, the first in that order, and permutes them again; its test split stays balanced. Where ``n_test`` is set, all
+    official files are permuted together, and the last ``n_test`` messages are ``test``.
 
     Copies of CIFAR and of ``tiny_imagenet_20`` differ in the order of their images. They are first brought into the
     same one, so every lossless copy gives the same splits in the same order: see :mod:`calibkit.data.order`. The

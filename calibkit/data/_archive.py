@@ -169,7 +169,7 @@ class Archive:
         try:
             yield
         except _BROKEN as error:
-            raise expected("archive", "whole", f"{error or type(error).__name__} in {self.source}") from None
+            raise expected("archive", "whole", f"{str(error) or type(error).__name__} in {self.source}") from None
 
     def __enter__(self) -> Archive:
         return self

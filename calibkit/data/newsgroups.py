@@ -29,13 +29,9 @@ import numpy as np
 from calibkit._checks import expected
 from calibkit.data._archive import Archive, File
 
-FILES = (
-    File(
-        "20news-bydate.tar.gz",
-        "https://ndownloader.figshare.com/files/5975967",
-        "sha256:8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
-    ),
-)
+_URL = "https://ndownloader.figshare.com/files/5975967"
+_DIGEST = "sha256:8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
+FILES = (File("20news-bydate.tar.gz", _URL, _DIGEST),)
 PADDING, UNKNOWN = "<padding>", "<unknown>"
 _WORD = re.compile(r"[^\s!-&(-/:-@\[-`{-~]+")
 
@@ -78,9 +74,7 @@ def vocabulary(texts: Iterable[str], n_tokens: int) -> tuple[str, ...]:
         >>> vocabulary(["b a b c"], 4)
         ('<padding>', '<unknown>', 'b', 'a')
     """
-    counts = Counter()
-    for text in texts:
-        counts.update(words(text))
+    counts = Counter(word for text in texts for word in words(text))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return (PADDING, UNKNOWN, *ranked[: n_tokens - 2])
 

@@ -27,8 +27,8 @@ FOLDER = PACKAGE / "data" / "orders"
 def hashes(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """What names a sample: the first 4 bytes of BLAKE2b, of 8, of the bytes of its image and its label.
 
-    The label belongs to it, as CIFAR-100 has equal images of two classes. Within a split of the data
-    sets above, samples of equal hashes are the same twice.
+    The label belongs to it, as CIFAR-100 has equal images of two classes. Within a split of the data sets above,
+    samples of equal hashes are the same twice.
 
     Args:
         images: (N, H, W, C) uint8.

@@ -171,7 +171,7 @@ def read_pairs(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
                 raise pickle.UnpicklingError("arrays of something else")
             return pairs
         except Exception as error:  # a damaged pickle makes the unpickler raise whatever it likes
-            got = f"{error or type(error).__name__} in {str(path)!r}"
+            got = f"{str(error) or type(error).__name__} in {str(path)!r}"
             raise expected("path", "a pickle of two pairs of arrays of numbers", got) from error
 
 

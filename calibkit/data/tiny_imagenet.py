@@ -15,14 +15,8 @@ import numpy as np
 
 from calibkit.data._archive import Archive, File, image_of
 
-FILES = (
-    File(
-        "tiny-imagenet-200.zip",
-        "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-        "md5:90528d7ca1a48142e341f4ef8d21d0de",
-    ),
-)
 ROOT = "tiny-imagenet-200"
+FILES = (File(f"{ROOT}.zip", f"http://cs231n.stanford.edu/{ROOT}.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),)
 
 
 def samples(name: str, paths: dict[str, Path], split: str) -> Iterator[tuple[np.ndarray, int]]:

@@ -21,13 +21,8 @@ from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit.data._archive import Archive, File, image_of
 
-FILES = (
-    File(
-        "VOCtrainval_11-May-2012.tar",
-        "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
-        "md5:6cd6e144f989b92b3379bac3b3de84fd",
-    ),
-)
+_URL = "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar"
+FILES = (File("VOCtrainval_11-May-2012.tar", _URL, "md5:6cd6e144f989b92b3379bac3b3de84fd"),)
 ROOT = "VOCdevkit/VOC2012"
 SIZE = 512
 

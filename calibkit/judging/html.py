@@ -115,11 +115,8 @@ def _forest(found: Judgement) -> str:
 
 
 def _counts(found: Judgement, base: str) -> str:
-    counts = {metric: found.tally(base, metric) for metric in SHOWN}
-    rows = [
-        cells((word, *(str(getattr(count, name)) for count in counts.values())))
-        for name, word in (("better", "better"), ("worse", "worse"), ("undecided", "not told apart"))
-    ]
+    counts, words = (found.tally(base, metric) for metric in SHOWN), ("better", "worse", "not told apart")
+    rows = [cells((word, *map(str, of))) for word, of in zip(words, zip(*counts, strict=True), strict=True)]
     ends = {metric: worst(found.judged, base, metric) for metric in SHOWN}
     shown = {m: f"{end[0]}: {change(end[1], SHOWN[m][0])}" if end else "none" for m, end in ends.items()}
     shown |= {"nll": f"{gone[0]}: infinite"} if (gone := infinite(found.judged)) else {}
@@ -139,12 +136,8 @@ def _properties(found: Judgement) -> str:
         counter = f"{failed[0].network}: {failed[0].properties[name]}" if failed else ""
         rows.append(text((name, meaning, said if tried else "not tried", counter)))
     changed = max(found.judged, key=lambda row: row.changed)
-    most = (
-        f" It changes {changed.changed:.2%} of the predictions at most, on {changed.network}."
-        if changed.changed
-        else ""
-    )
-    caption = f"With the first counterexample; rows are counted from 0.{escape(most)}"
+    most = f" It changes {changed.changed:.2%} of the predictions at most, on {changed.network}."
+    caption = f"With the first counterexample; rows are counted from 0.{escape(most) if changed.changed else ''}"
     return table(caption, ("property", "what is asked", "networks", "counterexample"), rows)
 
 

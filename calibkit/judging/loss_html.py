@@ -38,8 +38,7 @@ def _of_numbers(found: LossJudgement) -> Iterator[str]:
     yield "<h2>Against cross-entropy</h2>"
     yield _against_base(found)
     yield "<h2>Against the other stored losses</h2>"
-    for way in [*WAYS][:2]:
-        yield _against_others(found, way)
+    yield from (_against_others(found, way) for way in [*WAYS][:2])
     yield _forest(found)
     yield "<h2>Its values</h2>"
     yield _values(found)

@@ -203,21 +203,22 @@ def judge_loss(
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
     check_draws("n_resamples", n_resamples)
     check_flag("progress", progress)
-    if not names_a_loss(key) or Key.parse(key).objective is not None:
+    parsed = Key.parse(key)
+    if not names_a_loss(key) or parsed.objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
     if not isinstance(grid, Mapping | None) or not all(
         isinstance(of, list | tuple) and of and _is_plain(of) for of in (grid or {}).values()
     ):
         raise expected("grid", "a list of one value or more for each option", grid)
+    grid = dict(grid or {})
     others = stored(data)
     if BASE not in others:
         raise expected("data", "one with the stored trainings of the book, in its checkout: work there", repr(data))
     of_claims = tuple(Claim.parse(claim, others) for claim in check_texts("claims", claims))
-    parsed = Key.parse(key)
-    check_options(find(parsed.name, LOSSES, "loss"), "loss", {**parsed.options, **(grid or {})})
+    check_options(find(parsed.name, LOSSES, "loss"), "loss", {**parsed.options, **grid})
     made: dict[str, Any] = {
         "data": data, "model": course.model, "recipe": as_stored(recipe_of(data, "reduced", parsed.name)),
-        "grid": dict(grid or {}), "n_resamples": n_resamples, "calibkit": __version__, "commit": _folders.commit(),
+        "grid": grid, "n_resamples": n_resamples, "calibkit": __version__, "commit": _folders.commit(),
         "file": checksum(parsed.name),
     }  # fmt: skip
     if str(parsed) in others and seeds is None and not grid:
@@ -242,8 +243,8 @@ def judge_loss(
                 tell(row.network, row.error or f"validation NLL {row.val_nll:.4f}")
         return [found[name] for name in names]
 
-    values = product(*(grid or {}).values())
-    keys = [str(Key(parsed.name, {**parsed.options, **dict(zip(grid or {}, of, strict=True))})) for of in values]
+    settings = (dict(zip(grid, of, strict=True)) for of in product(*grid.values()))
+    keys = [str(Key(parsed.name, {**parsed.options, **setting})) for setting in settings]
     rows = train((of, 0) for of in keys)
     val_nll = {row.key: row.val_nll for row in rows if row.val_nll is not None}
     best = min(val_nll, key=val_nll.__getitem__, default=keys[0])

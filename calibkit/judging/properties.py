@@ -40,8 +40,6 @@ def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: fl
     """
     z = test.logits[np.linspace(0, len(test.logits) - 1, min(ROWS, len(test.logits))).astype(int)]
     p = fitted(z)
-    order = np.random.default_rng(0).permutation(z.shape[1])
-    other = np.float64 if z.dtype == np.float32 else np.float32
     tries: dict[str, Callable[[], str]] = {
         "probabilities keep the order of the logits": lambda: _order(z, p),
         "predictions kept": lambda: _predictions(z, p),
@@ -51,8 +49,8 @@ def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: fl
     }
     if seconds < SLOW:
         tries |= {
-            "classes may be renumbered": lambda: _renumbered(key, val, z, p, order),
-            "single and double precision agree": lambda: _precision(key, val, z, p, other),
+            "classes may be renumbered": lambda: _renumbered(key, val, z, p),
+            "single and double precision agree": lambda: _precision(key, val, z, p),
         }
     return {name: _tried(tries[name]) for name in PROPERTIES if name in tries}
 
@@ -92,7 +90,8 @@ def _shift(fitted: Calibrator, z: np.ndarray, p: np.ndarray) -> str:
     return _same(p, fitted(z.astype(np.float64) + added), EXACT, lambda row: f", with {added[row, 0]:.3g} added")
 
 
-def _renumbered(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray, order: np.ndarray) -> str:
+def _renumbered(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    order = np.random.default_rng(0).permutation(z.shape[1])
     again, _ = timed_fit(key, HeldOut(val.logits[:, order], order.argsort()[val.labels]))
     return _same(p, again(z[:, order])[:, order.argsort()], REFIT, lambda _: ", with the classes renumbered")
 
@@ -110,7 +109,8 @@ def _saved(fitted: Calibrator) -> str:
     return ""
 
 
-def _precision(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray, other: type) -> str:
+def _precision(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    other = np.float64 if z.dtype == np.float32 else np.float32
     again, _ = timed_fit(key, HeldOut(val.logits.astype(other), val.labels))
     return _same(p, again(z.astype(other)), REFIT, lambda _: f", in {np.dtype(other).name}")
 

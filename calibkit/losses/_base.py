@@ -149,11 +149,7 @@ class PenalisedLoss(Loss):
 
 
 class RankedLoss(PenalisedLoss):
-    """A penalised loss with a history in buffers, so ``state_dict`` holds it and ``to`` moves it.
-
-    After each step the training loop calls `update`, after each epoch `end_epoch`. A sample is ranked against the next
-    one of its batch, the last against the first.
-    """
+    """A penalised loss with a history in buffers, by which it ranks each sample of a batch and the next: see `CRL`."""
 
     def _remember(self, n_samples: int) -> None:
         """Start the history of a training set of ``n_samples``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit.losses._base import Loss
+from calibkit.losses._base import Loss, cross_entropy
 
 
 class FLSD(Loss):
@@ -35,6 +35,6 @@ class FLSD(Loss):
         super().__init__(ignore_index)
 
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
-        log_p = torch.log_softmax(z, 1).gather(1, y[:, None])[:, 0]
+        log_p = -cross_entropy(z, y)
         wrong = -torch.expm1(log_p)  # 1 - p_y
         return -(wrong**3) * torch.where(log_p.exp() < 0.2, wrong**2, 1.0) * log_p

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_real
-from calibkit.losses._base import Loss
+from calibkit.losses._base import Loss, cross_entropy
 
 
 class Focal(Loss):
@@ -37,7 +37,7 @@ class Focal(Loss):
         self.gamma = check_real("gamma", gamma, 0.0)
 
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
-        log_p = torch.log_softmax(z, 1).gather(1, y[:, None])[:, 0]
+        log_p = -cross_entropy(z, y)
         wrong = -torch.expm1(log_p)  # 1 - p_y
         # x ** gamma has an infinite slope at x = 0 for gamma < 1; the clamp makes it 0 there, which is the limit.
         return -(wrong.clamp(min=torch.finfo(z.dtype).tiny) ** self.gamma) * log_p

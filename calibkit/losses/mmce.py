@@ -48,8 +48,7 @@ class MMCE(PenalisedLoss):
             about 20 times less at m = 100, n = 28. The default is ``"code"``, for the weights above were set with it.
         ignore_index: label of rows that do not count.
 
-    Paper: Kumar et al. 2018, "Trainable Calibration Measures for Neural Networks from Kernel Mean
-    Embeddings".
+    Paper: Kumar et al. 2018, "Trainable Calibration Measures for Neural Networks from Kernel Mean Embeddings".
     Differs from the paper: 1e-10 is added below the root, as in the code, so that its gradient is finite at 0.
 
     Example:

@@ -52,12 +52,7 @@ class GPoolCNN(nn.Module):
     """
 
     def __init__(
-        self,
-        n_classes: int,
-        n_tokens: int = 20_000,
-        dim: int = 100,
-        vectors: Array | None = None,
-        dropout: float = 0.0,
+        self, n_classes: int, n_tokens: int = 20_000, dim: int = 100, vectors: Array | None = None, dropout: float = 0.0
     ) -> None:
         super().__init__()
         n_classes = check_int("n_classes", n_classes, 2)
@@ -65,9 +60,8 @@ class GPoolCNN(nn.Module):
         if vectors is not None:
             vectors = to_tensor("vectors", vectors)
             if vectors.ndim != 2 or not vectors.is_floating_point():
-                raise expected(
-                    "vectors", "floating point of shape (V, D)", f"{vectors.dtype} of shape {tuple(vectors.shape)}"
-                )
+                got = f"{vectors.dtype} of shape {tuple(vectors.shape)}"
+                raise expected("vectors", "floating point of shape (V, D)", got)
             n_tokens, dim = vectors.shape
         self.embedding = nn.Embedding(check_int("n_tokens", n_tokens, 2), check_int("dim", dim, 1), padding_idx=0)
         nn.init.uniform_(self.embedding.weight.data[1:], -0.05, 0.05)

@@ -30,8 +30,6 @@ from calibkit._checks import check_choice, check_int, check_real, expected
 from calibkit._extras import needs
 from calibkit._torchvision import ensure_importable
 
-STEMS = ("cifar", "tiny", "imagenet")
-
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:
     """A network of torchvision, as it is.
@@ -91,7 +89,8 @@ def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None =
         >>> sum(p.numel() for p in resnet("resnet50", 10).parameters())
         23520842
     """
-    net = plain(name, n_classes, _check_stem(stem, weights))
+    _check_stem(stem, ("cifar", "tiny", "imagenet"), weights)
+    net = plain(name, n_classes, weights)
     if stem != "imagenet":
         net.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         nn.init.kaiming_normal_(net.conv1.weight, mode="fan_out", nonlinearity="relu")  # as torchvision's others
@@ -122,8 +121,8 @@ def densenet(name: str, n_classes: int, stem: str = "cifar", weights: str | None
         >>> sum(p.numel() for p in densenet("densenet121", 10).parameters())
         6956298
     """
-    check_choice("stem", stem, ("cifar", "imagenet"))
-    net = plain(name, n_classes, _check_stem(stem, weights))
+    _check_stem(stem, ("cifar", "imagenet"), weights)
+    net = plain(name, n_classes, weights)
     if stem == "cifar":
         first = net.features.conv0
         net.features.conv0 = nn.Conv2d(3, first.out_channels, 3, 1, 1, bias=False)
@@ -169,8 +168,7 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
     return nn.Sequential(OrderedDict(resize=nn.Upsample(size=image_size, mode="bilinear"), vit=net))
 
 
-def _check_stem(stem: str, weights: str | None) -> str | None:
-    """``weights``, if they fit the stem."""
-    if check_choice("stem", stem, STEMS) != "imagenet" and weights is not None:
+def _check_stem(stem: str, stems: tuple[str, ...], weights: str | None) -> None:
+    """Refuse a stem that a network does not have, and pretrained weights with another than ImageNet's."""
+    if check_choice("stem", stem, stems) != "imagenet" and weights is not None:
         raise expected("stem", "imagenet for pretrained weights", repr(stem))
-    return weights

@@ -131,13 +131,15 @@ def class_temperatures(
     if isinstance(temperatures, ClassTemperatureScaling):
         temperatures.check_fitted()
         temperatures = temperatures.temperatures
-    if class_accuracy is not None:
-        ax = class_scatter(class_accuracy, temperatures, ax=ax, names=names, reference=reference, color=RED)
-        ax.set_ylabel(_said(reference, "\n"))
-        return ax
     values = to_tensor("temperatures", temperatures).cpu().numpy()
     if values.ndim != 1:
         raise expected("temperatures", "of shape (K,), one a class", f"shape {values.shape}")
+    if class_accuracy is not None:
+        if (shape := tuple(np.shape(class_accuracy))) != values.shape:
+            raise expected("class_accuracy", f"of shape {values.shape}, one a class", f"shape {shape}")
+        ax = class_scatter(class_accuracy, values, ax=ax, names=names, reference=reference, color=RED)
+        ax.set_ylabel(_said(reference, "\n"))
+        return ax
     names, order = class_names(names, len(values)), np.argsort(values, kind="stable")
     return _in_order(values[order], [names[k] for k in order], ax, reference)
 

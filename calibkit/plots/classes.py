@@ -32,11 +32,6 @@ def worst_classes(sample: Sample, n_bins: int, n_classes: int) -> tuple[np.ndarr
     return order, errors[order]
 
 
-def class_bins(sample: Sample, n_bins: int, k: int) -> ReliabilityBins:
-    """Bins of p_k against labels k."""
-    return reliability_bins(sample, None, n_bins=n_bins, class_index=int(k))
-
-
 def chance(bins: ReliabilityBins, level: float) -> np.ndarray:
     """(n_bins,) half the range in which the frequency in a bin would lie if its probabilities were true.
 
@@ -104,7 +99,7 @@ def class_reliability(
     fig = figure_of(fig, (1.72 * columns, 1.85 * rows + 0.2))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, k, error in zip(panels.flat, order, errors, strict=False):
-        bins = class_bins(sample, n_bins, k)
+        bins = reliability_bins(sample, None, n_bins=n_bins, class_index=int(k))
         full = bins.counts > 0
         x, y, half = bins.confidence[full], bins.accuracy[full], chance(bins, level)[full]
         ax.vlines(x, np.clip(x - half, 0, 1), np.clip(x + half, 0, 1), color=GREY, linewidth=4, alpha=0.6)
@@ -171,7 +166,7 @@ def class_gaps(
     n_bins, n_classes = check_bins(n_bins), check_int("n_classes", n_classes, 1)
     names, level = class_names(names, sample.probs.shape[1]), check_real("level", level, 0.0, 0.999999)
     order, _ = worst_classes(sample, n_bins, n_classes)
-    rows = [class_bins(sample, n_bins, k) for k in order]
+    rows = [reliability_bins(sample, None, n_bins=n_bins, class_index=int(k)) for k in order]
     gaps = np.array([bins.confidence - bins.accuracy for bins in rows])  # NaN in an empty bin
     beyond = np.abs(gaps) > np.array([chance(bins, level) for bins in rows])
     ax = axes_of(ax, (6.0, 0.9 + 0.19 * len(order)))

@@ -142,12 +142,8 @@ def _write(ax: Axes, estimates: Iterable[Estimate], spec: str) -> None:
     except (TypeError, ValueError):
         raise expected("numbers", "a format of numbers, or None", repr(spec)) from None
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    style: dict[str, Any] = {
-        "family": "DejaVu Sans Mono",
-        "fontsize": 8,
-        "va": "center",
-        "transform": ax.get_yaxis_transform(),
-    }
+    beside = ax.get_yaxis_transform()
     for y, row in enumerate(texts):
-        value, low, high = (text.rjust(width) for text, width in zip(row, widths, strict=True))
-        ax.text(1.02, y, f"{value} [{low}, {high}]", **style)
+        value, low, high = (number.rjust(width) for number, width in zip(row, widths, strict=True))
+        text = f"{value} [{low}, {high}]"
+        ax.text(1.02, y, text, transform=beside, family="DejaVu Sans Mono", fontsize=8, va="center")

@@ -60,6 +60,3 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
     ax.set(ylabel="ECE, %", ylim=(0, None))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return ax
-
-
-__all__ = ["ece_by_period"]

@@ -120,7 +120,7 @@ def consistency_interval(
         correct = np.bincount(index, weights=rng.random(len(confidence)) < confidence, minlength=n_bins)
         row[full] = correct[full] / bins.counts[full]
     tail = (1 - level) / 2
-    low, high = np.full(n_bins, np.nan), np.full(n_bins, np.nan)
+    low, high = np.full((2, n_bins), np.nan)
     low[full], high[full] = np.quantile(accuracy[:, full], (tail, 1 - tail), axis=0)
     return low, high
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # another in every process
 _NORMALISATION = re.compile(r"\b(Sync)?BatchNorm(\dd)?\b")  # of several processes or one
-_DIGITS = 12
 
 
 def digest_of(model: nn.Module) -> str:
@@ -54,17 +53,15 @@ def _plain(value: object) -> object:
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         value = torch.tensor(value)
     if isinstance(value, Tensor):
-        return _digest_of_floats(value) if value.is_floating_point() else None
+        if not value.is_floating_point():
+            return None
+        array = value.detach().to("cpu", torch.float64).contiguous().numpy()
+        return _digest(str(array.shape).encode() + array.tobytes())
     try:
         return json.loads(json.dumps(value), parse_constant=str)  # NaN as text, which is equal to itself
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _digest_of_floats(values: Tensor) -> str:
-    array = values.detach().to("cpu", torch.float64).contiguous().numpy()
-    return _digest(str(array.shape).encode() + array.tobytes())
-
-
 def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -96,10 +96,16 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
             rows, of_rows = rows[labelled], of_rows[labelled]
             confusions.append(torch.bincount(of_rows * k + rows.argmax(1), minlength=k * k).view(k, k).numpy())
             gaps.append(gap_of_bins(rows.softmax(1), of_rows))
-    confusion, gap = np.stack(confusions).astype(float), np.stack(gaps)
+    confusion, gap = np.sum(confusions, axis=0, dtype=float), np.stack(gaps)
+    n = confusion.sum()
     by_batch = [np.abs(gap[i : i + BATCH].sum(0)).sum() for i in range(0, len(gap), BATCH)]
-    facts = pooled_metrics(confusion.sum(0), gap.sum(0))
-    facts |= {"pixels": int(confusion.sum()), "ece_by_batch": float(sum(by_batch) / confusion.sum())}
+    facts = {
+        "accuracy": float(np.trace(confusion) / n),
+        "miou": iou_of_confusion(confusion),
+        "ece": float(np.abs(gap.sum(0)).sum() / n),
+        "pixels": int(n),
+        "ece_by_batch": float(sum(by_batch) / n),
+    }
     images = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
     return np.concatenate(kept), np.concatenate(kept_labels), images, facts
 
@@ -143,12 +149,3 @@ def gap_of_bins(probs: Tensor, labels: Tensor) -> np.ndarray:
         return np.zeros(BINS)
     bins = reliability_bins(probs, labels, n_bins=BINS)
     return np.nan_to_num(bins.counts * (bins.accuracy - bins.confidence))
-
-
-def pooled_metrics(confusion: np.ndarray, gap: np.ndarray) -> dict[str, float]:
-    """Accuracy, mean IoU and ECE from a confusion matrix (true, predicted) and each bin's hits less its confidence."""
-    return {
-        "accuracy": float(np.trace(confusion) / confusion.sum()),
-        "miou": iou_of_confusion(confusion),
-        "ece": float(np.abs(gap).sum() / confusion.sum()),
-    }

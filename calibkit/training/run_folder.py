@@ -24,11 +24,7 @@ from calibkit.models import load_weights
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-LOG = (
-    *("epoch", "lr", "train_loss", "train_accuracy"),
-    *("val_nll", "val_accuracy", "val_ece", "val_class_std"),
-    "seconds",
-)
+LOG = tuple("epoch lr train_loss train_accuracy val_nll val_accuracy val_ece val_class_std seconds".split())
 
 
 def best_epoch(history: list) -> int:
@@ -47,7 +43,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, facts: dict) -> None:
-        self.folder, self.facts = folder, as_json(facts)
+        self.folder, self.facts = folder, json.loads(json.dumps(facts))  # with lists for tuples
         self.newest, self.weights, self.logits = (folder / f"{x}.npz" for x in ("checkpoint", "weights", "logits"))
 
     @contextmanager
@@ -163,11 +159,6 @@ def lock(folder: Path) -> Iterator[None]:
             yield
         finally:
             path.unlink(missing_ok=True)
-
-
-def as_json(settings: dict) -> dict:
-    """Settings as JSON gives them back, with lists for tuples."""
-    return json.loads(json.dumps(settings))
 
 
 def pack(

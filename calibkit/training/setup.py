@@ -94,8 +94,8 @@ def _loss(cls: type[nn.Module], options: dict, dataset: str) -> nn.Module:
     return make(cls, "loss", options)
 
 
-def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int) -> Dataset:
-    """The data set of a run whose parts go together; all that :func:`fit` refuses before it starts."""
+def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int) -> None:
+    """Refuse what cannot be a run, before :func:`fit` starts."""
     spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     check_choice("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
@@ -107,7 +107,6 @@ def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str
     check_int("seed", seed, 0)
     if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
-    return spec
 
 
 @dataclass(frozen=True)

@@ -73,20 +73,11 @@ class Unsavable(TemperatureScaling):
 """
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """A folder that holds a file of one's own and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(MINE)
-    return tmp_path
-
-
 def test_one_temperature_under_another_name_is_not_told_apart(mine):
     rows = [judge_on(network, "mine.py:Again", n_resamples=100) for network in SMALL]
-    assert verdict(rows).startswith(
-        "Not told apart from one temperature. Mean difference over 2 networks: NLL +0.0000 "
-    )
-    assert "On no network is a difference beyond chance." in verdict(rows)
+    said = verdict(rows)
+    assert said.startswith("Not told apart from one temperature. Mean difference over 2 networks: NLL +0.0000 ")
+    assert "On no network is a difference beyond chance." in said
     assert {less[0] for row in rows for less in row.less[BASE].values()} == {0.0}
     assert all(row.keeps and row.properties == dict.fromkeys(PROPERTIES, "") for row in rows)
 

@@ -37,14 +37,6 @@ class Smoothed(nn.Module):
 """
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """A folder that holds a file of one's own and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(MINE)
-    return tmp_path
-
-
 def in_this_process(jobs, *_):
     """Trainings without a process for each."""
     for job in jobs:

@@ -229,10 +229,7 @@ def test_bad_input():
     for logits, labels, message in BAD_INPUTS:
         with pytest.raises(ValueError, match=f"Expected {message}"):
             LOSSES["cross_entropy"]()(logits, labels)
-    for name, arguments in (
-        ("logits", (Z.to_sparse(), Y)),
-        ("labels", (Z, Y.to_sparse())),
-    ):
+    for name, arguments in (("logits", (Z.to_sparse(), Y)), ("labels", (Z, Y.to_sparse()))):
         with pytest.raises(
             ValueError, match=f"^Expected `{name}` to be a dense tensor, but got one of layout torch.sp"
         ):

@@ -116,6 +116,7 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("values", lambda: plots.class_scatter([[0.1]], [[1.0]])),
         ("names", lambda: plots.class_scatter([0.1], [1.0], names=["a", "b"])),
         ("temperatures", lambda: plots.class_temperatures([[1.0, 2.0]])),
+        ("class_accuracy", lambda: plots.class_temperatures([1.0, 2.0], [0.5])),
         ("names", lambda: plots.class_temperatures([1.0, 2.0], names=["a"])),
     ):
         with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):

@@ -23,24 +23,22 @@ def restore():
         yield
 
 
-def luminance(color: str) -> float:
-    """Relative luminance of WCAG 2."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
-    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+def linear(color: str) -> np.ndarray:
+    return np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)])
 
 
 def contrast(one: str, other: str) -> float:
-    low, high = sorted(map(luminance, (one, other)))
+    """Of WCAG 2."""
+    low, high = sorted(np.dot([0.2126, 0.7152, 0.0722], linear(color)) for color in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
 def seen(color: str, kind: str) -> np.ndarray:
     """Linear RGB as a dichromat sees it, of Viénot, Brettel & Mollon 1999."""
-    linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)])
-    red, green = {"protan": (0.11238, 0.88762), "deutan": (0.29275, 0.70725)}[kind]
-    blue = {"protan": 0.00401, "deutan": -0.02234}[kind]
-    mixed = red * linear[0] + green * linear[1]
-    return np.array([mixed, mixed, blue * (linear[0] - linear[1]) + linear[2]])
+    r, g, b = linear(color)
+    red, green, blue = {"protan": (0.11238, 0.88762, 0.00401), "deutan": (0.29275, 0.70725, -0.02234)}[kind]
+    mixed = red * r + green * g
+    return np.array([mixed, mixed, blue * (r - g) + b])
 
 
 def test_style_is_ours_and_lasts_only_where_it_is_wanted():

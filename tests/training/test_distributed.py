@@ -77,15 +77,10 @@ def machines(command, port):
 
     One thread each, as the single process has: with two, sums in float32 end in other digits.
     """
-    started = []
-    for rank in ("0", "1"):
-        where = os.environ | {
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "NODE_RANK": rank,
-            "OMP_NUM_THREADS": "1",
-        }
-        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=where))
+    where = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=where | {"NODE_RANK": rank}) for rank in "01"
+    ]
     return [(machine.communicate(timeout=300)[1], machine.returncode) for machine in started]
 
 

@@ -1,18 +1,11 @@
 """The folder of a run: after a kill at any point, under damage on the disk, and with two trainings at once."""
 
+import fcntl
 import os
 
 import numpy as np
 import pytest
-from digits_runs import (
-    die_after,
-    die_before_rename,
-    die_in_step,
-    digits_model,
-    in_a_process,
-    train_digits,
-    was_killed,
-)
+from digits_runs import die_after, die_before_rename, die_in_step, digits_model, in_a_process, train_digits, was_killed
 from torch import nn
 
 from calibkit import data
@@ -149,8 +142,6 @@ def test_two_trainings_in_one_folder(tmp_path, undisturbed):
 
 def test_a_lock_that_its_holder_has_just_removed_is_none(tmp_path, monkeypatch):
     """Another process may hold the file that has the name now."""
-    import fcntl
-
     flock = fcntl.flock
 
     def removed_meanwhile(stream, how):
