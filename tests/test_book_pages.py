@@ -1,4 +1,4 @@
-"""The pages that help to find things: references, glossary, index, API, and what is around them."""
+"""The pages that help to find things: references, glossary, index and API."""
 
 import importlib
 import re

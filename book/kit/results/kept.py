@@ -73,8 +73,7 @@ def gone(ours: pd.DataFrame | None = None, effects: pd.DataFrame | None = None) 
         for cells in _gone_of(rows):
             for cell, trainings in cells.items():
                 counts.setdefault(cell, {"ours": 0, "effects": 0})[name] += 1
-                if name == "ours":
-                    needed[cell] = max(needed.get(cell, 1), trainings)
+                needed[cell] = max(needed.get(cell, 1), trainings)
     found = []
     for cell, of in sorted(counts.items()):
         have = stored.get(cell, set())
