@@ -50,7 +50,7 @@ def test_the_margin_without_a_temperature_on_the_front_page_and_in_the_guide():
 
 def test_the_loss_without_held_out_samples_in_the_guide():
     """On three networks of CIFAR-10 ACLS is below cross-entropy alone, and on none below its one temperature."""
-    assert "train with `acls`" in text("which_method") and "all three networks for CIFAR-10 gain" in text("index")
+    assert "train with a margin, `acls` or `mbls`" in text("which_method") and "all three networks for CIFAR-10 gain" in text("index")
     for base, lower in (("identity", True), (TS, False)):
         where = {"loss": "acls", "method": "identity", "metric": "ece", "dataset": "cifar10"}
         rows = select(load_effects(), base, "cross_entropy", **where)

@@ -28,7 +28,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[[], others_calibrators.Block]]
     "maps": (("h-calibration",), others_calibrators.maps),
     "arena": (("calarena",), others_calibrators.arena),
     "baseline": (("cals-4", "re-labelsmoothing"), others_losses.baseline),
-    "log": (("mbls-log",), others_losses.log),
+    "log": (("mbls-log", "acls-log"), others_losses.log),
     "smoothing": (("re-labelsmoothing",), others_losses.smoothing),
     "flsd": (("focal",), others_losses.flsd),
 }
