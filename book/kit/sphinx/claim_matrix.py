@@ -1,4 +1,4 @@
-"""Sphinx extension: ``{claimmatrix}`` draws every claim of the ledger as a coloured square, a row for each paper."""
+"""Sphinx extension: ``{claimmatrix}`` draws every row of the ledger as a coloured square or circle, a line a paper."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from book.kit.sphinx.directives import html
 from book.kit.sphinx.frontpage import keys
 from book.papers import PAPERS
 
+#: How a row begins that asks what its paper does not claim; it is a circle.
+ASKED = "Our question:"
 #: A verdict -> the class of its square in the style sheet.
 STYLES = {
     "holds": "replayed",
@@ -32,7 +34,8 @@ def matrix() -> str:
         squares = ""
         for row in rows[rows["paper"] == name].itertuples():
             said = escape(f"{row.id}: {row.claim}: {row.verdict}")
-            squares += f'<a class="{STYLES[row.verdict]}" href="#{row.id}" title="{said}"></a>'
+            asked = " asked" * row.claim.startswith(ASKED)
+            squares += f'<a class="{STYLES[row.verdict]}{asked}" href="#{row.id}" title="{said}"></a>'
         lines.append(f'<p class="claims"><b>{paper.short}</b> <span>{squares}</span></p>')
     found = {*rows["verdict"]}
     meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
