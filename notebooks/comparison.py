@@ -229,7 +229,7 @@ recommend, or by ECE (TS-ECE), as CTS itself is.
 |---|---|---|---|---|
 {chr(10).join(lines)}
 
-The ECE is in points, the NLL in nats. There is one exception in NLL: over the networks for long-tailed CIFAR-10 it is lower
+The ECE is in points, the NLL in nats. Ours include CamVid and the newsgroups split by date. There is one exception in NLL: over the networks for long-tailed CIFAR-10 it is lower
 ({{numref}}`tbl-comparison-cts` has every data set).
 """)
 )
@@ -646,7 +646,7 @@ Another seed might move the numbers of the ResNet-50. On the other two networks 
 # of the rare classes, and tested on equally many of every class. Its validation loss then weights the classes
 # wrongly, whatever the calibrator. The remedy is to give each class the same weight.
 #
-# Class-wise loss scaling (CLS) does this too, because its loss is a mean over class means. So its gain has two parts:
+# Class-wise loss scaling (CLS) does this too, because its loss is a mean over class means. Its gain can be split in this order:
 #
 # $$
 # \begin{aligned}
@@ -656,9 +656,9 @@ Another seed might move the numbers of the ResNet-50. On the other two networks 
 # \end{aligned}
 # $$ (eq-comparison-parts)
 #
-# The index is what the temperature is fitted by: the NLL, the NLL with equal class weights (bal), or CLS.
+# The index is what the temperature is fitted by: the NLL, the NLL with equal class weights (bal), or CLS. The parts overlap: without equal weights, the weights of CLS alone bring some of the gain, too ({numref}`tbl-cls-paired`).
 
-# %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and the weights of CLS add little. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and on top of them the weights of CLS add little. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
 values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
     ["network", "method", "metric"]
 )
@@ -688,7 +688,7 @@ for kind in [*over_networks.STRATA, "apart"]:
             parts[kind][unit, name] = text(of, metric)
 table(
     pd.DataFrame.from_dict(parts, orient="index"),
-    "Equal weights gain points of ECE on long-tailed data, and CLS adds little; over CamVid "
+    "Equal weights gain points of ECE on long-tailed data, and on top of them CLS adds little; over CamVid "
     "and text together both do harm. Change from TS to equal weights, and from equal weights to CLS "
     "(the remainder), one temperature each, mean over networks [95% interval]",
     "tbl-comparison-parts",
@@ -944,7 +944,7 @@ GP calibration has {beside_map[GP]:.3f} and TS {beside_map[CALIBRATORS[TS]]:.3f}
 #
 # A *network* is a data set, an architecture and a training loss. Some are networks of the papers, whose logits were
 # published. We trained the others for this book, smaller and shorter (the `reduced` {ref}`budget <sec-budgets>`). The
-# exceptions are the text networks on messages split at random, which follow the recipe of {cite:t}`liu2022devil`, and
+# exceptions are the text networks on messages split at random, which follow what {cite:t}`liu2022devil` print of their recipe, and
 # two ResNet-110s on CIFAR-100-LT, which follow that of {cite:t}`jung2023scaling`, one of them with stochastic depth
 # (SD), all but for {ref}`some details <sec-paper-budget>`. Every calibrator sees the same validation images and nothing
 # else, and is measured once on the test images.

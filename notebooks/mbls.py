@@ -17,11 +17,11 @@
 # ```{brief} mbls
 # **Paper** {cite:t}`liu2022devil` (MbLS). **Code** `calibkit/losses/mbls.py`.
 #
-# **They claim** that one extra term in the training loss makes later calibration unnecessary. It punishes logits that lie more than a margin below the largest one. The network ends better calibrated than with label smoothing or the focal loss, and as accurate.
+# **They claim** that a margin on the distances between logits calibrates better than other losses that are made for it, such as label smoothing and the focal loss, "without affecting the discriminative performance". Appendix D adds that without a temperature it beats cross-entropy with one "across all the cases".
 #
-# **We find** that it does calibrate: with a ResNet-20 on CIFAR-10 the ECE is {ours}`ece cifar10 resnet20 mbls | identity`, against {ours}`ece cifar10 resnet20 identity` with cross-entropy. But plain label smoothing reaches {ours}`ece cifar10 resnet20 label_smoothing | identity`, and cross-entropy plus one temperature {ours}`ece cifar10 resnet20 temperature_scaling`. With {ref}`a ResNet-50 <sec-comparison-accurate>`, as in the paper but trained once and for 20 of 350 epochs, it is {ours}`ece cifar10 resnet50 mbls | identity`, against {ours}`ece cifar10 resnet50 identity` with cross-entropy and {ours}`ece cifar10 resnet50 temperature_scaling` with one temperature. Averaged over six networks for balanced data, three of them trained once, its ECE and its NLL are clearly higher than with cross-entropy plus one temperature ({ref}`the six networks <sec-mbls-five>`). On the paper's own {ref}`text network <sec-mbls-news>` the ECEs do not differ clearly, and the NLL of MbLS is higher.
+# **We find**, with the paper's margin, not tuned to our less accurate networks: a ResNet-20 on CIFAR-10, three trainings of 30 epochs, has an ECE of {ours}`ece cifar10 resnet20 mbls | identity`, against {ours}`ece cifar10 resnet20 identity` with cross-entropy, {ours}`ece cifar10 resnet20 focal | identity` with the focal loss and {ours}`ece cifar10 resnet20 label_smoothing | identity` with label smoothing. With {ref}`a ResNet-50 <sec-comparison-accurate>`, trained once and for 20 of 350 epochs, it is {ours}`ece cifar10 resnet50 mbls | identity`, against {ours}`ece cifar10 resnet50 identity` with cross-entropy and {ours}`ece cifar10 resnet50 label_smoothing | identity` with label smoothing. With a ResNet-8 it is clearly lower than with label smoothing, too, but over all eight networks the two do not differ clearly. Cross-entropy plus one temperature, fitted to held-out images, has {ours}`ece cifar10 resnet20 temperature_scaling` and {ours}`ece cifar10 resnet50 temperature_scaling`. Averaged over six networks for balanced data, three of them trained once, the ECE and the NLL of MbLS are clearly higher than with it ({ref}`the six networks <sec-mbls-five>`). On {ref}`text <sec-mbls-news>` the ECEs do not differ clearly, and the NLL of MbLS is higher.
 #
-# **Do this:** train with cross-entropy and fit one temperature on held-out images. If you can hold out none, a margin is a bet on the accuracy that the network will reach: with a margin of 2 instead of 6 the ECE is {ours}`ece cifar10 resnet20 mbls margin=2 | identity`.
+# **Do this:** train with cross-entropy and fit one temperature on held-out images. If you can hold out none, a margin is a bet on the accuracy that the network will reach: with margins of 4 and 8 instead of 6 the ECE is {ours}`ece cifar10 resnet20 mbls margin=4 | identity` and {ours}`ece cifar10 resnet20 mbls margin=8 | identity`, one training each.
 # ```
 
 # %% tags=["parameters"]
@@ -70,7 +70,7 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown, display
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import softmax
 
 from book.kit import results
@@ -193,7 +193,8 @@ plt.show()
 #
 # The authors read earlier remedies, such as label smoothing, as penalties on these distances. Each of them, they say, pulls $\mathbf d$ towards
 # $\mathbf 0$ [P2], where all classes have the same probability. That is too much: at $\mathbf d = \mathbf 0$ nothing is
-# left to tell the classes apart. So they ask only that no distance be larger than a margin $m$ [P6],
+# left to tell the classes apart. With cross-entropy in the loss that point "is not reached in practice", they add, but the
+# pull may keep the training from the best compromise of accuracy and calibration. So they ask only that no distance be larger than a margin $m$ [P6],
 #
 # $$
 # \min \mathcal L_{\mathrm{CE}} \quad \text{s.t.} \quad \mathbf{d}(\z) \le m \, \mathbf{1} ,
@@ -256,8 +257,8 @@ print("the same gradient where the prediction is right:", same)
 # Two other losses are not of this family, although the paper counts them in. The focal loss (FL) gives
 # confident samples less weight, and the explicit confidence penalty (ECP) rewards entropy. Both pull less and less as the
 # distance grows. Under FL a sample that is trained for ever keeps
-# drifting outwards. Under ECP it stops, but only far out. FL still lowers the confidence, because it slows
-# the training down.
+# drifting outwards. Under ECP it stops, but only far out. FL still lowers the confidence where like samples have
+# different labels: there its minimum is {ref}`less confident than the truth <sec-mbls-proposition>`.
 #
 # ## One sample, solved
 #
@@ -269,11 +270,9 @@ print("the same gradient where the prediction is right:", same)
 # \frac{\mathrm d \mathcal L}{\mathrm d d} = -(1 - p_y) + c \, \mathbb{1}[d > m] .
 # $$ (eq-mbls-slope)
 #
-# Two forces act on the sample. CE pushes it out with $1 - p_y$, less and less. The penalty pulls it back with the
-# constant $c$, but only beyond the margin.
-#
-# The sample comes to rest where the two balance, or at the margin if the pull is already the stronger one there,
-# as it always is for $\lambda \ge K / (K - 1)$:
+# CE pushes the sample out with $1 - p_y$, less and less, and the penalty pulls it back with the constant $c$. It comes to
+# rest where the two balance, or at the margin if the pull is already the stronger one there, as it always is for
+# $\lambda \ge K / (K - 1)$:
 #
 # $$
 # d^\star = \max\Big( m, \; \log\big( \tfrac{K}{\lambda} - K + 1 \big) \Big) , \qquad
@@ -320,12 +319,8 @@ plt.show()
 
 # %% [markdown]
 # With a small margin the weight decides, and $p^\star = 1 - \lambda (K - 1) / K$ whatever $m$ is. Label smoothing lives
-# here, with $\lambda = \epsilon$. With a large margin the weight drops out, and the penalty solves
-# {eq}`eq-mbls-constraint` exactly. This is the case as soon as
-#
-# $$
-# \lambda \;\ge\; \frac{K}{e^{m} + K - 1} .
-# $$ (eq-mbls-multiplier)
+# here, with $\lambda = \epsilon$. With a large margin, as soon as $\lambda \ge K / (e^{m} + K - 1)$, the weight drops out,
+# and the penalty solves {eq}`eq-mbls-constraint` exactly.
 #
 # **A margin is a confidence.** You choose $m$, and every sample that the network can fit ends with the same confidence,
 # $p^\star = 1 / (1 + (K - 1) e^{-m})$.
@@ -387,7 +382,7 @@ swept = {
     for name in ("train", "val", "test")
 }
 
-# %% mystnb={"figure": {"caption": "The margin sets the confidence, and one margin fits the accuracy. Small networks on 100 scanned digits, mean over draws; bands: two standard errors; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on other data.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE with a minimum in the middle, accuracy minus the accuracy of cross-entropy with a band, and confidence on training and test images next to the closed form, crossing the accuracy."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "The margin sets the confidence, and one margin fits the accuracy. Small networks on 100 scanned digits, mean over draws; bands: two standard errors; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2 has CIFAR-10 and Tiny-ImageNet.", "name": "fig-mbls-margins"}, "image": {"alt": "Three panels against the margin: ECE with a minimum in the middle, accuracy minus the accuracy of cross-entropy with a band, and confidence on training and test images next to the closed form, crossing the accuracy."}} tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
 for split, color in (("val", plots.GREY), ("test", plots.RED)):
     errors = swept[split][..., 0]
@@ -425,20 +420,23 @@ Markdown(f"""
 Training images end near the closed form (right). New images are less certain, but their confidence rises with the
 margin all the same. Where it crosses the accuracy the ECE is lowest: {test[:-1, 0].min():.1f}% at a margin of
 {chosen["test"]:g}, against {test[-1, 0]:.1f}% with CE. A smaller margin leaves the network under-confident, a larger one
-over-confident. The accuracy hardly depends on the margin. So a margin does what a temperature does, but during training.
+over-confident. The accuracy hardly depends on the margin. So in ECE a margin can do what a temperature does, but during training. In
+NLL it does less ({{numref}}`tbl-mbls-five`).
 """)
 
 # %% [markdown]
 # (sec-mbls-five)=
 # ## CIFAR-10: every loss, one recipe
 #
-# Now the claim itself. Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss
-# differs. MbLS has the paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at
-# half the weight.
-# The network is smaller than the paper's and trained for a tenth of the epochs, so compare directions and not sizes.
+# Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss differs. MbLS has the
+# paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight.
 #
-# Using the loss is one line, `LOSSES["mbls"](margin=6.0)` in place of `nn.CrossEntropyLoss()`. The comparison that
-# matters is with cross-entropy plus one temperature. Here it is for three trainings of each:
+# The network is smaller than the paper's and has 30 of 350 epochs, so compare directions and not sizes. It sees no random
+# crops, and a weight decay of $10^{-4}$, where the public code has $5 \cdot 10^{-4}$, so that cross-entropy becomes
+# over-confident. Our ResNet-8 and ResNet-50 have 20 epochs by a cosine, without crops in the last five. The last epoch is tested.
+#
+# Using the loss is one line, `LOSSES["mbls"](margin=6.0)` in place of `nn.CrossEntropyLoss()`. Appendix D compares
+# it with cross-entropy plus one temperature. Here are three trainings of each:
 
 # %% tags=["nbval-check-output"]
 for s in range(3):
@@ -496,25 +494,41 @@ table(
 
 # %% tags=["hide-input"]
 rows = over_networks.select(effects, TS, "cross_entropy", loss="mbls")
-rows = rows[over_networks.stratum(rows) == "ours, balanced"]
-rows = paper_tables.select(rows, method="identity", metric="ece")
-mean = difference_intervals.over_networks(rows).percent
+rows = paper_tables.select(rows, method="identity")
+balanced = over_networks.stratum(rows) == "ours, balanced"
+of_six, of_eight = (
+    {
+        of: difference_intervals.over_networks(some[some["metric"] == of])
+        for of in ("ece", "nll")
+    }
+    for some in (rows[balanced], rows)
+)
+mean = of_six["ece"].percent
+six = rows[balanced & (rows["metric"] == "ece")]
+n_all = int((rows["metric"] == "ece").sum())
 rest = [
-    difference_intervals.over_networks(rows[rows["network"] != name]).below()
-    for name in rows["network"]
+    difference_intervals.over_networks(six[six["network"] != name]).below()
+    for name in six["network"]
 ]
-single = effect("mbls", base_method=TS)
-if single is not None:
+cautious = paper_tables.select(ours, dataset="cifar10", model="resnet8", loss="mbls")
+cautious = paper_tables.select(cautious, method=TS, metric="ece")["note"].str
+sharper = float(cautious.extract(r"T = ([0-9.]+)", expand=False).item())
+right, right_wide = (
+    score("mbls", metric="accuracy", of=f"cifar10/{net}").value
+    for net in ("resnet20", "resnet50")
+)
+if effect("mbls", base_method=TS) is not None:
     gap, scaled = (less("mbls", method=of, base_method=TS) for of in ("identity", TS))
-    test_images = 100 * max(single.value - single.low, single.high - single.value)
-    seeds = 100 * difference_intervals.seed_arm(single)
     on = display_names.shown(dataset)
     text = f"""
 **Is MbLS better than cross-entropy plus one temperature?** {"Yes" if mean.below() == gap.below() == "holds" else "No"}. On {on} its ECE is {CLEAR[gap.below()]} ({gap.value:+.2f} points{f", and {scaled.value:+.2f} with a temperature of its own" * (scaled.below() == gap.below())}).
-Averaged over the {WORDS[len(rows)]} networks of this book for balanced data it is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever network is left out" * (set(rest) == {mean.below()})}.
+Averaged over our {WORDS[len(six)]} networks for balanced data it is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever is left out" * (set(rest) == {mean.below()})}, and the NLL is {CLEAR[of_six["nll"].below()]} ({of_six["nll"]:+.3f} nats). They are the three for CIFAR-10, the ResNet-20 for CIFAR-100 and for twenty classes of Tiny-ImageNet, and the text network below.
+Over all {WORDS[n_all]}, with CamVid and the messages split by date, the ECE is {CLEAR[of_eight["ece"].below()]} ({of_eight["ece"].percent:+.2f}) and the NLL {CLEAR[of_eight["nll"].below()]} ({of_eight["nll"]:+.3f}).
 
-**How sure is such a difference?** Other test images could move it by {test_images:.2f} points, and other seeds by {seeds:.2f}. The intervals
-contain both, but for networks trained once. A difference is clear if its interval excludes zero.
+**The margin is not tuned for our networks.** The paper chose it on the validation images of each data set, on CIFAR-10 at an accuracy of 95%. Ours have {right:.0f} and {right_wide:.0f}%. With the ResNet-8 MbLS is
+too cautious, and a temperature of {sharper:.2f} fits. That of cross-entropy is fitted to our own validation images.
+
+An interval covers test images and, but for networks trained once, seeds. A difference is *clear* if it excludes zero.
 """
     display(Markdown(minus(text)))
 
@@ -525,46 +539,48 @@ for at in CELLS:
     lower += less("mbls", of=at).value < 0
     pair = [less("mbls", method=of, base_method=of, of=at) for of in (TS, TS_ECE)]
     wins += all(gap is not None and gap.below() == "holds" for gap in pair)
+plain = paper_tables.select(effects, method="identity", base_method="identity")
+of_ls = paper_tables.select(
+    plain, loss="mbls", base_loss="label_smoothing", metric="ece"
+)
+of_ls = difference_intervals.over_networks(of_ls).percent
+of_fl = paper_tables.select(plain, loss="focal", base_loss="mbls")
+more, loses = (of_fl[of_fl["metric"] == of] for of in ("ece", "accuracy"))
+of_fl = difference_intervals.over_networks(more).percent
+loses = difference_intervals.over_networks(loses).percent
 if to_ls is not None:
     to_0 = {
         of: less("mbls", WITHOUT_MARGIN, of=f"cifar10/{of}")
         for of in ("resnet20", "resnet8")
     }
-    alone = {of: less("mbls", of=f"cifar10/{of}") for of in ("resnet8", "resnet50")}
+    alone, smoothed = (
+        {of: less("mbls", base, of=f"cifar10/{of}") for of in ("resnet8", "resnet50")}
+        for base in ("cross_entropy", "label_smoothing")
+    )
     text = f"""
-Against uncalibrated cross-entropy the ECE of MbLS is {-to_ce.value:.2f} points lower. On the paper's
-ResNet-50 for CIFAR-10, trained once, it is lower, too ({alone["resnet50"]:+.2f}, over test images). On the ResNet-8 it is {CLEAR[alone["resnet8"].below()]} ({alone["resnet8"]:+.2f}). Against label smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f}).
-Against a margin of 0 it is {CLEAR[to_0["resnet20"].below()]} with a ResNet-20 on CIFAR-10 ({to_0["resnet20"]:+.2f}), and {CLEAR[to_0["resnet8"].below()]} with a ResNet-8 ({to_0["resnet8"]:+.2f}).
+**Against the paper's losses the answers differ.** The ECE of MbLS is {-to_ce.value:.2f} points lower than with uncalibrated cross-entropy, with the
+ResNet-50 also lower ({alone["resnet50"]:+.2f}), with the ResNet-8 {CLEAR[alone["resnet8"].below()]} ({alone["resnet8"]:+.2f}), and lower on {WORDS[lower]} of all {WORDS[len(CELLS)]} networks.
+Against label smoothing it is {CLEAR[to_ls.below()]} ({to_ls:+.2f}), with the ResNet-8 {CLEAR[smoothed["resnet8"].below()]} ({smoothed["resnet8"]:+.2f}), with the ResNet-50 too ({smoothed["resnet50"]:+.2f}), and over all {WORDS[len(CELLS)]} {CLEAR[of_ls.below()]} ({of_ls:+.2f}).
+FL has a higher ECE on {WORDS[int((more["value"] > 0).sum())]} of {WORDS[len(more)]} networks ({of_fl:+.2f} on average) and, as the paper says, a lower accuracy ({loses:+.2f}).
 
-On all data sets together, uncalibrated MbLS has a lower ECE than cross-entropy on {WORDS[lower]} of our {WORDS[len(CELLS)]} networks.
-With a temperature for both it has a clearly lower one on {WORDS[wins]} ({{ref}}`one of them in detail <sec-mbls-others>`).
+Against a margin of 0 MbLS is {CLEAR[to_0["resnet20"].below()]} ({to_0["resnet20"]:+.2f}), and {CLEAR[to_0["resnet8"].below()]} with the ResNet-8 ({to_0["resnet8"]:+.2f}).
+With a temperature for both, MbLS has a clearly lower ECE than cross-entropy on {WORDS[wins]} of the {WORDS[len(CELLS)]} ({{ref}}`one of them in detail <sec-mbls-others>`).
 """
     display(Markdown(minus(text)))
 
 # %% [markdown]
-# (sec-mbls-weak)=
-# ### Why is the printed cross-entropy baseline weak?
-#
-# The paper beats a CE that is weaker than others'. Nobody says why, and we have not found the cause. Both rows
-# are of a ResNet-50 on CIFAR-10, with the same schedule.
-#
-# | CE, as printed | accuracy (%) | ECE (%) |
-# |---|---|---|
-# | in this paper, and taken over by {cite:t}`park2023acls` | 93.20 | 5.85 |
-# | {cite:t}`mukhoti2020calibrating` | 95.05 | 4.35 |
-#
-# Two things differ, the code and the tested epoch. MbLS tests the epoch of best validation accuracy, the others the last
-# one. {ref}`On text <sec-mbls-epochs>` the epoch hardly matters. On images we have not tested it. All other losses have a
-# higher printed accuracy than this CE, so a part of the gain of MbLS, and of ACLS, may be due to a weak CE.
-#
 # (sec-mbls-news)=
-# ### Text: the paper's own network
+# ### Text: the paper's layers, epochs and rates
 #
-# One of the paper's networks can be trained on a CPU by its recipe. It sorts the messages of 20 Newsgroups: a
-# small convolutional network on GloVe vectors, 100 epochs, messages split at random. So {numref}`tbl-mbls-news` needs
-# no stand-in. Three things differ from the paper: the edition of the messages, one token in eight has no vector in
-# our copy of GloVe, and we train in bfloat16. Two more may differ, for it prints neither batch size nor weight decay. Ours
-# are 128 and 0.
+# One of the paper's networks can be trained on a CPU by all that it prints of the recipe: a small convolutional network on
+# GloVe vectors, 100 epochs of Adam from 0.001. It sorts the messages of 20 Newsgroups, split at random. So
+# {numref}`tbl-mbls-news` needs no stand-in. Three things differ: the edition of the messages, one token in eight has no
+# vector in our copy of GloVe, and we train in bfloat16.
+#
+# Vocabulary, batch size and weight decay are not printed. We take the 20,000 most frequent words, as
+# {cite:t}`mukhoti2020calibrating`, whom the paper follows, but of the training part, a token for all others, batches of 128
+# and no weight decay. The public code's defaults are 2,000 words of all messages, the others left out, a weight decay of
+# $5 \cdot 10^{-4}$ and a first rate of 0.01. What was run is not known.
 
 # %% tags=["hide-input", "nbval-check-output"]
 NEWS = "20newsgroups_random/gpool_cnn"
@@ -587,7 +603,7 @@ for key in TEXT:
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "One temperature lowers the ECE of the paper's text network as far as the margin does, and has the lower NLL. "
+    "One temperature lowers the ECE of the text network as far as the margin does, and has the lower NLL. "
     f"20 Newsgroups, GPool-CNN, means over {WORDS[seeds['mbls']]} trainings (FL and FLSD: {WORDS[seeds['focal']]}). "
     "Accuracy and ECE in percent, NLL in nats, uncalibrated and with one temperature (TS). Last column: uncalibrated ECE "
     "minus the ECE of CE with TS, points, negative is better, 95% interval over test texts and seeds",
@@ -600,7 +616,7 @@ gap, nll = (less("mbls", base_method=TS, metric=of, of=NEWS) for of in ("ece", "
 on_top = less("mbls", "mbls", method=TS, base_method="identity", of=NEWS)
 says = float(told["cross_entropy", "identity"]) - float(told["mbls", "identity"])
 text = f"""
-**Does the margin make later calibration unnecessary?** Without any calibration the ECE of MbLS is
+**Is the network "already well calibrated", as Appendix D says?** Yes. Without any calibration the ECE of MbLS is
 {-to_ce.value:.1f} points lower than that of CE. The paper prints {says:.1f}. Label smoothing, without a margin, does nearly as well. With
 a temperature on top the ECE of MbLS is {CLEAR[on_top.below()]} ({on_top:+.2f} points).
 
@@ -617,7 +633,7 @@ display(Markdown(minus(text)))
 # network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`, and
 # the network is calibrated far worse.
 
-# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2, on our networks.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "On CIFAR-10, too, one margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2 has a ResNet-50 and Tiny-ImageNet, too.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
 key_of = {m: "mbls" if m == 6.0 else f"mbls margin={m:g}" for m in nets}
 key_of = {m: key for m, key in key_of.items() if np.isfinite(score(key).value)}
@@ -664,10 +680,19 @@ if key_of:
 if key_of:
     to_ls = [less(key, "label_smoothing").below() for key in key_of.values()]
     ends = [f"{at.loc[m, 'value']:.1f}% at *m* = {m:g}" for m in at.index[[0, -1]]]
+    others = [score(key).value for key in ("cross_entropy", "focal", "flsd", "ecp")]
+    under = [f"{m:g}" for m in at.index if at.loc[m, "value"] < min(others)]
+    behind = [
+        f"{m:g}" for m, of in zip(at.index, to_ls, strict=True) if of == "does not hold"
+    ]
+    by_val = at["val"].idxmin()
     text = f"""
 The margin has to fit, and nothing tells you before training which one does. The test ECE is lowest at *m* = {at["value"].idxmin():g}, with
-{at["value"].min():.1f}%, but it is {" and ".join(ends)}. At {WORDS[to_ls.count("does not hold")]} of the {WORDS[len(at)]} margins, most of them
-trained once, MbLS is clearly worse than LS, which has no margin to choose, and at {WORDS[to_ls.count("holds")]} it is clearly better.
+{at["value"].min():.1f}%, but it is {" and ".join(ends)}. The validation images choose *m* = {by_val:g}, with {at.loc[by_val, "value"]:.1f}%.
+
+The paper warns of small margins, and says that one which is not the best still beats other losses. At *m* = {", ".join(under[:-1])} and {under[-1]} ours is
+below CE, FL, FLSD and ECP ({min(others):.1f} to {max(others):.1f}%), at *m* = {", ".join(behind[:-1])} and {behind[-1]} clearly above LS, which has no margin to choose, and at {WORDS[to_ls.count("holds")]}
+clearly below it. All but *m* = 6 are trained once.
 """
     display(Markdown(text))
 
@@ -678,7 +703,6 @@ trained once, MbLS is clearly worse than LS, which has no margin to choose, and 
 #   threshold the weight drops out. This is what MbLS has over label smoothing, where the weight sets the confidence.
 # - **Label smoothing is the same loss without a margin.** The two are equal on every sample that is
 #   predicted correctly. ECP and FL are something else: their pull fades with the distance.
-# - **Read the paper's equation with a mean.** With the sum as printed, a margin of 0 learns nothing on many classes.
 # - **You need held-out data either way.** The right margin depends on the accuracy that the network will reach. Held-out
 #   images that choose a margin could also fit a temperature, and changing a temperature costs no training.
 #
@@ -705,23 +729,6 @@ trained once, MbLS is clearly worse than LS, which has no margin to choose, and 
 #    $\log 370 = 5.9$. A network is less confident on new samples than on the samples it was fitted to, so to have the confidence
 #    $a$ on new samples it must have a higher one on the fitted ones. The gap is larger where the accuracy on new samples
 #    is lower, as on Tiny-ImageNet.
-#    ```
-#
-# 3. Run the notebook with `-p n_train 800`. What becomes of the best margin in {numref}`fig-mbls-margins`, and why?
-#
-#    ```{dropdown} Solution
-#    It moves up, to 15 or more. With more training images the accuracy on new ones is higher, near 97%, and the
-#    confidence of the network has to be higher too.
-#    ```
-#
-# 4. Compare the gradients of LS and of MbLS with $m = 0$ on a sample that is predicted wrongly, by
-#    {eq}`eq-mbls-exact`. Which of the two pushes harder towards the label?
-#
-#    ```{dropdown} Solution
-#    Take the same $\epsilon = \lambda$. In addition to the force of CE, LS adds $-\epsilon + \epsilon / K$ to the force on
-#    $z_y$ and $\epsilon / K$ to that on each other logit. The penalty adds $-\epsilon + \epsilon / K$ to the force on the
-#    top logit and $\epsilon / K$ to the others, $z_y$ among them. So the penalty pushes $z_y$ up and the wrong top logit down,
-#    both harder than LS by $\epsilon$.
 #    ```
 #
 # ## The paper's tables and figures, regenerated
@@ -819,7 +826,8 @@ print(f"both sides of [P4]: {smoothing(z, y):.10f}, {split:.10f}")
 # $$ (eq-mbls-fl)
 #
 # because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. FL itself is
-# smallest, zero, at $p_y = 1$: its minimum is the most confident prediction there is.
+# smallest, zero, at $p_y = 1$: on one sample its minimum is the most confident prediction there is. Where like samples have
+# different labels it is less confident than the truth, because FL is not strictly proper. The cell has an example.
 
 # %% tags=["hide-input", "nbval-check-output"]
 slack = []
@@ -834,6 +842,18 @@ for gamma in (1.0, 2.0, 3.0, 5.0):
             slack.append(fl + log_p[:50] + gamma * entropy[:50])
 slack = torch.cat(slack)
 print("[P5] holds in all cases:", bool(slack.min() >= -1e-9))
+share = torch.tensor([0.9, 0.1], dtype=torch.float64)  # of two labels, in like samples
+
+
+def risk(d):
+    """The mean focal loss where the logits are d apart."""
+    z = torch.tensor([[d, 0.0]] * 2, dtype=torch.float64)
+    each = [LOSSES["focal"](gamma=3.0)(z[:1], torch.tensor([k])) for k in (0, 1)]
+    return float(share @ torch.stack(each))
+
+
+least = minimize_scalar(risk, bounds=(0, 9), method="bounded").x
+print(f"truth 0.90, FL is least at a probability of {1 / (1 + np.exp(-least)):.3f}")
 print(f"the focal loss is at most {slack.max():.2f} above its bound")
 z = cases["random, scale 1"]
 p = torch.softmax(z, 1)
@@ -891,7 +911,8 @@ table(
 # %% [markdown]
 # Panel (c) is not in the paper, and it divides the three losses. Far out, what LS adds has the slope of the linear
 # penalty. The additions of ECP and FL are also smallest at $\mathbf d = \mathbf 0$, or nearly, but
-# {numref}`tbl-mbls-slopes` shows their slopes go to zero. So these two do not "constantly push".
+# {numref}`tbl-mbls-slopes` shows their slopes go to zero. The paper says of the linear penalty that it "constantly pushes", and
+# calls the three losses approximations of it. Far out that fits LS, and not ECP and FL.
 #
 # ### The gradient of the top class
 #
@@ -939,13 +960,33 @@ cells = paper_tables.select(
 )
 reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
 Markdown(f"""
-The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would leave every
-class of Tiny-ImageNet at {100 / 200:.1f}%. The paper prints accuracies of {reached}. So its numbers belong to the
-mean, and this chapter keeps to it. With the margins that the paper recommends the difference does not show, as both
-versions end at the margin.
+The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would be least on
+Tiny-ImageNet where all 200 logits are equal, and would prefer no class to another. The networks that the paper trained
+tell the classes apart, with accuracies of {reached}. So its numbers belong to the mean, and this chapter keeps to it. With
+the margins that the paper recommends the difference does not show, as both versions end at the margin.
 """)
 
 # %% [markdown]
+# (sec-mbls-weak)=
+# ### Is the printed cross-entropy baseline weak?
+#
+# On CIFAR-10 it is weaker than others', and on Tiny-ImageNet better calibrated. Both rows are of a ResNet-50 on CIFAR-10, with
+# the same schedule.
+#
+# | CE, as printed | accuracy (%) | ECE (%) |
+# |---|---|---|
+# | in this paper, and taken over by {cite:t}`park2023acls` | 93.20 | 5.85 |
+# | {cite:t}`mukhoti2020calibrating` | 95.05 | 4.35 |
+#
+# Nobody says why, and we have not found the cause. Three things differ. It is other code. MbLS tests the epoch of best
+# validation accuracy, the others the last one: {ref}`on text <sec-mbls-epochs>` the epoch hardly matters, on images we have
+# not tested it. And the code of {cite:t}`mukhoti2020calibrating` sums the loss over the batch before it clips the gradient,
+# unless told otherwise, where that of MbLS takes the mean. All other losses have a higher printed accuracy than this CE, so
+# there a part of the gain of MbLS, and of ACLS, may be due to a weak CE.
+#
+# On Tiny-ImageNet that cannot be said. The 3.73% of its CE is the lowest ECE that is
+# {ref}`reported of a ResNet-50 there <sec-others-losses>`.
+#
 # ### Table 1: ECE and AECE
 
 # %% tags=["hide-input"]
@@ -991,10 +1032,15 @@ table(
 # ### Table 2: accuracy
 
 # %% tags=["hide-input"]
-caption = "MbLS, Table 2: accuracy on test images, in percent"
+caption = "MbLS, Table 2: accuracy on test images, in percent. A badge compares MbLS with LS, other losses with CE"
 paper_tables.paper_table("mbls", "2", "dataset", caption, "tbl-mbls-2", **here)
 
 # %% [markdown]
+# The paper compares FL with MbLS, and finds it "1-3%" less accurate. In {numref}`tbl-mbls-2` that holds for the ResNet-101,
+# and for the ResNet-50 and FL on Tiny-ImageNet. On CIFAR-10 the ResNet-50 has 0.43 points less. On all seven of our networks
+# with both losses FL is less accurate than MbLS. The × of FL in the table says something else: with a ResNet-50
+# the printed FL is more accurate than the printed CE, and ours, on a ResNet-20, is not.
+#
 # Two columns of the printed table are differences.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1027,7 +1073,7 @@ for base, hits in same.items():
 # Table 4 compares LS and $m = 0$. We could not transcribe its numbers, but what it shows follows from
 # {eq}`eq-mbls-exact`. {numref}`fig-mbls-weights` has both on small networks, with a margin for comparison.
 
-# %% mystnb={"figure": {"caption": "With a margin the weight hardly matters. Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4, on other data.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "With a margin the weight hardly matters. Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4 is on Tiny-ImageNet.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
 families = {
     "LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
     "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
@@ -1108,7 +1154,7 @@ found = {
             "bounds checked",
         ),
         claims.checked(
-            "ECP and FL push far out too (10% of their peak)",
+            "ECP and FL push far out too (our test: 10% of their peak)",
             min(slopes.values()) > 0.1,
             faded,
         ),
@@ -1205,22 +1251,18 @@ found["With a temperature"] = [
 shown = pd.concat({group: claims.table(of_group) for group, of_group in found.items()})
 table(
     shown[["verdict", "found"]],
-    "On these networks the claims against CE hold, against LS and one temperature few do. ECE on test images; differences in points",
+    "On CIFAR-10 the claims against CE, ECP, FL and FLSD hold, against LS and one temperature few do. ECE on test images; differences in points",
     "tbl-mbls-claims",
 )
 
 # %% [markdown]
-# Our accuracy is below the paper's, for which the margin 6 was chosen. A margin is a confidence, so what suits one
-# accuracy need not suit another.
-
-# %% [markdown]
-# ### Figure 5 and the distances of test samples
+# ### Figure 5: reliability diagrams
 #
-# The paper describes CE as over-confident, LS and FL as under-confident, LS worst where confidence is low and FL where
+# The paper describes CE, on Tiny-ImageNet, as over-confident, LS and FL as under-confident, LS worst where confidence is low and FL where
 # it is high. On our networks this holds for CE and FL, while LS and MbLS are close to the diagonal. The ECE in each panel
 # of {numref}`fig-mbls-reliability` is taken in its 25 bins.
 
-# %% mystnb={"figure": {"caption": "CE lies below the diagonal, FL above it, LS and MbLS close to it. Accuracy (points) against confidence on the test set, first trainings, 25 bins; vermilion: the gap. The paper's Figure 5, on our networks.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "CE lies below the diagonal, FL above it, LS and MbLS close to it. Accuracy (points) against confidence on the test set, first trainings, 25 bins; vermilion: the gap. ResNet-20 on CIFAR-10; the paper's Figure 5 is of a ResNet-50 on Tiny-ImageNet.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}} tags=["hide-input"]
 drawn = {
     SHORT[key]: (
         calibrator("identity").fit(*data.val)(data.test_logits),
@@ -1233,31 +1275,13 @@ if drawn:
     pictures.reliability_row(drawn, n_bins=25, interval=False)
     plt.show()
 
-# %% [markdown]
-# {numref}`fig-mbls-distances` looks at the logits themselves: the largest distance of each test sample, $\max_k d_k$.
-# The penalty acts on the samples to the right of the line. Most test samples lie there, even with MbLS, but few
-# lie far beyond it, where CE has most of its samples. LS does the same without a margin.
-
-# %% mystnb={"figure": {"caption": "LS and MbLS keep the logits together; CE spreads them far. Share of test samples whose largest logit distance is below d, first trainings. Line: the margin.", "name": "fig-mbls-distances"}, "image": {"alt": "Cumulative shares of test samples by their largest logit distance, one curve per loss, with a dashed line at the margin: the curves of LS and MbLS rise near it, the others far to its right."}} tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 apart = {
-    SHORT[key]: distance(torch.from_numpy(data.test_logits)).numpy()
+    SHORT[key]: distance(torch.from_numpy(data.test_logits)).amax(1).median()
     for key, data in first.items()
 }
-shares = np.linspace(0, 1, 33)
-fig, ax = plt.subplots(figsize=(6.5, 2.6))
-for name, d in apart.items():
-    line = "--" if name == "MbLS, m = 0" else "-"
-    color = plots.color_of(name.split(",")[0])
-    ax.plot(np.quantile(d.max(1), shares), shares, line, color=color, label=name)
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-ax.axvline(margin, color=plots.GREY, linewidth=0.8, linestyle="--")
-ax.set(
-    xlabel="largest distance d",
-    ylabel="share of samples below",
-    ylim=(0, 1),
-    xlim=(0, None),
-)
-plt.show()
+of_each = "; ".join(f"{name}: {d:.1f}" for name, d in apart.items())
+print("the largest distance of a test sample, median:", of_each)
 
 # %% [markdown]
 # (sec-mbls-others)=
@@ -1303,7 +1327,10 @@ table(
 # AECE, which uses a hundred pixels per image. Intervals resample ten frames of a video together.
 
 # %% tags=["hide-input"]
-caption = "MbLS, Table 5: segmentation, in percent. A badge compares MbLS with LS, other losses with CE"
+caption = (
+    "MbLS, Table 5: segmentation, in percent. Ours is another task, CamVid, 12 epochs from fresh weights, far less accurate than "
+    "the paper's on VOC. A badge compares MbLS with LS, other losses with CE"
+)
 paper_tables.paper_table("mbls", "5", "metric", caption, "tbl-mbls-5", **here)
 
 # %% [markdown]
@@ -1346,7 +1373,8 @@ table(
 # second, CE is lower than all but LS. Between the two seeds the ECE of CE moves by two points, more than most losses
 # differ.
 #
-# LS alone is low in both trainings on the test images, but on the validation images it has about twice the ECE of CE.
+# LS alone is low in both trainings on the test images, but on the validation images it has about twice the ECE of CE. There
+# MbLS is below LS and FL in both trainings, as in the paper, above ECP in both and above CE in one.
 # FL makes the network under-confident, and a temperature helps it most. The validation images are one short video with
 # nearly identical frames, and the test images come from two other videos. So a temperature fitted on the first need not
 # help on the others.
@@ -1396,9 +1424,13 @@ table(
 #
 # Our transcription has only the ECE of this table, which Table 7 repeats: {numref}`tbl-mbls-7` has it next to ours. The
 # paper's 19,997 messages belong to the edition without a split by date, so it seems that they were split at random, as
-# in {numref}`tbl-mbls-news`. There the printed ECE of LS and MbLS is far above ours. We do not know why.
-# In the edition split by date the test messages are later than all others.
-# {numref}`tbl-mbls-text` has shorter trainings on it.
+# in {numref}`tbl-mbls-news`. There the printed ECE of LS and MbLS is far above ours. We do not know why. The vocabulary, the
+# weight decay, the first learning rate or the edition of the messages may be a cause, for all of them
+# {ref}`may differ <sec-mbls-news>`.
+#
+# In the edition split by date the test messages are later than all others. {numref}`tbl-mbls-text` has shorter trainings on
+# it, three for CE, LS and MbLS and two for FL and FLSD. The paper names such a shift as a limit and has no numbers on it. Here MbLS has the lowest
+# uncalibrated ECE of the five, and it is still clearly higher than that of CE with one temperature.
 
 # %% tags=["hide-input", "nbval-check-output"]
 BY_DATE = "20newsgroups/gpool_cnn"
@@ -1416,7 +1448,7 @@ for key in TEXT:
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
-    "On messages split by date every loss needs a temperature, and no loss is lower than CE with one. "
+    "On messages split by date every loss needs a temperature, MbLS least, and no loss is lower than CE with one. "
     f"{recipe['epochs']} epochs from {words}, {f'the last {length} words' if length else 'whole messages'}. "
     "Percent; differences in uncalibrated ECE, points, negative is better, 95% intervals over test texts and seeds",
     "tbl-mbls-text",
@@ -1466,7 +1498,7 @@ table(
 # ### Which epoch is tested?
 #
 # MbLS tests the epoch of best validation accuracy, the code of {cite:t}`mukhoti2020calibrating` the last one. For
-# cross-entropy on Tiny-ImageNet three groups print three ECEs that are far apart ({doc}`/book/errata`). Can the choice of
+# cross-entropy on Tiny-ImageNet the reported ECEs are far apart ({ref}`sec-others-losses`). Can the choice of
 # the epoch explain that? {numref}`fig-mbls-epochs` follows the text networks of {numref}`tbl-mbls-news` over their
 # training.
 
@@ -1515,6 +1547,9 @@ display(Markdown(minus(text)))
 # %% [markdown]
 # ### How to train the networks that are absent
 #
+# The authors publish weights of CE, LS, FL and MbLS for the ResNet-50 on Tiny-ImageNet
+# ([release v0.2](https://github.com/by-liu/MbLS/releases/tag/v0.2)). We have not evaluated them.
+#
 # By the paper's recipe, on a GPU. Other losses: `--loss cross_entropy`, `ecp`, `label_smoothing`, `focal`,
 # `flsd`, and `--loss "mbls margin=0 weight=0.05"` for $m = 0$. Then `python -m
 # book.kit record LOGITS ...` measures and compares them.
@@ -1541,16 +1576,20 @@ Markdown("```bash\n" + "\n".join(commands) + "\n```")
 # | penalty, [P7] | sum over the classes | mean over classes and batch | mean (`variant="paper"`: the sum) |
 # | Proposition 1 | up to constants | – | exact, with the mean |
 # | weight of $m = 0$ | $\lambda = \epsilon = 0.05$ | argument | the same, exact for right predictions |
+# | margin | chosen on each validation set: 6, and 10 for larger images | argument | the paper's, not tuned: 6, and 10 for CIFAR-100 and twenty classes |
 # | ECP | $\beta H$, $\beta = 0.1$ | $\beta H / K$, probabilities clamped | as the code (`variant="paper"`: $H$) |
 # | CIFAR-10, third learning rate | 0.01 once more | 0.001 | 0.001 |
 # | gradient norm | not mentioned | clipped at 2 | clipped at 2, not on text |
 # | weights that are tested | not mentioned | epoch of the best validation accuracy | the same at the paper budget and on text, else the last |
 # | CUB-200-2011, batch | 16 | 32 | 16 |
-# | CUB-200-2011, validation | none (margin of Tiny-ImageNet) | the test set, also for the best epoch | 600 of the training images |
+# | CUB-200-2011, validation | none (margin of Tiny-ImageNet) | the test set, for the best epoch and the temperature, that of CE too | 600 of the training images |
+# | text: words, first rate, weight decay | –, 0.001, – | by default 2,000, 0.01, 0.0005 | 20,000, 0.001, 0 |
 # | segmentation | how pixels are pooled: not mentioned | background left out, ECE by batch, then averaged | CamVid, all labelled pixels at once, and by batch in the note of each row |
 # | temperatures | cites the fit by NLL | ECE on a grid of 0.1, on validation | the same, and by NLL |
 # | runs | not mentioned, no interval | one | one to three, by loss, with a bootstrap over test images |
 #
-# Some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). One is that MbLS beats the other
-# losses even with a margin that is not the best. Its examples are an ECE of 3.05% on CIFAR-10, where LS has 2.79%, and
-# 2.99% on Tiny-ImageNet, where FL has 2.96%. Our networks do not show it either ({numref}`fig-mbls-cifar`).
+# Some sentences of the paper do not follow from its numbers ({doc}`../book/errata`). One is that MbLS "still outperforms" the
+# other losses with a margin that is not the best. For one such margin it has an ECE of 3.05% on CIFAR-10, against 2.79% for LS
+# and 3.90% for FL, and of 2.99% on Tiny-ImageNet, against 3.17% and 2.96%. Each time it is below one of the two and above
+# the other. The sentence after it, "at least, comparable", does follow. Our sweep agrees with both halves: below
+# FL from a margin of 4 on, and at no margin clearly below LS ({numref}`fig-mbls-cifar`).

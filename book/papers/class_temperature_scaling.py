@@ -22,10 +22,11 @@ PAPER = Paper(
     claim="A temperature for each class lowers the calibration error and keeps the accuracy.",
     found="""
 It trades one score for the other.
-On most of the paper's networks the ECE falls and the likelihood gets worse, and up to three tenths of a point of
-accuracy are lost.
-On long-tailed CIFAR-10, where some classes have few images, both improve on average over five networks. On
-long-tailed CIFAR-100 both get worse.
+We have nine of the paper's 36 networks, eight of them trained with the Brier score. Their mean ECE is 0.75 points lower
+than with one temperature fitted by ECE, and 0.78 in print. The likelihood gets worse, and up to three tenths of a
+point of accuracy are lost on test images.
+A finer grid for the one temperature brings a third of the gain.
+Our own networks for balanced data show no clear gain.
 """,
     proposes=(None, CTS),
     picture=(

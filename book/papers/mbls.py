@@ -15,18 +15,20 @@ PAPER = Paper(
     short="MbLS",
     method="Margin-based label smoothing",
     citation="liu2022devil",
-    claim="A network trained with a margin on its logits is calibrated as it is.",
+    claim="A margin on the logits calibrates better than other losses that are made for it, at no cost in accuracy.",
     found="""
 With a ResNet-20 on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 mbls | identity`. That of cross-entropy is
-{ours}`ece cifar10 resnet20 identity`, and {ours}`ece cifar10 resnet20 temperature_scaling` with one temperature,
-clearly below MbLS.
+{ours}`ece cifar10 resnet20 identity`, of the focal loss {ours}`ece cifar10 resnet20 focal | identity` and of label
+smoothing {ours}`ece cifar10 resnet20 label_smoothing | identity`.
 With a ResNet-50, as in the paper but trained once and for 20 of 350 epochs, it is
-{ours}`ece cifar10 resnet50 mbls | identity`, that of cross-entropy
-{ours}`ece cifar10 resnet50 identity`, and {ours}`ece cifar10 resnet50 temperature_scaling` with one
-temperature.
-Averaged over six networks for balanced data, one of them the paper's own for text and three of them trained once, the
-ECE and the NLL of MbLS are clearly higher than with cross-entropy and one temperature.
-The margin must fit the accuracy: at 2 instead of 6 the ECE is {ours}`ece cifar10 resnet20 mbls margin=2 | identity`.
+{ours}`ece cifar10 resnet50 mbls | identity`, clearly lower than with label smoothing,
+{ours}`ece cifar10 resnet50 label_smoothing | identity`. Over all eight networks the two do not differ clearly.
+With one temperature, cross-entropy has {ours}`ece cifar10 resnet20 temperature_scaling` and
+{ours}`ece cifar10 resnet50 temperature_scaling`, clearly below MbLS.
+Averaged over six networks for balanced data, three of them trained once and one a text network with the paper's layers,
+epochs and rates, the ECE and the NLL of MbLS are clearly higher than with cross-entropy and one temperature.
+The margin is the paper's, not tuned for our networks. At 4 and 8 instead of 6 the ECE on the ResNet-20 is
+{ours}`ece cifar10 resnet20 mbls margin=4 | identity` and {ours}`ece cifar10 resnet20 mbls margin=8 | identity`.
 (Accuracy: our ResNet-20 {ours}`accuracy cifar10 resnet20 mbls | identity`, our ResNet-50
 {ours}`accuracy cifar10 resnet50 mbls | identity`, the paper's 95.25%.)
 """,

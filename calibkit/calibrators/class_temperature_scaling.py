@@ -45,9 +45,10 @@ class ClassTemperatureScaling(Replayable):
         n_bins: bins of the objective ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III). An object
             ``ECE(n_bins)`` has its own.
         max_sweeps: rounds over all classes at most; 5, which section III finds enough.
-        accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code runs it,
-            and as it was printed: the candidates are tried in rising order, and one is taken if its ECE is lower and
-            its accuracy no lower than those of the last one taken. False is U-CTS, the lowest ECE at any accuracy.
+        accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code
+            ran it in January 2021 (commit ace3b9f), which gives eight of nine printed ECEs: the candidates are tried in
+            rising order, and one is taken if its ECE is lower and its accuracy no lower than those of the last one
+            taken. False is U-CTS, the lowest ECE at any accuracy.
         solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) for the fit of Jung et al. 2023 as their code runs
             it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
 

@@ -32,7 +32,7 @@ class ACLS(RankedLoss):
         weight_neg: :math:`\lambda_2`, of the mean over the others. 0.01 (supplement Table A).
         variant: ``"paper"`` as above. ``"code"`` does not subtract the minimum in the first term: it is then
             :math:`\operatorname{ReLU}(z_{\hat y} - M)^2`, which adding a constant to all logits changes. The default is
-            ``"code"``, for the weights and the published numbers come from it.
+            ``"code"``, the form of the public code.
         part: what Table 5 leaves of it. ``"both"``; ``"adaptive"``: the smoothing function of eq. 10 without the
             indicator, in the variant ``"code"`` where the top logit is positive; ``"conditional"``: the indicator of
             eq. 11 with constant smoothing, hinges and not their squares.

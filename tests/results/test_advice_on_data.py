@@ -229,6 +229,17 @@ def test_neural_clamping_on_its_card():
         interval = interval_of(row)
         assert interval.low < -gain * own[row.model, row.loss] and interval.high > 0
     assert {*words(TS, method="neural_clamping", metric="accuracy").values()} == {"holds"}
+    starts = ("neural_clamping", "neural_clamping init=theorem")
+    for start, where in zip(starts, ("from a random start", "from that of Theorem 1"), strict=True):
+        assert {*words(TS, method=start, metric="nll").values()} == {"does not hold"}
+        lost = -100 * select(load_effects(), TS, method=start, metric="accuracy")["value"]
+        text = " ".join(PAPERS["neural_clamping"].found.split())
+        said = f"{lost.min():.1f} to {lost.max():.1f} points {where}"
+        assert len(lost) == 4 and said in text
+    assert "Only one of them tests the focal loss" in text
+    controls = load_effects().query("method == 'neural_clamping' and metric == 'ece'")["base_method"]
+    gammas = controls[controls.str.startswith("temperature_scaling:focal gamma=")].str.partition("=")[2].astype(float)
+    assert sorted(gammas) == [0, 0, 0, 0.25]
 
 
 def test_class_temperatures_on_their_card():

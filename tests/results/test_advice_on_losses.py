@@ -67,6 +67,17 @@ def test_what_acls_gains_on_the_front_page():
     assert "its ECE is lower on six of six networks" in text("index")
 
 
+def test_acls_against_the_margin_in_its_chapter():
+    """In ECE clearly lower on two networks and clearly higher on none, in AECE clearly higher on the ResNet-20."""
+    rows = select(load_effects(), "identity", "mbls", loss="acls", method="identity")
+    rows = rows.assign(name=rows["dataset"] + "/" + rows["model"]).set_index("name")
+    ece, adaptive = (alone(rows[rows["metric"] == metric]) for metric in ("ece", "adaptive_ece"))
+    assert len(ece) == 6 and {*ece.index[ece == "holds"]} == {"cifar10/resnet8", "cifar100/resnet20"}
+    assert "does not hold" not in {*ece} and adaptive["cifar10/resnet20"] == "does not hold"
+    said = "clearly below MbLS on the ResNet-8 and, by test images alone, with CIFAR-100, and clearly above it on none"
+    assert said in " ".join(chapter("acls").replace("# ", "").split())
+
+
 def test_the_loss_without_held_out_samples_in_the_guide():
     """On three networks of CIFAR-10 ACLS is below cross-entropy alone, and on none below its one temperature."""
     assert "train with a margin, `acls` or `mbls`" in text("which_method")

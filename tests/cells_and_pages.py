@@ -1,0 +1,29 @@
+"""What the pages of the book say, and what the cells of its chapters print."""
+
+import json
+import re
+from pathlib import Path
+
+BOOK = Path(__file__).resolve().parents[1] / "book"
+
+
+def says(page: str, *texts: str) -> None:
+    text = (BOOK / f"{page}.md").read_text()
+    assert all(said in text for said in texts), [said for said in texts if said not in text]
+
+
+def checked(chapter: str) -> str:
+    """What the cells of a chapter print whose outputs are computed again and compared by ``make check``."""
+    cells = json.loads((BOOK.parent / "notebooks" / f"{chapter}.ipynb").read_text())["cells"]
+    found = []
+    for cell in (cell for cell in cells if "nbval-check-output" in cell["metadata"].get("tags", ())):
+        for output in cell["outputs"]:
+            data = output.get("data", output)
+            found.append("".join(data.get("text/markdown") or data.get("text/plain") or data.get("text", "")))
+    return " ".join(" ".join(found).split())
+
+
+def told(chapter: str, words: str) -> list[float]:
+    """The numbers in what a checked cell of a chapter prints, where ``#`` in the words is one."""
+    pattern = re.escape(words).replace(r"\#", r"([−+]?\d+(?:\.\d+)?)")
+    return [float(x.replace("−", "-")) for x in re.search(pattern, checked(chapter)).groups()]
