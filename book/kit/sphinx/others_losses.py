@@ -66,7 +66,9 @@ def log() -> Block:
 They have the NLL too, which the papers leave out. It is higher than with cross-entropy:
 {", ".join(f"with {name} by {nats:.3f}" for name, nats in more.items())} nats.
 """
-    caption = "In the authors' logs cross-entropy has the highest ECE and the lowest NLL. NLL in nats, the rest in percent"
+    caption = (
+        "In the authors' logs cross-entropy has the highest ECE and the lowest NLL. NLL in nats, the rest in percent"
+    )
     return said, [table(frame, caption, "tbl-others-log", digits=3)]
 
 

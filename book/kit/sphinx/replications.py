@@ -35,7 +35,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[[], others_calibrators.Block]]
 #: Claims of the ledger, by the section of the page that says what others measured of them.
 CLAIMS = {
     "sec-others-class-loss": ("CLS3", "CLS3d", "CLS3e"),
-    "sec-others-sketch": ("CTS3", "CTS3a", "CTS3b", "CTS3c", "CTS7"),
+    "sec-others-sketch": ("CTS3", "CTS3a", "CTS3b", "CTS3c", "CTS3e", "CTS3f", "CTS3g", "CTS7"),
     "sec-others-arena": ("CTS6",),
     "sec-others-losses": ("MbLS3", "MbLS3a", "MbLS3c", "MbLS3d", "ACLS5b", "ACLS5c", "ACLS5d"),
 }
