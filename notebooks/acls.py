@@ -317,8 +317,7 @@ printed_gradient(logit)
 # ### Train with it
 #
 # In a training loop of your own, `criterion = ACLS(margin=6.0)` takes the place of `nn.CrossEntropyLoss()`. A network
-# trained with each comes with the book. Here is how to compare the ACLS network with the cross-entropy network and one
-# temperature (TS):
+# trained with each comes with the book. Compare them, with one temperature (TS) for cross-entropy:
 
 # %% tags=["nbval-check-output"]
 plain, smoothed = networks["cross_entropy"], networks["acls"]
@@ -627,10 +626,8 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 
 # %% [markdown]
 # In ECE, ACLS is clearly below MbLS on the ResNet-8 and, by test images alone, with CIFAR-100, and clearly above it on none. In
-# AECE it is clearly above it on the ResNet-20.
-#
-# Our networks are small and their trainings short. ECP and MDCA have the weights of public scripts, which may be too low
-# here. The last section has the paper's own numbers, of larger networks.
+# AECE it is clearly above it on the ResNet-20. ECP and MDCA have the weights of public scripts, which may be too low
+# here.
 #
 # (sec-acls-summary)=
 # ## What it means for you
