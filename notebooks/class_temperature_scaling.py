@@ -662,7 +662,7 @@ have_logits = set(names) <= set(published())
 def recorded_pairs(name, networks, pairs):
     """The stored differences of pairs of calibrators, a row a network and pair, in points."""
     found = recorded(
-        f"class_temperature_scaling/{name}",
+        name,
         partial(cts_sensitivity.paired, networks, pairs),
         available=have_logits and budget != "smoke",
         tolerance=0.05,
@@ -674,7 +674,9 @@ def recorded_pairs(name, networks, pairs):
     return {pair: of for pair, of in found.groupby(["method", "base"])}
 
 
-steps = recorded_pairs("steps", names, [(FINE, TS_ECE), (CTS, FINE)])
+steps = recorded_pairs(
+    "class_temperature_scaling/steps", names, [(FINE, TS_ECE), (CTS, FINE)]
+)
 finer, left_over = steps[FINE, TS_ECE], steps[CTS, FINE]
 finer_s, left_over_s = (average(of[of["theirs"]], 1) for of in (finer, left_over))
 balanced_left = left_over[~left_over["dataset"].str.endswith("_lt")]
@@ -983,7 +985,9 @@ on the test images, and CTS {falls[CTS]}.
 # %% tags=["hide-input", "nbval-check-output"]
 RIVALS = ("vector_scaling", "ms_odir", "dir_odir")
 by_ce = [name for name in names if PUBLISHED[name][2] == "cross_entropy"]
-of_rivals = recorded_pairs("rivals", by_ce, [(CTS, key) for key in RIVALS])
+of_rivals = recorded_pairs(
+    "class_temperature_scaling/rivals", by_ce, [(CTS, key) for key in RIVALS]
+)
 assert len(by_ce) == 7
 lines = [
     f"- {display_names.shown(key)}: lower on {(of['value'] < 0).sum()} of {len(of)}, mean difference {average(of, 1):+.2f} points"

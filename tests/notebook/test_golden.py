@@ -154,7 +154,7 @@ def test_what_chapters_ask_for_is_stored_and_nothing_else():
     asked = {
         name
         for source in (ROOT / "notebooks").glob("*.py")
-        for name in re.findall(r"recorded\(\s*\"(.*?)\"", source.read_text())
+        for name in re.findall(r"recorded(?:_pairs)?\(\s*\"(.*?)\"", source.read_text())
     }
     stored = {
         f"{path.stem}/{row['table']}"
