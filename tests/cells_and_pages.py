@@ -2,9 +2,20 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
+import pandas as pd
+
+from book.kit.results import ledger
+
 BOOK = Path(__file__).resolve().parents[1] / "book"
+
+
+@cache
+def by_id() -> pd.DataFrame:
+    """The ledger, computed once: seconds."""
+    return ledger().set_index("id")
 
 
 def says(page: str, *texts: str) -> None:

@@ -1,10 +1,10 @@
 """What the record, the claims and the errata of CTS say, counted again from the stored numbers."""
 
 import pytest
-from cells_and_pages import checked, says, told
+from cells_and_pages import by_id, checked, says, told
 
 from book.kit.notebook.over_networks import select
-from book.kit.results import ledger, load
+from book.kit.results import load
 from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
 
@@ -40,7 +40,7 @@ def test_the_paper_s_own_networks_on_the_card():
 
 
 def test_other_scalers_in_the_ledger():
-    said, counts = ledger().set_index("id").loc["CTS7a", "effect"], []
+    said, counts = by_id().loc["CTS7a", "effect"], []
     for name in ("VS", "MS-ODIR", "Dir-ODIR"):
         count, *estimate = told(CTS, f"{name}: lower on # of 7, mean difference # [#, #] points")
         counts.append(int(count))
@@ -49,7 +49,7 @@ def test_other_scalers_in_the_ledger():
 
 
 def test_how_firm_the_search_is_in_the_ledger():
-    said = ledger().set_index("id").loc["CTS8a", "effect"]
+    said = by_id().loc["CTS8a", "effect"]
     few, every = told(CTS, "**On # of # networks the fifth digit moves the ECE of CTS by less")
     (most,) = told(CTS, "There it moves the ECE of CTS by # points")
     digit = "small networks the fifth digit of the logits moves it by less than 0.05 points"
@@ -59,7 +59,7 @@ def test_how_firm_the_search_is_in_the_ledger():
 
 def test_the_accuracy_in_the_ledger():
     """Lost on test images, by less than half a point; only the second is a question of this book."""
-    rows = ledger().set_index("id")
+    rows = by_id()
     assert rows.loc["CTS3d", "verdict"] == "does not hold" and rows.loc["CTS3i", "verdict"] == "holds"
     ours = rows.index[rows["claim"].str.startswith("Our question:")]
     assert {"CTS3a", "CTS3c", "CTS3f", "CTS3g", "CTS3i"} == {name for name in ours if name.startswith("CTS")}
@@ -67,5 +67,5 @@ def test_the_accuracy_in_the_ledger():
 
 def test_networks_that_stand_apart_in_the_ledger():
     """By likelihood, over all networks of this book the ECE is higher, and over those for balanced images it is not."""
-    rows = ledger().set_index("id")["verdict"]
+    rows = by_id()["verdict"]
     assert rows["CTS3g"] == "does not hold" and rows["CTS3c"].startswith("ECE undecided")

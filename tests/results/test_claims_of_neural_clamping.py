@@ -1,7 +1,9 @@
 """What the ledger says of Neural Clamping, counted again from the recorded numbers."""
 
+from cells_and_pages import by_id
+
 from book.kit.notebook.over_networks import select
-from book.kit.results import ledger, load
+from book.kit.results import load
 from book.kit.results.paired_differences import load_effects
 
 TS, CE = "temperature_scaling", "cross_entropy"
@@ -13,7 +15,7 @@ def test_the_networks_of_neural_clamping_in_the_ledger():
 
 
 def test_what_was_found_of_neural_clamping_in_the_ledger():
-    found = ledger().set_index("id")["effect"]
+    found = by_id()["effect"]
     ours = load("ours").query("dataset == 'cifar100' and metric == 'ece' and source != 'published-logits'")
     at = 100 * ours.query("loss == 'cross_entropy'").set_index(["model", "method"])["value"]
     pairs = [[at[f"resnet{n}_b", f"neural_clamping:focal gamma={g}"] for g in ("1.0", "0.0")] for n in (20, 56)]

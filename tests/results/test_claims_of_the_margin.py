@@ -1,9 +1,9 @@
 """What the chapter, the record, the claims and the errata of MbLS say, counted again from the stored numbers."""
 
+from cells_and_pages import by_id
 from counted_differences import alone, chapter, text
 
 from book.kit.notebook.over_networks import stratum
-from book.kit.results.claims import ledger
 from book.kit.results.csv_rows import load, select
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
@@ -39,7 +39,7 @@ def test_the_margin_and_the_focal_losses():
     right = plain("accuracy", loss="focal", base_loss="mbls")
     assert len(right) == 7 and (right["value"] < 0).all()
     assert "On all seven of our networks with both losses FL is less accurate than MbLS" in chapter("mbls")
-    found = ledger().set_index("id")
+    found = by_id()
     assert {*found.loc[["MbLS3f", "MbLS3g", "MbLS3h", "MbLS3i", "MbLS3j"], "verdict"]} == {"holds"}
 
 
@@ -75,7 +75,7 @@ def test_messages_and_scenes_that_are_unlike_the_held_out_ones():
     words = [alone(plain(loss="mbls", base_loss=CE, base_method=by)).loc[by_date] for by in (f"{TS}:ece", TS)]
     assert words == ["not decided", "does not hold"]
     assert alone(plain(loss="mbls", base_loss=CE))["camvid/deeplabv3_resnet34"] == "not decided"
-    row = ledger().set_index("id").loc["MbLS10"]
+    row = by_id().loc["MbLS10"]
     assert "the lowest uncalibrated ECE of five losses" in row["effect"]
 
 
@@ -87,7 +87,7 @@ def test_the_gain_on_text_and_street_scenes():
         alone(plain(loss="focal", base_loss="mbls"))[news],
     ]
     assert words == ["holds", "not decided", "does not hold"]  # the last: FL is above MbLS
-    assert "not clearly lower than label smoothing" in ledger().set_index("id").loc["MbLS9", "effect"]
+    assert "not clearly lower than label smoothing" in by_id().loc["MbLS9", "effect"]
 
 
 def printed(table, metric):
@@ -107,7 +107,7 @@ def test_table_1_over_backbones_and_ranks_in_the_errata():
                 assert (change[CE], change["mbls"]) == (0.11, 0.22)
     assert sorted(smallest) == [CE, "mbls", "mbls", "mbls"]
     assert "on CIFAR-10 changes by 0.11 and that of MbLS by 0.22" in text("errata")
-    assert "its change is the smallest in three of four columns" in ledger().set_index("id").loc["MbLS4", "effect"]
+    assert "its change is the smallest in three of four columns" in by_id().loc["MbLS4", "effect"]
     aece = printed("1", "adaptive_ece").loc["cifar10", "resnet50"].sort_values()
     assert [*aece.index[:2]] == ["ecp", "mbls"] and aece.index[5] == "mbls margin=0 weight=0.05" and len(aece) == 7
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cells_and_pages import checked, says, told
+from cells_and_pages import by_id, checked, says, told
 from scipy import special, stats
 
 from book.kit.notebook.over_networks import select, stratum
-from book.kit.results import compare, ledger, load
+from book.kit.results import compare, load
 from book.kit.results.claims import load_claims
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.leaderboard import entries
@@ -276,7 +276,7 @@ def test_what_lists_and_boxes_take_from_checked_cells():
 def test_the_backbones_of_the_ledger():
     of = load("ours").query("dataset == 'cifar10' and metric == 'ece' and method == 'identity' and source == 'ours'")
     of = 100 * of.pivot(index="model", columns="loss", values="value").loc[["resnet20", "resnet50", "resnet8"]]
-    row = ledger().set_index("id").loc["MbLS4"]
+    row = by_id().loc["MbLS4"]
     for loss, said in (("mbls", "is {}, {} and {}%"), (CE, "cross-entropy's {}, {} and {}%")):
         assert said.format(*of[loss].map("{:.1f}".format)) in row["effect"]
     spread = of.max() - of.min()
