@@ -1208,7 +1208,7 @@ for network in NETWORKS:
 assert clear == [True] * 5 + [False]  # CamVid
 table(
     pd.DataFrame.from_dict(on_all, orient="index"),
-    "The ECE of ACLS is below that of cross-entropy on each network, on CamVid perhaps by chance, and below that of MbLS "
+    "ACLS has a lower ECE than cross-entropy on each network, on CamVid perhaps by chance, and a lower one than MbLS "
     "on four of six. Percent, differences in points with 95% intervals, which with one training are over "
     "test images alone",
     "tbl-acls-networks",

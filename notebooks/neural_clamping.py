@@ -772,9 +772,8 @@ def start_length():
             compared.add(name, fitted(on.model, x_after).numpy())
             row = {}
             for metric in ("ece", "nll", "accuracy"):
-                of = compared.difference(name, "TS", metric)
-                row |= {metric: of.value, f"{metric} low": of.low}
-                row |= {f"{metric} high": of.high}
+                value, low, high = compared.difference(name, "TS", metric)
+                row |= {metric: value, f"{metric} low": low, f"{metric} high": high}
             stages = {"before": few.delta, "after": fitted.delta}
             row |= {f"length {k}": np.linalg.norm(v) for k, v in stages.items()}
             stages = {"without": 0 * few.delta} | stages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,7 @@ def paired(networks: Iterable[str], pairs: Iterable[tuple[str, str]]) -> pd.Data
     rows, pairs = {}, [*pairs]
     for name in networks:
         data = load_logits(name)
-        fits = {key: calibrator(key).fit(*data.val) for pair in pairs for key in pair}
+        fits = {key: calibrator(key).fit(*data.val) for key in dict.fromkeys(chain(*pairs))}
         comparison = Comparison.on(data.test, fits, ["ece"])
         for key, other in pairs:
             found = comparison.difference(key, other).percent
