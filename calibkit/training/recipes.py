@@ -185,6 +185,7 @@ _SHORT_CIFAR = {
 MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("reduced", "cifar10", "resnet8"): _SHORT_CIFAR,
     ("reduced", "cifar10", "resnet50"): _SHORT_CIFAR,
+    ("reduced", "cifar100", "resnet8"): _SHORT_CIFAR,
     ("class_loss_scaling", "cifar10_lt", "densenet40"): {"lr": 0.01},
     ("class_loss_scaling", "cifar10_lt", "wide_resnet_28"): {"weight_decay": 5e-4},
     ("class_loss_scaling", "cifar10_lt", "resnet110"): {"warmup": 5.0},
