@@ -172,7 +172,7 @@ table(
 # ## Which to take
 #
 # Take one temperature, unless another method has enough samples, lowers the NLL by 0.005 nats or more, clearly so after
-# a correction for how many were tried, does not raise the ECE, and calls no class impossible. Why 0.005 nats? A parameter that is fitted to a
+# a correction for how many were tried, does not raise the ECE beyond chance, and calls no class impossible. Why 0.005 nats? A parameter that is fitted to a
 # hundred samples costs as much, by {eq}`eq-ts-excess`.
 
 # %% tags=["hide-input", "nbval-check-output"]

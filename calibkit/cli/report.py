@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_methods(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help=f"{KEY}; default: all that fit in time")
+    parser.add_argument("--calibrators", nargs="+", metavar="KEY", help=f"{KEY}; default: all that fit in seconds")
     parser.add_argument("--keep-predictions", action="store_true", help="recommend only what keeps every prediction")
     parser.add_argument("--all", action="store_true", help="try also what takes minutes or more")
 

@@ -104,7 +104,7 @@ def report(
     Args:
         source: what :func:`calibkit.reading.read` reads, or what it gave.
         labels: as there.
-        methods: keys of calibrators; all that work on logits if None.
+        methods: keys of calibrators; all that fit in seconds if None.
         keep_predictions: whether to recommend only what keeps every prediction.
         everything: fit also what takes minutes or more.
         n_resamples: of the intervals.
