@@ -22,9 +22,11 @@ def brief():
 @pytest.mark.slow
 def test_verdicts_and_strengths_add_up_to_the_claims(brief):
     for paper in PAPERS:
-        number = int((results.ledger()["paper"] == paper).sum())
+        rows = results.ledger().query("paper == @paper")
+        number, asked = len(rows), int(rows["claim"].str.startswith("Our question: ").sum())
         lines = brief.outcome(paper)
-        assert lines[0].startswith(f"**{number} claims**")
+        stated, *questions = map(int, re.findall(r"(\d+) (?:claims|questions?)\b", lines[0]))
+        assert (stated, sum(questions)) == (number - asked, asked) and ("questions" in lines[0]) == (asked > 1)
         for line in lines:
             assert sum(map(int, re.findall(r"(\d+) ×", line))) == number, line
 

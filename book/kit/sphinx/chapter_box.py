@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
+from book.kit.sphinx.claim_matrix import ASKED
 from book.kit.sphinx.directives import Computed
 from book.kit.sphinx.frontpage import bar
 from book.papers import PAPERS, framed
@@ -22,16 +23,17 @@ from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[2] / "references.bib"
 LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
-WORDS = {"none": "none yet", "digits": "small networks on digits", "reduced": "reduced budget", "toy": "toy example"}
 
 
 def outcome(paper: str) -> list[str]:
-    """Two lines of Markdown: the verdicts of a paper's claims, and what they rest on."""
+    """Two lines of Markdown: the verdicts of a paper's claims and of our questions, and what they rest on."""
     rows = claims()
     rows = rows[rows["paper"] == paper]
+    asked = int(rows["claim"].str.startswith(ASKED).sum())
+    ours = f" and {asked} question{'s' * (asked > 1)} of ours" if asked else ""
     return [
-        f"**{len(rows)} claims** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
-        f"**Evidence for them**: {_counted(rows['strength'].replace(WORDS))}.",
+        f"**{len(rows) - asked} claims{ours}** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
+        f"**Evidence for them**: {_counted(rows['strength'])}.",
     ]
 
 
