@@ -131,7 +131,7 @@ def notes(table: Grid) -> list[str]:
     ]
     round_ = any(text.startswith("(") for text in texts)
     square = any(text.startswith("[") for text in texts)
-    return ["(…) a smaller network of ours"] * round_ + ["[…] measured by others"] * square
+    return ["(…) a stand-in of ours"] * round_ + ["[…] measured by others"] * square
 
 
 def key(table: Grid) -> str:

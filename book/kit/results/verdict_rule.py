@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from calibkit.metrics.comparison import Estimate
 
-#: Who answers: we, others on the paper's networks, a smaller network of ours.
+#: Who answers: we, others on the paper's networks, a stand-in of ours.
 OURS, OTHERS, STAND_IN = "ours", "others", "a stand-in"
 #: What the authors' code gives and ours does not.
 BY_THEIR_CODE = "by the authors' code"

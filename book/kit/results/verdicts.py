@@ -12,8 +12,8 @@ not run               none of these: there is no measurement on the network, or 
 ====================  =================================================================================================
 
 The paper's logits come before our own networks. Two more columns have answers of less weight, where there is neither:
-``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` a smaller network of ours, of which the
-direction alone counts.
+``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` a network of ours, smaller or on similar
+data, of which the direction alone counts.
 """
 
 from __future__ import annotations

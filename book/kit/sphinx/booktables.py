@@ -44,10 +44,11 @@ GROUPS = {
     "elsewhere": tuple(answer for answer in results.ANSWERS if answer.by == OTHERS),
     "by a stand-in": tuple(answer for answer in results.ANSWERS if answer.by == STAND_IN),
 }
+SAME_DOWNLOAD = "for some, the same download as CIFAR-100-LT, and for the others hours on a GPU per network"
 #: What the numbers without an answer wait for, by their data.
 NEEDS = {
-    "cifar10": "for some, the download of CIFAR-100-LT below, and for the others hours on a GPU per network",
-    "cifar100": "for some, the download of CIFAR-100-LT below, and for the others hours on a GPU per network",
+    "cifar10": SAME_DOWNLOAD,
+    "cifar100": SAME_DOWNLOAD,
     "cifar100_lt": "a download: `calibkit data prepare published` knows where these logits are",
     "imagenet": "for two networks published logits, and for the others the images, which one has to ask for",
     "tiny_imagenet": "all 200 classes, and trainings on a GPU",

@@ -63,7 +63,7 @@ SHARES = (
     Share("open", "not decided, or not reproduced", (Answer.OPEN, Answer.NOT_REPRODUCED)),
     Share("against", "opposite direction", (Answer.OPPOSITE,)),
     Share("elsewhere", "elsewhere, measured by others", tuple(answer for answer in Answer if answer.by == OTHERS)),
-    Share("stand-in", "by a smaller stand-in, decided or not", tuple(of for of in Answer if of.by == STAND_IN)),
+    Share("stand-in", "by a stand-in, decided or not", tuple(of for of in Answer if of.by == STAND_IN)),
     Share("absent", "not run", (Answer.NOT_RUN,)),
 )
 
