@@ -557,7 +557,7 @@ table(
 six = wide["ece"].loc[["1", "2"]].unstack("method")
 behind = (six["neural_clamping:nll"] > six["temperature_scaling"]).sum()
 Markdown(f"""
-The calibration ECE chooses *γ* from five values between 0 and 1, and *λ* from three. The paper tries *γ* from 0.01 to 5. Its
+The ECE on the calibration images chooses *γ* from five values between 0 and 1, and *λ* from three. The paper tries *γ* from 0.01 to 5. Its
 row for *γ* = 0, NC (CE), has a higher ECE than TS on {behind} of {len(six)} networks in print. What it claims is for *γ* > 0, NC (FL),
 and only our ResNet-56 tests that.
 """)
@@ -917,7 +917,7 @@ accuracy and entropy allow ({{numref}}`fig-nc-impossible`), in percent {", ".joi
 # -p network cifar100/wide_resnet_40_10-cross_entropy-s0`, and then `densenet121` in its place.
 #
 # The paper's Table 2 has ImageNet with a ResNet-101, an EfficientNet-B0 and a RegNetY-400MF. It stands
-# {ref}`among the tables of which nothing was run <printed-neural_clamping>`. It needs the 50,000 validation images (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val
+# {ref}`among the tables of which little was run <printed-neural_clamping>`. It needs the 50,000 validation images (25,000 to calibrate, 25,000 to test), `calibkit data prepare imagenet --splits val
 # test`, and the weights of the three networks, which torchvision distributes, as
 # `runs/paper/imagenet/resnet101-cross_entropy-s0/weights.npz`. The command is then the one above with `-p budget paper
 # -p network imagenet/resnet101-cross_entropy-s0`.
@@ -925,8 +925,8 @@ accuracy and entropy allow ({{numref}}`fig-nc-impossible`), in percent {", ".joi
 # ### Tables 1 and 3
 #
 # {numref}`tbl-nc-1` and {numref}`tbl-nc-3` have every printed number next to ours where there is one. The
-# paper prints errors as fractions, and here they are in percent. On our network the $\gamma$ that the calibration ECE chooses
-# is 0. So the rows *NC (CE)* and *NC (FL)* are the same fits, both without the focal loss, and the refitted $T$ is TS. In Table 3,
+# paper prints errors as fractions, and here they are in percent. On our network the $\gamma$ that the ECE on the calibration images
+# chooses is 0. So the rows *NC (CE)* and *NC (FL)* are the same fits, both without the focal loss, and the refitted $T$ is TS. In Table 3,
 # *$T^*$ only* is the joint $T$ without $\boldsymbol\delta$. No ECE with $\boldsymbol\delta$ differs beyond chance from that of its comparator.
 
 # %% tags=["hide-input"]
@@ -949,8 +949,8 @@ entropies = {
 of_ts, of_random, of_theorem = entropies.values()
 assert of_theorem < of_ts < of_random  # as the text says
 Markdown(f"""
-The entropy of NC (CE) is above that of TS here ({of_random:.4f} against {of_ts:.4f}) and below it in print. This sign is one of the
-random start and of our exact *T*: from the start of Theorem 1 it is {of_theorem:.4f}, below TS as printed.
+The entropy of NC (CE) is above that of TS here ({of_random:.4f} against {of_ts:.4f}) and below it in print. The sign comes from the
+random start and our exact *T*: from the start of Theorem 1 it is {of_theorem:.4f}, below TS as printed.
 """)
 
 # %% tags=["hide-input"]
@@ -1027,8 +1027,8 @@ would have found one as good as *T*\\*.
 # published networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such
 # halves, with one fit from each start on each. $\gamma$ and $\lambda$ are chosen on the first, from the random start, and the fits from
 # Theorem 1 take the same. About half of the images that chose them are test images in the other two draws. Behind ± is the standard
-# deviation of the fits, or of the draws. An interval is the mean of those of the draws, because the draws share images, so that more
-# of them tell little about other images.
+# deviation of the fits, or of the draws. The draws share images, so more draws tell little about other images. We therefore average
+# their intervals.
 #
 # The command is the one above with `-p network weights/cifar100_resnet56 -p n_runs 3`, after `calibkit data prepare
 # published`. For label smoothing it is the one with `-p network cifar100/resnet20-label_smoothing-s0`.
@@ -1219,7 +1219,7 @@ keeps rising with *γ* holds on all.
 A larger *γ* also sets another temperature, so this is no comparison with TS. And the *calibration* ECE, which chooses, chose
 {gammas["ResNet-20, published"]:g} and {gammas["ResNet-56, published"]:g} on these two.
 
-On `{network}`, the calibration ECE chooses *γ* = {gamma:g} and *λ* = {weight:g} for the tables below.
+On `{network}`, the ECE on the calibration images chooses *γ* = {gamma:g} and *λ* = {weight:g} for the tables below.
 """)
 
 # %% [markdown]
@@ -1476,8 +1476,7 @@ Our network, uncalibrated, has an ECE of {top:.2f}%. Its ACE by [P6] is
 #
 # ### Rows that cannot be right
 #
-# {ref}`The bound <sec-nc-bound>` shows for four of the six rows of matrix scaling that the printed accuracy is not theirs
-# ({numref}`fig-nc-impossible`). Vector scaling and the two ODIR methods, too, have the accuracy of the uncalibrated network in every
+# {numref}`fig-nc-impossible` sets every printed row beside {ref}`the bound <sec-nc-bound>`. Vector scaling and the two ODIR methods, too, have the accuracy of the uncalibrated network in every
 # row. For them the bound leaves it open, and it is a suspicion. The accuracy of Neural Clamping differs in most rows.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Printed rows of matrix scaling lie above what their own accuracy and entropy allow, so they cannot be right. Printed ECE of every row of the paper's tables against the bound from the rest of the row, in percent.", "name": "fig-nc-impossible"}, "image": {"alt": "Scatter plot of printed ECE against its bound with the diagonal. Most points lie far below it; four, all of matrix scaling, lie above it in a shaded area labelled impossible."}}
@@ -1601,7 +1600,7 @@ if record and budget != "smoke":
     cell |= {"budget": budget, "source": net.source}
     plain = {"identity": raws, "temperature_scaling": by_label["TS"]}
     plain[TS_ECE] = on_each(calibrator(TS_ECE))
-    if net.source == "public":  # of the others the zoo has the logits
+    if net.source == "public":  # the logits of the others are stored
         fits |= {key: (p, "") for key, p in plain.items()}
     rows = restarts.rows(fits, answers, FIVE, n_bins=n_bins, **cell)
     rows += restarts.rows(of_gammas, test_y, FIVE, n_bins=n_bins, **cell)

@@ -119,6 +119,9 @@ def test_what_is_typed_of_class_wise_loss_scaling():
     alone = kept.loc["CIFAR-10-LT DenseNet-40", "ECE weights"]
     says("errata", f"the weights by loss alone {alone:.2f}%")
     assert f"weights by the loss alone to {alone:.2f}%" in box
+    row = by_id().loc["CLS3g"]
+    assert (row["effect"][:5], row["lower"], row["verdict"]) == ("-0.20", "6 of 6", "holds")
+    assert "On balanced CIFAR-10 the gain is 0.2 points" in box
 
     models = {"cifar10": ["densenet40", "resnet110"]}
     models["cifar10_lt"] = ["densenet40", "resnet110", "resnet110_sd", "wide_resnet_28"]
@@ -171,7 +174,9 @@ def test_numbers_of_the_protocol():
     equal = kept[
         kept["column"].isin(["over 1.0, under 1.0", "too cold 0.2, too warm 0.2", "wavy 1.0, counter-wavy 1.0"])
     ]
-    assert len(equal) == 3 and (equal["value"] > 10).all()  # more than one test set of ten
+    low, high = equal["value"].agg(["min", "max"])
+    says("protocol", f"between equally good methods in {low:g} to {high:g}% of test sets")
+    assert len(equal) == 3 and low > 10
 
     contains = pd.read_csv(_folders.stored() / "coverage.csv").set_index("difference").iloc[:, 1:]
     says("protocol", f"each interval contains it {contains.iloc[:, 1].min()} times or more")
