@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from calibkit._checks import check_choice, expected
+from calibkit._checks import are_probs, check_choice, could_be_probs, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit._one_column import two_columns
@@ -22,6 +22,8 @@ from calibkit.fitting.interpolate import first_by_logits
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)
+LOOK = 64  # rows, which show most logits to be none but logits
+PROBABILITIES = "rows in [0, 1] that sum to 1; leave its softmax out"
 BATCH = torch.export.Dim("batch")
 LARGEST_ONNX = 1 << 31  # bytes that one file can hold
 
@@ -51,6 +53,7 @@ class CalibratedModel(nn.Module):
 
     Raises:
         ValueError: no module, or no such calibrator; in a call, anything but such logits, or images of another shape.
+            Probabilities are told from logits by two rows and more, on the CPU, and not in what is compiled.
         RuntimeError: a calibrator that is not fitted.
 
     Example:
@@ -149,6 +152,8 @@ class Calibration(nn.Module):
         rows = images.reshape(-1, self.n_classes)
         with without_autocast(logits.device.type):
             z = rows.to(self.dtype or (torch.float64 if self.kind.looks_up else given))
+            if not one and _show_probs(rows):
+                raise expected("model", "a network that gives logits, from before the softmax", PROBABILITIES)
             probs = self._calibrator()._probs(z if self.given.get("floor") is None else z.log_softmax(1))
             probs = first_by_logits(probs, rows) if self.kind.keeps_predictions else probs
         probs = probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
@@ -218,6 +223,16 @@ class Calibration(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 
+def _show_probs(rows: Tensor) -> bool:
+    """Whether rows are probabilities; False where a look at them takes time, or a compiler has only a stand-in."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or type(rows) is not Tensor or rows.device.type != "cpu":
+        return False
+    try:
+        return could_be_probs(rows[:LOOK]) and are_probs(rows)
+    except RuntimeError:  # of vmap, where values decide nothing
+        return False
+
+
 def view_of(kind: type[Fitted]) -> type[Fitted]:
     """``kind`` that is made of its attributes as they are, in a way that every torch.compile follows."""
 
@@ -233,6 +248,8 @@ def export(module: nn.Module, *inputs: Tensor) -> torch.export.ExportedProgram:
     if not inputs or not all(isinstance(x, Tensor) and x.ndim and len(x) for x in inputs):
         raise expected("inputs", "tensors, batch first", [type(x).__name__ for x in inputs])
     two = tuple(torch.cat([x[:1], x[:1]]) for x in inputs)  # a batch of one would be taken for a constant
+    with frozen(module), torch.no_grad():
+        module(*two)  # refuses what a stand-in for the values does not show
     with frozen(module):
         return torch.export.export(module, two, dynamic_shapes=(tuple({0: BATCH} for _ in two),), strict=False)
 

@@ -168,6 +168,21 @@ def test_networks_that_give_anything_else():
             CalibratedModel(net, fitted("temperature_scaling")[0])(Z)
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_network_that_ends_in_a_softmax(dense):
+    """It is refused, as the calibrator refuses what it gives; logits go through, under vmap too."""
+    calibrator, want = fitted("vector_scaling")
+    model, z = CalibratedModel(nn.Sequential(NET, nn.Softmax(1)), calibrator), Z[:120]
+    for refusing in (lambda: calibrator(z.softmax(1)), lambda: model(z.view(2, 60, K).mT if dense else z)):
+        with pytest.raises(
+            ValueError, match="^Expected `(logits|model)` to be .*from before the softmax, but got rows in"
+        ):
+            refusing()
+    with pytest.raises(ValueError, match="^Expected `model` to be .*, from before the softmax, but got rows in"):
+        export(model, z[:1])
+    close(torch.vmap(CalibratedModel(NET, calibrator))(z.view(2, 60, K)).view(120, K), want[:120])
+
+
 def test_refusals():
     ts, clamping = fitted("temperature_scaling")[0], fitted("neural_clamping")[0]
     for arguments, message in [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import NLL
 
-Target = Literal["uniform"] | Sequence[float]
+Target = Literal["uniform"] | Sequence[float] | Array
 #: Of the estimate: mean log-likelihood that more rounds may bring at its end, rounds at most, and the part of a
 #: frequency that a leap leaves at least, as from 0 no step leads back.
 LEFT, ROUNDS, NARROW = 1e-8, 1_000, 1e-3
@@ -31,7 +31,7 @@ class PriorCorrection(Calibrator):
 
     Args:
         target: :math:`\pi'`: "uniform" (default), such as the balanced test set of a long-tailed data set; or K
-            frequencies >= 0, which are scaled to sum to 1. :meth:`adapt` estimates them.
+            frequencies >= 0 in the order of the classes, which are scaled to sum to 1. :meth:`adapt` estimates them.
 
     Attributes:
         temperature: T > 0.
@@ -65,11 +65,12 @@ class PriorCorrection(Calibrator):
 
     def __init__(self, target: Target = "uniform") -> None:
         super().__init__()
-        if isinstance(target, str | bytes) or not np.iterable(target):
+        if isinstance(target, str | bytes | Mapping) or not np.iterable(target):
             if target != "uniform":
                 raise expected("target", '"uniform" or K frequencies', repr(target))
         else:
-            target = tuple(check_real("target", share, 0.0) for share in target)
+            shares = target.tolist() if isinstance(target, Tensor) else target
+            target = tuple(check_real("target", share, 0.0) for share in shares)
             if not 0 < sum(target) < math.inf:
                 raise expected("target", "frequencies of a positive, finite sum", repr(target))
         self.target = target

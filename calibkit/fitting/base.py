@@ -224,7 +224,8 @@ class Calibrator(Fitted):
     def __call__(self, logits: Array) -> Array:
         """Calibrated probabilities (N, K) in float64, in the container and on the device of ``logits``.
 
-        Logits (N,) of class 1 get the probabilities (N,) of class 1, and (N, 1) likewise.
+        Logits (N,) of class 1 get the probabilities (N,) of class 1, and (N, 1) likewise. Columns of a table that are
+        called as ``classes`` must stand in their order.
 
         Example:
             >>> from calibkit import TemperatureScaling
@@ -244,6 +245,7 @@ class Calibrator(Fitted):
         """Logits (N, K) of as many classes as in ``fit``, which must have been called."""
         self.check_fitted()
         z = check_logits(logits)
+        file_header.check_order(getattr(logits, "columns", ()), self.classes)
         if z.shape[1] != self.n_classes:
             raise expected("logits", f"of shape (N, {self.n_classes}) as in fit()", f"shape {tuple(np.shape(logits))}")
         return z

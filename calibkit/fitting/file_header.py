@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -26,6 +26,15 @@ def read_header(path: str | os.PathLike) -> dict[str, object]:
         ValueError: no npz, or no JSON.
     """
     return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
+
+
+def check_order(columns: Iterable[object], classes: tuple[str, ...]) -> None:
+    """Raise where columns are called as the classes, with a word before each or without, and stand in another order."""
+    names, last = list(map(str, columns)), classes[-1] if classes else "\0"
+    for word in {name.removesuffix(last) for name in names if name.endswith(last)}:
+        wanted = [word + name for name in classes]
+        if sorted(names) == sorted(wanted) and names != wanted:
+            raise expected("logits", f"with the columns {', '.join(wanted)}, in this order", ", ".join(names))
 
 
 def classes_and_floor(header: dict[str, object], n_classes: int) -> tuple[tuple[str, ...], float | None]:

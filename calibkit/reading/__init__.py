@@ -127,6 +127,8 @@ def read(
             found = _two(found, _one(beside, columns, kind or found.kind, found.classes, labelled))
     said = kind or found.kind or known[1]
     if said is None:
+        for part in found.parts:  # of numbers that are not there nothing can be told
+            _check_numbers(part.outputs)
         want = "logits or probabilities (--kind), as neither names nor numbers say which"
         raise expected("kind", want, "nothing")
     test = found.parts[1] if len(found.parts) == 2 else None
@@ -217,6 +219,14 @@ def _of_outputs(held: Any, labels: Any, labelled: bool) -> Found:
         raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
     part = Part(_array("source", held), None if labels is None else _array("labels", labels))
     return Found((part,), kind_of(part.outputs))
+
+
+def _check_numbers(outputs: np.ndarray) -> None:
+    """Refuse outputs of no row, or with NaN."""
+    if not len(outputs):
+        raise expected("outputs", "of at least one row", f"shape {outputs.shape}")
+    if outputs.dtype.kind == "f" and len(rows := np.flatnonzero(np.isnan(outputs).reshape(len(outputs), -1).any(1))):
+        raise expected("outputs", "without missing values", f"NaN in row {rows[0]}, from 0")
 
 
 def _array(name: str, x: object) -> np.ndarray:

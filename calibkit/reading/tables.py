@@ -98,7 +98,7 @@ def kind_of(outputs: np.ndarray) -> Kind | None:
     """
     if outputs.ndim not in (1, 2) or outputs.dtype.kind not in "fiu" or not outputs.size:
         return None
-    if outputs.min() < 0:
+    if (outputs < 0).any():  # also beside NaN
         return "logits"
     if len(outputs) == 1 or outputs.ndim == 1 or outputs.shape[1] == 1:
         return None

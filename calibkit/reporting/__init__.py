@@ -25,6 +25,7 @@ import numpy as np
 from calibkit._checks import Array, check_flag, expected
 from calibkit._progress import progress, step
 from calibkit.calibrators import Calibrator
+from calibkit.keys import check_options
 from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
@@ -102,7 +103,7 @@ def report(
     own: the result is then a :class:`~calibkit.reporting.labels.LabelReports`, which says the means over the labels.
 
     Args:
-        source: what :func:`calibkit.reading.read` reads, or what it gave.
+        source: what :func:`calibkit.reading.read` reads; or what it gave, without labels and options of ``read`` then.
         labels: as there.
         methods: keys of calibrators; all that fit in seconds if None.
         keep_predictions: whether to recommend only what keeps every prediction.
@@ -116,6 +117,10 @@ def report(
     """
     keep_predictions = check_flag("keep_predictions", keep_predictions)
     everything = check_flag("everything", everything)
+    check_options(read, "report", options)
+    if isinstance(source, Given) and (labels is not None or options):
+        got = ", ".join(["labels"] * (labels is not None) + [*options])
+        raise expected("source", "still to be read, where labels or options of `read` are given", f"a Given and {got}")
     given = source if isinstance(source, Given) else read(source, labels, **options)
     keys = list(methods) if isinstance(methods, Iterator) else methods
     of_one = partial(_of_one, keys, keep_predictions, everything, {"n_resamples": n_resamples, "seed": seed})

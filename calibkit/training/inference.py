@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibkit._checks import check_choice
+from calibkit._checks import check_choice, expected, to_array
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
 from calibkit.metrics.iou import iou_of_confusion
@@ -26,11 +26,28 @@ BINS = 15
 
 
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
-    """Logits ``(N, K, *)`` of inputs of data set ``data``, as ``load_split`` gives them, in the precision of the
-    weights. Every layer keeps its mode.
+    """Logits ``(N, K, *)`` of inputs of data set ``data``, in the precision of the weights. Every layer keeps its mode.
+
+    Args:
+        model: a network with weights.
+        inputs: as ``load_split`` gives them, N >= 1: images (N, H, W, C) of uint8, or integer tokens (N, L).
+        data: key of DATASETS, by whose mean and deviation images are normalised.
+
+    Raises:
+        ValueError: no network with weights, other inputs, images of another dtype among them, or an unknown data set.
     """
-    weight, spec = next(model.parameters()), DATASETS[check_choice("data", data, DATASETS)]
-    return logits_of(model, Feed(inputs, spec, weight.device, weight.dtype)).cpu().numpy()
+    spec = DATASETS[check_choice("data", data, DATASETS)]
+    weight = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    if weight is None:
+        raise expected("model", "a network with weights", type(model).__name__)
+    x, is_text = to_array("inputs", inputs), spec.kind == "text"
+    if x.dtype.kind not in "iu" or not (is_text or x.dtype == np.uint8):
+        want = f"{'integers' if is_text else 'uint8'}, as load_split gives them"
+        raise expected("inputs", want, f"dtype {x.dtype}")
+    if not len(x) or x.ndim != len(spec.shape) + 1 or not (is_text or x.shape[-1] == spec.shape[-1]):
+        want = f"of shape {'(N, L)' if is_text else f'(N, H, W, {spec.shape[-1]})'} with N >= 1"
+        raise expected("inputs", want, f"shape {x.shape}")
+    return logits_of(model, Feed(x, spec, weight.device, weight.dtype)).cpu().numpy()
 
 
 def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.ndarray] | None]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
 
 from calibkit import PriorCorrection, TemperatureScaling, metrics
@@ -55,11 +56,27 @@ def test_a_class_that_is_gone_leaves_its_probability_to_the_others():
 
 
 @pytest.mark.parametrize(
-    "target", ["train", False, None, 3, [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [0.5, 0.5], b"abc", [1e308] * 3]
+    "target",
+    [
+        "train",
+        False,
+        None,
+        3,
+        [0.0, 0.0, 0.0],
+        [1.0, -1.0, 1.0],
+        [0.5, 0.5],
+        b"abc",
+        [1e308] * 3,
+        {0: 0.2, 1: 0.3, 2: 0.5},
+    ],
 )
 def test_bad_targets(target):
     with pytest.raises(ValueError, match="Expected `target`"):
         PriorCorrection(target).fit(*VAL)
+
+
+def test_a_tensor_of_frequencies():
+    assert PriorCorrection(torch.tensor(TARGET)).target == PriorCorrection(TARGET).target == tuple(TARGET)
 
 
 def test_no_frequencies_are_likelier():

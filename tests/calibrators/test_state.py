@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from calibkit._files import write_npz
-from calibkit.calibrators import CALIBRATORS, ETS, Calibrator, NeuralClamping, TemperatureScaling, load_calibrator
+from calibkit.calibrators import (
+    CALIBRATORS,
+    ETS,
+    Calibrator,
+    NeuralClamping,
+    TemperatureScaling,
+    VectorScaling,
+    load_calibrator,
+)
 from calibkit.objectives import Focal
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]
@@ -203,6 +211,26 @@ def test_frames_and_series(sample):
     ):
         with pytest.raises(ValueError, match=message):
             ts.fit(logits, labels)
+
+
+def test_columns_of_a_frame_stand_in_the_order_of_the_classes(sample, tmp_path):
+    """With a word before each name or without; other names say nothing."""
+    pd = pytest.importorskip("pandas")
+    z, y = sample
+    names = ("cat", "dog", "cat_dog")
+    vector = VectorScaling().fit(z, y)
+    vector.classes = names
+    vector = load_calibrator(vector.save(tmp_path / "vector.npz"))
+    want = vector(z)
+    for word in ("", "logit_"):
+        frame = pd.DataFrame(z, columns=[word + name for name in names])
+        np.testing.assert_array_equal(vector(frame), want)
+        with pytest.raises(
+            ValueError, match="^Expected `logits` to be with the columns .*cat, .*dog, .*cat_dog, in this"
+        ):
+            vector(frame[frame.columns[::-1]])
+    for columns in (list("abc"), None):
+        np.testing.assert_array_equal(vector(pd.DataFrame(z, columns=columns)), want)
 
 
 @pytest.mark.parametrize("wrong", [{"classes": [1, 2, 3]}, {"classes": ["a", "b"]}, {"floor": "x"}, {"floor": 2.0}])

@@ -10,6 +10,7 @@ import torch
 
 from calibkit.logits import Logits
 from calibkit.reading import read
+from calibkit.reporting import report
 from calibkit.reporting.diagnosis import diagnose
 
 CLASSES = ["cat", "dog", "fox"]
@@ -165,6 +166,27 @@ def test_labels_may_be_absent_where_they_are_not_wanted(arrays, tmp_path):
     assert read(frame, kind="logits", labelled=False).val.labels is None
     assert read({"logits": frame.to_numpy()}, labelled=False).val.labels is None
     assert read(frame.to_numpy(), kind="logits", labelled=False).val.labels is None
+
+
+def test_of_numbers_that_are_not_there_no_kind_is_asked(arrays):
+    z, y = arrays["val_logits"].copy(), arrays["val_labels"]
+    z[5, 1] = np.nan
+    for outputs in (z, np.abs(z)):
+        with pytest.raises(ValueError, match="^Expected `outputs` to be without missing values, but got NaN in row 5"):
+            report(outputs, y)
+    with pytest.raises(ValueError, match="^Expected `outputs` to be of at least one row, but got shape"):
+        read(z[:0], y[:0])
+    with pytest.raises(ValueError, match=r"^Expected `kind` to be logits or probabilities \(--kind\)"):
+        read(np.abs(np.nan_to_num(z)), y)
+
+
+def test_what_was_read_is_not_read_again(arrays):
+    given = read(arrays)
+    for beside in ({"labels": arrays["val_labels"]}, {"kind": "logits"}):
+        with pytest.raises(ValueError, match=f"^Expected `source` to be still to be read.* a Given and {min(beside)}$"):
+            report(given, **beside)
+    with pytest.raises(ValueError, match="^Expected `report` to be with options among .*kind.*, but got foo$"):
+        report(arrays, foo=1)
 
 
 def test_what_is_not_clear_is_asked_for(arrays):

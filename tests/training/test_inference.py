@@ -45,3 +45,18 @@ def test_so_they_are_after_dense_prediction():
     labels = np.zeros((2, 6, 4), np.int16)
     pixels_of(model, Feed(images, DATASETS["camvid"], torch.device("cpu"), torch.float32), labels)
     assert [module.training for module in model.modules()] == [True, True, False]
+
+
+def test_what_is_no_input_of_the_data_set_is_refused():
+    model, tokens = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), np.zeros((2, 5))
+    for network, inputs, name, message in [
+        (model, IMAGES / 255.0, "digits", "`inputs` to be uint8, as load_split gives them, but got dtype float64"),
+        (model, [1], "digits", "`inputs` to be uint8, .*, but got dtype int64"),
+        (model, IMAGES[0], "digits", r"`inputs` to be of shape \(N, H, W, 1\) with N >= 1, but got shape \(8, 8, 1\)"),
+        (model, IMAGES[:0], "digits", "`inputs` to be of shape .*, but got shape"),
+        (model, IMAGES, "cifar10", r"`inputs` to be of shape \(N, H, W, 3\)"),
+        (model, tokens, "20newsgroups", "`inputs` to be integers, as load_split gives them, but got dtype float64"),
+        (nn.Identity(), IMAGES, "digits", "`model` to be a network with weights, but got Identity"),
+    ]:
+        with pytest.raises(ValueError, match=f"^Expected {message}"):
+            predict(network, inputs, name)
