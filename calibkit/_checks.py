@@ -104,8 +104,8 @@ def like(x: Tensor, template: object) -> Array:
     return x if isinstance(template, Tensor) else x.cpu().numpy()
 
 
-def check_integers(name: str, x: object, n_rows: int) -> Tensor:
-    """(N,) integers, one a row, of whatever integer type."""
+def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
+    """(N,) integers, one a row, of whatever integer type; of ``n_rows`` rows, where these are known."""
     try:
         y = to_tensor(name, x)
     except ValueError:
@@ -113,12 +113,12 @@ def check_integers(name: str, x: object, n_rows: int) -> Tensor:
             raise
         cure = f"np.unique({name}, return_inverse=True)[1] numbers them by the alphabet"
         raise expected(name, "integers", f"strings; {cure}") from None
-    if y.ndim != 1 or len(y) != n_rows:
+    if y.ndim != 1 or n_rows not in (None, len(y)):
         cure = "; flatten the column" if y.shape[1:] == (1,) else "; one-hot rows become integers by argmax(1)"
         if are_many(y):
             cure = f"; of many labels a row each column is by itself: {name}[:, k] with column k of the scores"
             cure += ", or all at once by calibkit.evaluate and calibkit.report"
-        raise expected(name, f"of shape ({n_rows},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
+        raise expected(name, f"of shape ({n_rows or 'N'},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         whole = y.dtype == torch.bool or (y.is_floating_point() and bool((y == y.round()).all()))
         raise expected(name, "integers", f"dtype {y.dtype}{'; they are whole numbers: cast them to int' * whole}")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from calibkit._checks import Array, check_draws, expected, to_array, to_tensor
+from calibkit._checks import Array, check_draws
 from calibkit.metrics.calibrated import CalibrationTest, calibration_test
-from calibkit.metrics.intervals import check_level, holm
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.intervals import check_false_alarm, holm
+from calibkit.metrics.sample import Sample, check_groups
 
 #: Draws that many groups or a small level raise their number to.
 MOST_DRAWS = 100_000
@@ -41,7 +39,7 @@ def calibration_by_group(
         labels: (N,) integers in [0, K).
         groups: (N,) integers or strings, as a list, an array or a column.
         classwise: as in :func:`calibration_test`, as are ``power`` and ``seed``.
-        level: for all groups together, in (0, 1).
+        level: for all groups together, in (0, 0.5].
         power: see there.
         n_draws: at least so many; raised to ``10 * G / level``, at most to 100,000, so that p-values of many groups can
             be small enough.
@@ -54,6 +52,7 @@ def calibration_by_group(
         ValueError: bad ``groups``; what :func:`calibration_test` refuses.
 
     Example:
+        >>> import numpy as np
         >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)
         >>> labels[::10] = 1  # of the young, of whom every other one is labelled
         >>> for group, found in calibration_by_group(probs, labels, ["young", "old"] * 1000).items():
@@ -61,7 +60,7 @@ def calibration_by_group(
         old no miscalibration seen 0.0
         young not calibrated 0.2
     """
-    check_level(level)
+    check_false_alarm(level)
     parts = split_by_group(Sample.of(probs, labels), groups)
     n_draws = max(check_draws("n_draws", n_draws), math.ceil(min(10 * len(parts) / level, MOST_DRAWS)))
     found = {
@@ -76,16 +75,7 @@ def calibration_by_group(
 
 def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
     """The rows of each group, sorted by group."""
-    groups = to_tensor("groups", groups).tolist() if isinstance(groups, Tensor) else groups
-    array = to_array("groups", groups, "integers or strings", object)
-    if array.shape not in ((len(sample),), (len(sample), 1)) or np.ma.is_masked(groups):
-        got = "masked entries" if np.ma.is_masked(groups) else f"shape {array.shape}"
-        raise expected("groups", f"one for each of the {len(sample)} rows", got)
-    names = [name.item() if isinstance(name, np.generic | Tensor) else name for name in array.reshape(-1).tolist()]
-    kinds = {type(name) for name in names}
-    if kinds not in ({int}, {str}):
-        raise expected("groups", "integers or strings", " and ".join(sorted(kind.__name__ for kind in kinds)))
-    distinct, number = np.unique(names, return_inverse=True)
+    distinct, number = check_groups(groups, len(sample))
     at = torch.from_numpy(number).to(sample.labels.device)
     fields = sample.probs, sample.labels, sample.confidence, sample.correct
     return {name: Sample(*(x[at == k] for x in fields)) for k, name in enumerate(distinct.tolist())}

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_draws, check_flag, check_int
+from calibkit._checks import Array, check_draws, check_flag, check_int, expected
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
-from calibkit.metrics.intervals import check_level
+from calibkit.metrics.intervals import check_false_alarm, check_level
 from calibkit.metrics.power import least, sharpened
 from calibkit.metrics.sample import Sample
 
@@ -95,17 +95,18 @@ def calibration_test(
         labels: (N,) integers in [0, K).
         classwise: False for the top label: is a confidence of 80% right in 80%? True for every class: does a class that
             gets 20% come in 20%? That sees more kinds of error, and takes more samples to see one of the top label.
-        level: the chance of "not calibrated" for a calibrated network, in (0, 1).
+        level: the chance of "not calibrated" for a calibrated network, in (0, 0.5].
         power: of ``detectable``, in (0, 1). Default: 0.8, the usual one (Cohen 1988). None to leave it out, which takes
             half the time.
-        n_draws: p is no smaller than 1 / (``n_draws`` + 1).
+        n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``level``.
         seed: of everything random.
 
     Returns:
         ``CalibrationTest``.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``level`` or ``power`` outside (0, 1), ``n_draws`` < 1.
+        ValueError: bad ``probs`` or ``labels``, ``level`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
+            or so few that no p-value is as small as ``level``.
 
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
@@ -121,8 +122,10 @@ def calibration_test(
     Differs from T-Cal: bins of equal variance in place of equal width, numbers of bins joined by their smallest tail in
     place of Bonferroni, U beside them, and all critical values by simulation.
     """
-    level, power = check_level(level), None if power is None else check_level(power, "power")
+    level, power = check_false_alarm(level), None if power is None else check_level(power, "power")
     n_draws, seed = check_draws("n_draws", n_draws), check_int("seed", seed, 0)
+    if 1.0 / (n_draws + 1.0) > level:
+        raise expected("n_draws", f"{math.ceil(1.0 / level) - 1:,} or more at a level of {level:g}", n_draws)
     sample, classwise = Sample.of(probs, labels), check_flag("classwise", classwise)
     given, view = sample.probs.double().cpu(), torch.clone if classwise else right_and_wrong
     columns = Columns(view(given))

@@ -7,12 +7,22 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import torch
 
-from calibkit._checks import Array, check_bins, check_choice, expected
+from calibkit._checks import (
+    Array,
+    check_bins,
+    check_choice,
+    check_draws,
+    check_int,
+    check_integers,
+    expected,
+    to_tensor,
+)
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import check_names
 from calibkit.metrics.resampling import resampled
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Sample, check_groups
 
 if TYPE_CHECKING:
     from calibkit.logits import HeldOut
@@ -107,9 +117,10 @@ class Comparison:
     the test set, not of the training seed.
 
     Args:
-        labels: (N,) integers in [0, K).
-        metrics: names of ``METRICS``.
-        groups: (N,) integers: rows of one number go together, as the pixels of an image, and are resampled together.
+        labels: (N,) integers in [0, K), which are copied.
+        metrics: names of ``METRICS``; that of the methods below is "ece" where none is named and it is among them, else
+            the first.
+        groups: (N,) integers or strings: rows of one group, as the pixels of an image, are resampled together.
         n_bins: of the binned metrics.
         n_resamples: number of resamples.
         seed: of the draws.
@@ -139,9 +150,16 @@ class Comparison:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> None:
-        self.labels, self.metrics, self.n_bins = labels, check_names(metrics), check_bins(n_bins)
-        self.resampling: dict[str, Any] = {"groups": groups, "n_resamples": n_resamples, "seed": seed}
+        self.labels = check_integers("labels", labels).clone()
+        self.metrics, self.n_bins = check_names(metrics), check_bins(n_bins)
+        number = None if groups is None else check_groups(groups, len(self.labels))[1]
+        n_resamples, seed = check_draws("n_resamples", n_resamples), check_int("seed", seed, 0)
+        self.resampling: dict[str, Any] = {"groups": number, "n_resamples": n_resamples, "seed": seed}
         self.measured: dict[str, dict[str, Resampled]] = {}
+
+    def __repr__(self) -> str:
+        of = ", ".join(self) or "no method"
+        return f"Comparison of {of} on {len(self.labels)} samples, by {', '.join(self.metrics)}"
 
     @classmethod
     def on(
@@ -174,31 +192,38 @@ class Comparison:
             result.add(name, method(held_out.logits))
         return result
 
-    def add(self, name: str, probs: Array) -> None:
+    def add(self, name: str, probs: Array | Sample) -> None:
         """Measure the probabilities (N, K) of a method; an earlier one of that name is replaced."""
         if not isinstance(name, str):
             raise expected("name", "text", repr(name))
-        sample = Sample.of(probs, self.labels)
+        p = probs.probs if isinstance(probs, Sample) else to_tensor("probs", probs)
+        if p.shape[:1] != self.labels.shape:
+            raise expected("probs", f"of {len(self.labels)} rows, as `labels`", f"shape {tuple(p.shape)}")
+        sample = Sample.of(probs, None if isinstance(probs, Sample) else self.labels)
+        if not torch.equal(sample.labels, self.labels.to(sample.labels)):
+            raise expected("probs", "a Sample of the labels of this comparison", "one of others")
         self.measured[name] = resampled(sample, self.metrics, n_bins=self.n_bins, **self.resampling)
 
     def __iter__(self) -> Iterator[str]:
         """The names, in the order of their addition."""
         return iter(self.measured)
 
-    def of(self, name: str, metric: str = "ece") -> Estimate:
+    def of(self, name: str, metric: str | None = None) -> Estimate:
         """A metric of a method."""
         found = self._found(name, metric)
         return Estimate(found.value, *found.interval())
 
-    def difference(self, name: str, base: str, metric: str = "ece") -> Estimate:
+    def difference(self, name: str, base: str, metric: str | None = None) -> Estimate:
         """A metric of a method less that of another: see :func:`calibkit.metrics.bootstrap_difference`."""
         return Estimate(*self._found(name, metric).difference(self._found(base, metric)))
 
-    def chance(self, name: str, base: str, metric: str = "ece") -> float:
+    def chance(self, name: str, base: str, metric: str | None = None) -> float:
         """The p-value of :meth:`difference`: about the 1 - level at which its interval ends at 0."""
         return self._found(name, metric).chance(self._found(base, metric))
 
-    def _found(self, name: str, metric: str) -> Resampled:
+    def _found(self, name: str, metric: str | None) -> Resampled:
         if not isinstance(name, str) or name not in self.measured:
             raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
+        if metric is None:
+            metric = "ece" if "ece" in self.metrics else next(iter(self.metrics), "ece")
         return self.measured[name][check_choice("metric", metric, self.metrics)]

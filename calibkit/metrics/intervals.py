@@ -162,3 +162,11 @@ def check_level(level: object, name: str = "level") -> float:
     if not 0.0 < number < 1.0:
         raise expected(name, "between 0 and 1", level)
     return number
+
+
+def check_false_alarm(level: object) -> float:
+    """The level of a test, in (0, 0.5]: a coverage of 0.95 in its place would turn the verdict round."""
+    number = check_level(level)
+    if number > 0.5:
+        raise expected("level", "the chance of a false alarm, such as 0.05, and at most 0.5", level)
+    return number

@@ -16,7 +16,7 @@ from calibkit._checks import PROBS_TOLERANCE, Array, check_count, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
 from calibkit.metrics.drift import Bins, Drift, drift_of
-from calibkit.metrics.intervals import check_level, holm
+from calibkit.metrics.intervals import check_false_alarm, check_level, holm
 from calibkit.metrics.sample import Sample
 
 #: Draws of the quantile of the ECE under calibration.
@@ -33,7 +33,7 @@ class Monitor:
     Of each period it keeps sums alone, 4 for each bin of confidence and 4 more: counts, confidences c, right
     predictions and :math:`c (1 - c)`; NLL, its square, Brier score, its square. At 15 bins these are 512 bytes, however
     many samples there were. Sums do not ask for order: labels may come late, and monitors of several machines add up,
-    ``one + two``, to that of one machine which saw everything, up to the rounding of float64.
+    ``one + two`` or ``sum``, to that of one machine which saw everything, up to the rounding of float64.
 
     Args:
         n_bins: number of equal-width bins of the top label's confidence, those of ``ece``; 15 as there, at most 4,096.
@@ -101,6 +101,10 @@ class Monitor:
     def __add__(self, other: Monitor) -> Monitor:
         """``merge`` of two."""
         return self.merge(other) if isinstance(other, Monitor) else NotImplemented
+
+    def __radd__(self, other: object) -> Monitor:
+        """``sum`` of several, which begins at 0."""
+        return self.merge() if isinstance(other, int) and other == 0 else NotImplemented
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write an npz, without pickle and atomically: a reader finds the old state or the new; returns the path."""
@@ -183,15 +187,15 @@ class Monitor:
             current: a period or several.
             reference: a period or several others, such as the weeks after the release; or None: is the calibration
                 perfect?
-            level: the chance of "drifted" where nothing has changed, in (0, 1).
+            level: the chance of "drifted" where nothing has changed, in (0, 0.5].
 
         Returns:
             ``Drift(verdict, p, change, z, statistic, dof)``.
 
         Raises:
-            ValueError: a period that was never updated or is in both, or none; ``level`` outside (0, 1).
+            ValueError: a period that was never updated or is in both, or none; ``level`` outside (0, 0.5].
         """
-        check_level(level)
+        check_false_alarm(level)
         base = self._reference(reference)
         return self._drift(self._known("current", current, base), base, level)
 
@@ -214,7 +218,7 @@ class Monitor:
         Raises:
             ValueError: as :meth:`drift`.
         """
-        check_level(level)
+        check_false_alarm(level)
         base = self._reference(reference)
         rest = [key for key in self.periods if key not in base]
         keys = self._known("current", rest if current is None else current, base)
@@ -235,14 +239,19 @@ class Monitor:
 
     def _known(self, name: str, periods: Periods, others: Iterable[str] = ()) -> list[str]:
         """Distinct keys that were updated and are not among others."""
-        many = not isinstance(periods, Period) and np.iterable(periods)
-        keys = list(dict.fromkeys(_key(period) for period in (periods if many else [periods])))
+        keys = keys_of(periods)
         known = [key for key in self.periods if key not in set(others)]
         for key in keys or [None]:
             if key not in known:
                 listed = ", ".join(known[:10]) + ", ..." * (len(known) > 10) if known else "none, as there is no other"
                 raise expected(name, f"periods of {listed}", repr(key) if keys else "none")
         return keys
+
+
+def keys_of(periods: Periods) -> list[str]:
+    """The distinct keys of a period or several."""
+    many = not isinstance(periods, Period) and np.iterable(periods)
+    return list(dict.fromkeys(_key(period) for period in (periods if many else [periods])))
 
 
 def _key(period: Period) -> str:

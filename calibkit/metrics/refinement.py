@@ -48,7 +48,7 @@ def score_parts(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         recalibrator: what g is; a copy is fitted on log-probabilities. One temperature is what the paper takes.
-        groups: (N,) integers: rows of one number are in one fold and are drawn together.
+        groups: (N,) integers or strings: rows of one group are in one fold and are drawn together.
         n_resamples: behind the 95% intervals, those of :func:`~calibkit.metrics.bootstrap` and
             :func:`~calibkit.metrics.bootstrap_difference`; that of the calibration ends at 0 or above. The fits stay as
             they are.

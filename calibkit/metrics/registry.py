@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -44,7 +44,8 @@ def evaluate(
         ``METRICS[name](probs[:, k], labels[:, k])``, in which every label counts the same (macro).
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, ``n_bins`` < 1.
+        ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, a mapping of
+            functions of one's own, which :func:`bootstrap` takes, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np
@@ -77,6 +78,9 @@ def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:
     """Names of ``METRICS``, all of them for None."""
     if metrics is None:
         return tuple(METRICS)
+    if isinstance(metrics, Mapping) and any(METRICS.get(name) is not of for name, of in metrics.items()):
+        got = "functions; bootstrap, bootstrap_difference and bootstrap_values take those of one's own"
+        raise expected("metrics", "a sequence of names of METRICS", got)
     if isinstance(metrics, str) or not np.iterable(metrics):
         raise expected("metrics", "a sequence of names of METRICS", repr(metrics))
     return tuple(check_choice("metrics", name, METRICS) for name in metrics)

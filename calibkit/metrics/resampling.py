@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import Array, check_bins, check_draws, check_int, check_integers, expected, like
+from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.metric import Statistic, as_number, on_copies
 from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Sample, check_groups
 
 #: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25
@@ -71,7 +71,7 @@ def bootstrap(
         labels: (N,) integers in [0, K).
         metrics: names of ``METRICS``, all of them if None; or a mapping of names to own functions ``f(probs, labels)``,
             which are called on every resample, with both in the container of ``probs``: numpy unless that is a tensor.
-        groups: (N,) integers: rows of one number are drawn together. Default: each row by itself.
+        groups: (N,) integers or strings: rows of one group are drawn together. Default: each row by itself.
         n_resamples: number of resamples.
         level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
         seed: of numpy's PCG64, so the draws are the same on every device.
@@ -273,7 +273,7 @@ def _by_weights(
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:
     """How often each of ``n`` rows is in a resample: (n,) integers, for each of the resamples."""
     if groups is not None:
-        distinct, group = np.unique(check_integers("groups", groups, n).cpu().numpy(), return_inverse=True)
+        distinct, group = check_groups(groups, n)
         if len(distinct) < 2:
             raise expected("groups", "of two or more numbers, to be drawn from", "one number")
         return (times[group] for times in draws(len(distinct), n_resamples, rng))

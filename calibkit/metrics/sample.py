@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
-from calibkit._checks import Array, check_labels, scan_probs
+from calibkit._checks import Array, check_labels, expected, scan_probs, to_array, to_tensor
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,10 @@ class Sample:
 
     @classmethod
     def of(cls, probs: Array | Sample, labels: Array | None) -> Sample:
-        """Check ``probs`` and ``labels``; a ``Sample`` is returned as it is."""
+        """Check ``probs`` and ``labels``; a ``Sample``, which has its own labels, is returned as it is."""
         if isinstance(probs, Sample):
+            if labels is not None:
+                raise expected("labels", "None beside a Sample, which has its own", type(labels).__name__)
             return probs
         p, confidence = scan_probs(probs)
         y = check_labels(labels, *p.shape, p.device)
@@ -64,3 +67,28 @@ def is_argmax(probs: Tensor, labels: Tensor, row_max: Tensor) -> Tensor:
             ties = rows[tied]
             correct[ties] = probs[ties].argmax(1) == labels[ties]
     return correct
+
+
+def check_groups(groups: object, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct groups of (N,) rows, integers or strings, sorted; and the number (N,) of the group of each row.
+
+    Example:
+        >>> names, number = check_groups(["north", "south", "north"], 3)
+        >>> names.tolist(), number.tolist()
+        (['north', 'south'], [0, 1, 0])
+    """
+    if isinstance(groups, Tensor):
+        x = to_tensor("groups", groups)
+        groups = x.tolist() if x.is_floating_point() else x.cpu().numpy()
+    whole = isinstance(groups, np.ndarray) and groups.dtype.kind in "iu"  # may be many, as the pixels of images are
+    array = to_array("groups", groups, "integers or strings", None if whole else object)
+    if array.shape not in ((n_rows,), (n_rows, 1)) or np.ma.is_masked(groups):
+        got = "masked entries" if np.ma.is_masked(groups) else f"shape {array.shape}"
+        raise expected("groups", f"one for each of the {n_rows} rows", got)
+    if whole:
+        return np.unique(array.reshape(-1), return_inverse=True)
+    names = [name.item() if isinstance(name, np.generic | Tensor) else name for name in array.reshape(-1).tolist()]
+    kinds = {type(name) for name in names}
+    if kinds not in ({int}, {str}):
+        raise expected("groups", "integers or strings", " and ".join(sorted(kind.__name__ for kind in kinds)))
+    return np.unique(names, return_inverse=True)

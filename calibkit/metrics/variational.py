@@ -16,10 +16,10 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from calibkit._checks import Array, check_bins, check_integers, check_real, expected
+from calibkit._checks import Array, check_bins, check_real, expected
 from calibkit.metrics.binning import bin_sums, mass_edges
 from calibkit.metrics.comparison import Estimate
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Sample, check_groups
 
 FOLDS = 5
 #: Standard errors to either end of an interval: 1.96, and half as much again because folds lend each other their signs,
@@ -71,7 +71,8 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         n_bins: number of bins.
-        groups: (N,) integers: rows of one number, as the pixels of an image, are in one fold and count as one draw.
+        groups: (N,) integers or strings: rows of one group, as the pixels of an image, are in one fold and count as
+            one draw.
 
     Returns:
         ``TopLabelError``: ``total``, ``over`` and ``under``, each an ``Estimate`` with ``value``, ``low`` and ``high``.
@@ -124,7 +125,7 @@ def variational_calibration_error(
         labels: (N,) integers in [0, K).
         recalibrator: what g is, such as ``StructuredMatrixScaling()``; a copy is fitted on log-probabilities.
         p: of the norm, from 1 to infinity.
-        groups: (N,) integers: rows of one number are in one fold and count as one draw.
+        groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
 
     Returns:
         ``Estimate``; what :func:`variational_ece` says of its interval holds here too.
@@ -181,7 +182,7 @@ def numbered(groups: Array | None, sample: Sample) -> Tensor:
     name, unit, group = "probs", "rows", torch.arange(len(sample), device=sample.labels.device)
     if groups is not None:
         name, unit = "groups", "distinct numbers"
-        group = check_integers("groups", groups, len(sample)).to(group.device).unique(return_inverse=True)[1]
+        group = torch.from_numpy(check_groups(groups, len(sample))[1]).to(group.device)
     if (n := int(group.max()) + 1) < FOLDS:
         raise expected(name, f"at least {FOLDS} {unit}", n)
     return group

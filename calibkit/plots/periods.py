@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import numpy as np
 
-from calibkit._checks import check_texts, expected
+from calibkit._checks import expected
 from calibkit._extras import needs
-from calibkit.metrics.monitor import Monitor
+from calibkit.metrics.monitor import Monitor, Periods, keys_of
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, literal, on_paper, wash
 
 with needs("plots"):
@@ -17,7 +15,7 @@ with needs("plots"):
 TICKS = 8  # periods that are named at most
 
 
-def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes | None = None) -> Axes:
+def ece_by_period(monitor: Monitor, *, drifted: Periods = (), ax: Axes | None = None) -> Axes:
     """The ECE of each period of a monitor, above the band that a calibrated network stays in.
 
     The band ends at ``ece_null`` of :meth:`Monitor.report`: what the ECE of a calibrated network exceeds by chance in
@@ -25,7 +23,7 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
 
     Args:
         monitor: with at least one period.
-        drifted: periods that are marked, such as those that ``drift_by_period`` finds.
+        drifted: a period or several, texts or dates, that are marked, such as those that ``drift_by_period`` finds.
         ax: Axes to draw into; a new one if None.
 
     Raises:
@@ -45,14 +43,14 @@ def ece_by_period(monitor: Monitor, *, drifted: Collection[str] = (), ax: Axes |
     if not rows:
         raise expected("monitor", "one with a period", "none")
     names = [str(row["period"]) for row in rows]
-    for name in (drifted := check_texts("drifted", drifted)):
+    for name in (marks := keys_of(drifted)):
         if name not in names:
             raise expected("drifted", f"periods of the monitor, {names[0]} to {names[-1]}", repr(name))
     ax, x = axes_of(ax, (6.5, 2.6)), np.arange(len(rows))
     error, null = (100 * np.array([float(row[key]) for row in rows]) for key in ("ece", "ece_null"))
     ax.fill_between(x, 0, null, color=GREY, alpha=wash(0.3), linewidth=0, step="mid", label="calibrated, 19 in 20")
     ax.plot(x, error, "o-", color=on_paper(BLUE), markersize=4, linewidth=1, label="ECE")
-    marked = [i for i, name in enumerate(names) if name in set(drifted)]
+    marked = [i for i, name in enumerate(names) if name in set(marks)]
     if marked:
         ax.plot(x[marked], error[marked], "o", color=RED, markersize=7, label="drifted")
     step = -(-len(rows) // TICKS)

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from calibkit.metrics import calibration_by_group, calibration_test, ece
+from calibkit.calibrators import TemperatureScaling
+from calibkit.metrics import bootstrap, calibration_by_group, calibration_test, ece, score_parts, variational_ece
 from calibkit.metrics.calibrated import SEEN
 
 TOP = np.random.default_rng(0).uniform(0.5, 1.0, 600)
@@ -54,3 +55,26 @@ def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_the_level_s
 def test_bad_groups(groups, message):
     with pytest.raises(ValueError, match=f"^Expected `groups` to be {message}"):
         calibration_by_group(PROBS, np.zeros(600, int), groups)
+
+
+def test_a_coverage_is_no_level():
+    """Half of which, as each of two groups gets, would be one."""
+    with pytest.raises(ValueError, match="^Expected `level` to be the chance of a false alarm, .*, but got 0.95"):
+        calibration_by_group(PROBS, np.zeros(600, int), np.arange(600) % 2, level=0.95)
+
+
+def test_groups_are_named_or_numbered_wherever_they_are_taken():
+    """The draws and folds of names are those of their numbers by the alphabet."""
+    labels, number = (
+        (np.random.default_rng(3).random(600) > TOP).astype(int),
+        np.random.default_rng(4).integers(0, 9, 600),
+    )
+    names = np.array([*"abcdefghi"])[number]
+    for call in (
+        lambda groups: bootstrap(PROBS, labels, ["ece", "nll"], groups=groups, n_resamples=20),
+        lambda groups: variational_ece(PROBS, labels, groups=groups),
+        lambda groups: score_parts(PROBS, labels, TemperatureScaling(), groups=groups, n_resamples=20),
+    ):
+        want = call(number)
+        for groups in (names, names.tolist(), pd.Series(names), torch.tensor(number), 7 * number[:, None] - 3):
+            assert call(groups) == want

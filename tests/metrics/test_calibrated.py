@@ -100,13 +100,22 @@ def test_a_level_may_be_a_fraction():
     assert found == calibration_test(probs, labels)
 
 
+@pytest.mark.parametrize(("level", "n_draws"), [(0.5, 1), (0.05, 19), (0.05 / 3, 60), (5e-4, 1999)])
+def test_the_fewest_draws_that_are_taken_see_a_gap_of_49_points(level, n_draws):
+    probs, labels = np.tile([0.99, 0.01], (1000, 1)), np.repeat([0, 1], 500)
+    assert calibration_test(probs, labels, level=level, n_draws=n_draws, power=None).verdict == SEEN
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"level": 0.0}, "`level` to be between 0 and 1"),
         ({"power": 1.0}, "`power` to be between 0 and 1"),
         ({"level": torch.tensor([0.1, 0.2])}, "`level` to be a number in"),
+        ({"level": 0.95}, "`level` to be the chance of a false alarm, such as 0.05, and at most 0.5, but got 0.95"),
         ({"n_draws": 0}, "`n_draws` to be an integer >= 1"),
+        ({"n_draws": 18}, "`n_draws` to be 19 or more at a level of 0.05, but got 18"),
+        ({"level": 5e-4}, "`n_draws` to be 1,999 or more at a level of 0.0005, but got 999"),
     ],
 )
 def test_bad_input(options, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibkit.logits import Logits
-from calibkit.metrics import bootstrap, bootstrap_difference, evaluate
+from calibkit.metrics import Sample, bootstrap, bootstrap_difference, evaluate
 from calibkit.metrics.comparison import Comparison, Estimate
 
 METRICS = ["accuracy", "ece", "nll"]
@@ -98,3 +98,47 @@ def test_what_are_no_methods(methods):
     z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
     with pytest.raises(ValueError, match="^Expected `methods` to be a mapping of names to fitted calibrators or func"):
         Comparison.on(Logits(z, y, z, y).test, methods)
+
+
+def test_labels_are_copied_and_those_of_every_method(sample):
+    probs, y = sample
+    labels, checked = y.copy(), Sample.of(probs["one"], y)
+    comparison = Comparison(labels, ["accuracy"], n_resamples=3)
+    labels[:] = 0
+    comparison.add("one", probs["one"])
+    comparison.add("checked", checked)
+    right = (probs["one"].argmax(1) == y).mean()
+    assert comparison.of("one").value == comparison.of("checked").value == pytest.approx(right, abs=1e-12)
+    assert str(comparison) == "Comparison of one, checked on 400 samples, by accuracy"
+    for bad, got in (
+        (Sample.of(probs["one"], (y + 1) % 3), "a Sample of the labels of this comparison, but got one of others"),
+        (Sample.of(probs["one"][:5], y[:5]), r"of 400 rows, as `labels`, but got shape \(5, 3\)"),
+        (probs["one"][:5], r"of 400 rows, as `labels`, but got shape \(5, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `probs` to be {got}$"):
+            comparison.add("bad", bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("labels", {"labels": ["a", "b"]}),
+        ("labels", {"labels": 3}),
+        ("groups", {"groups": "x"}),
+        ("n_resamples", {"n_resamples": 0}),
+        ("seed", {"seed": -1}),
+        ("metrics", {"metrics": {"ece": lambda probs, labels: 42.0}}),
+    ],
+)
+def test_bad_options_are_refused_at_once(name, options):
+    with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
+        Comparison(**{"labels": [0, 1], **options})
+
+
+def test_a_metric_need_not_be_named(sample):
+    """The ECE, or of those without it the first."""
+    probs, y = sample
+    for metrics, usual in ((["accuracy", "ece"], "ece"), (["nll", "accuracy"], "nll")):
+        comparison = Comparison(y, metrics, n_resamples=3)
+        comparison.add("one", probs["one"])
+        assert comparison.of("one") == comparison.of("one", usual)

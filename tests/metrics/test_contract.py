@@ -162,6 +162,20 @@ def test_names_are_a_sequence(mixed):
             call(*mixed, "ece")
 
 
+def test_own_metrics_are_not_taken_for_those_of_their_names(mixed):
+    own = {"ece": lambda probs, labels: 42.0}
+    assert bootstrap(*mixed, own, n_resamples=3) == {"ece": (42.0, 42.0)}
+    with pytest.raises(ValueError, match="^Expected `metrics` to be a sequence of names .*, but got functions; boots"):
+        evaluate(*mixed, own)
+    assert evaluate(*mixed, METRICS) == evaluate(*mixed)
+
+
+@pytest.mark.parametrize("metric", EVERY, ids=lambda f: f.__name__)
+def test_a_sample_has_its_own_labels(metric, mixed):
+    with pytest.raises(ValueError, match="^Expected `labels` to be None beside a Sample, .*, but got ndarray"):
+        metric(Sample.of(*mixed), mixed[1])
+
+
 def test_no_function_has_the_name_of_a_module():
     """Importing the module would put it in the place of the function."""
     assert not {path.stem for path in Path(calibkit.metrics.__file__).parent.glob("*.py")} & set(

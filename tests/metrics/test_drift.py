@@ -286,6 +286,8 @@ def test_bad_levels_and_nothing_to_test(week):
     for test in (week.drift, week.drift_by_period):
         with pytest.raises(ValueError, match="Expected `level` to be"):
             test("2026-11-17", level=1.0)
+        with pytest.raises(ValueError, match="Expected `level` to be the chance of a false alarm, .*, but got 0.99"):
+            test("2026-11-17", level=0.99)
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got 'a'"):
         Monitor().drift("a")
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got none"):

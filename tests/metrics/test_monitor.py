@@ -78,7 +78,7 @@ def test_machines_add_up_to_one_machine(mixed, n_bins):
                 part.update(mixed[0][mine], mixed[1][mine], day)
         parts.append(part)
     (a, b, c), none = parts, Monitor(n_bins)
-    for total in ((a + b) + c, a + (b + c), c + b + a, a.merge(b, c), sum(parts, none), none + everything):
+    for total in ((a + b) + c, a + (b + c), c + b + a, a.merge(b, c), sum(parts, none), sum(parts), none + everything):
         assert_same(total, everything)
     assert a.periods == list(DAYS) and len(c.periods) == 2, "a sum changes none of its parts"
     total = a + b
@@ -238,8 +238,9 @@ def test_bad_input_counts_nothing(mixed):
         monitor + Monitor(7)
     with pytest.raises(ValueError, match="Expected `others` to be monitors of 15 bins, but got 3"):
         monitor.merge(3)
-    with pytest.raises(TypeError, match="unsupported operand"):
-        monitor + 3
+    for wrong in (lambda: monitor + 3, lambda: 3 + monitor):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            wrong()
     for level in (0.0, 1.0):
         with pytest.raises(ValueError, match="Expected `level` to be between 0 and 1"):
             monitor.report(level)

@@ -204,7 +204,7 @@ def test_infinite_nll_of_some_resamples():
         ({"level": 1.0}, "`level` to be between 0 and 1, but got 1.0"),
         ({"level": 95}, r"`level` to be a number in \[0.0, 1.0\], but got 95"),
         ({"seed": -1}, "`seed` to be an integer >= 0, but got -1"),
-        ({"groups": np.zeros(299, int)}, r"`groups` to be of shape \(300,\), one a row, but got shape \(299,\)"),
+        ({"groups": np.zeros(299, int)}, r"`groups` to be one for each of the 300 rows, but got shape \(299,\)"),
         ({"groups": np.zeros(300, int)}, "`groups` to be of two or more numbers, to be drawn from, but got one number"),
     ],
 )

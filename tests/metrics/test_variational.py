@@ -209,7 +209,7 @@ def test_the_recalibrator_is_left_as_it_is_and_zeros_are_taken():
         ({"p": 0.5}, r"Expected `p` to be a number in \[1.0, inf\], but got 0.5"),
         *[({"p": p}, "Expected `p` to be a number") for p in (torch.ones(2), np.array([]), pd.NA, None, "inf")],
         ({"groups": [0] * 6}, "Expected `groups` to be at least 5 distinct numbers, but got 1"),
-        ({"groups": [0] * 5}, r"Expected `groups` to be of shape \(6,\)"),
+        ({"groups": [0] * 5}, r"Expected `groups` to be one for each of the 6 rows"),
     ],
 )
 def test_bad_options(options, match):

@@ -1,5 +1,7 @@
 """The error of each period against the report that it draws."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,11 @@ def test_what_is_refused(monitor):
         plots.ece_by_period(Monitor())
     with pytest.raises(ValueError, match="Expected `drifted` to be periods of the monitor, day 00 to day 19"):
         plots.ece_by_period(monitor, drifted=["day 20"])
+
+
+def test_a_date_is_marked_as_its_text_is():
+    monitor, day = Monitor(), date(2026, 11, 22)
+    monitor.update([[0.9, 0.1]] * 50, [0] * 50, day)
+    for drifted in (day, [day], "2026-11-22", ["2026-11-22"], monitor.drift_by_period()):
+        (_, marked) = plots.ece_by_period(monitor, drifted=drifted).lines
+        assert marked.get_xdata().tolist() == [0]
