@@ -66,8 +66,8 @@ class Logits:
         test_groups: (M,) integers: test samples of one number go together, as the pixels of an image or of near
             frames, and are to be resampled together. None: each by itself.
 
-    Lists, tensors and tables become arrays, and logits z (N,) of the second of two classes the columns 0 and z. Two
-    objects are equal if they are the same one, whatever they hold.
+    Lists, tensors and tables become arrays, labels of whatever integer type int64, and logits z (N,) of the second of
+    two classes the columns 0 and z. Two objects are equal if they are the same one, whatever they hold.
 
     Raises:
         ValueError: shapes that do not fit, NaN, labels out of range, probabilities in place of logits.
@@ -92,9 +92,10 @@ class Logits:
         for names in (ARRAYS[:2], ARRAYS[2:]):
             checked = check_held_out(getattr(self, names[0]), getattr(self, names[1]), names)
             for name, tensor in zip(names, checked, strict=True):
-                given = getattr(self, name)
-                if not isinstance(given, np.ndarray) or given.shape != tensor.shape:  # a list, a tensor; one column
-                    object.__setattr__(self, name, tensor.cpu().numpy())
+                given, found = getattr(self, name), tensor.cpu().numpy()
+                same = isinstance(given, np.ndarray) and given.shape == found.shape  # no list, tensor or one column
+                if not same or (name.endswith("labels") and given.dtype != found.dtype):
+                    object.__setattr__(self, name, found)
         if self.val_logits.shape[1] != self.test_logits.shape[1]:
             raise expected("test_logits", f"of shape (M, {self.n_classes})", f"shape {self.test_logits.shape}")
         if self.test_groups is not None:

@@ -101,6 +101,14 @@ def test_lists_and_tensors_become_arrays(tmp_path):
     assert Logits.load(logits.save(tmp_path / "x.npz")).test_logits.tolist() == z
 
 
+def test_labels_become_int64_and_logits_stay_as_they_are():
+    """In uint8, 0 - 1 would be 255."""
+    for dtype in (np.uint8, ">i4", np.int64):
+        logits = Logits(Z.astype(np.float16), Y.astype(dtype), Z, Y.astype(dtype))
+        assert (logits.val.labels - 1).tolist() == [-1, 1] and logits.test.labels.dtype == np.int64
+        assert logits.val.logits.dtype == np.float16
+
+
 def test_groups_become_an_array():
     z, y = np.eye(3), np.arange(3)
     for groups in ([5, 5, 6], torch.tensor([5, 5, 6])):

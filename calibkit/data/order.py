@@ -107,14 +107,14 @@ def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
         ndarray: (n,) rows, ascending.
 
     Raises:
-        ValueError: ``n`` outside 1 ... N, or a seed that is no integer >= 0.
+        ValueError: labels of another shape, ``n`` outside 1 ... N, or a seed that is no integer >= 0.
 
     Example:
         >>> labels = np.repeat([0, 1, 2], [60, 30, 10])
         >>> np.bincount(labels[subset(labels, 20)]).tolist()
         [12, 6, 2]
     """
-    labels = np.asarray(labels)
+    labels = _one_a_sample(labels)
     n = check_int("n", n, 1, len(labels) + 1)
     order = np.random.default_rng(check_int("seed", seed, 0)).permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
@@ -124,10 +124,23 @@ def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
 def halves(labels: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The rows of two halves with the same shares of the classes; of an odd number the second has one more.
 
+    Raises:
+        ValueError: labels of another shape than (N,), fewer than two, or a seed that is no integer >= 0.
+
     Example:
         >>> first, second = halves(np.repeat([0, 1, 2], [4, 4, 2]))
         >>> len(first), sorted([*first, *second]) == list(range(10))
         (5, True)
     """
-    first = subset(labels, len(labels) // 2, seed=seed)
-    return first, np.setdiff1d(np.arange(len(labels)), first)
+    if (n := len(_one_a_sample(labels))) < 2:
+        raise expected("labels", "two or more, to be halved", n)
+    first = subset(labels, n // 2, seed=seed)
+    return first, np.setdiff1d(np.arange(n), first)
+
+
+def _one_a_sample(labels: np.ndarray) -> np.ndarray:
+    """(N,) classes, numbers or names."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise expected("labels", "of shape (N,), a class a sample", f"shape {labels.shape}")
+    return labels

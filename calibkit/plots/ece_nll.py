@@ -28,11 +28,12 @@ def ece_nll_map(
         methods: name -> probabilities (N, K), with intervals from 1,000 resamples; or a ``Comparison`` that has "ece"
             and "nll", such as ``report(...).trial.comparison``. A name that is the key of a method has the look of
             :func:`look_of`.
-        labels: (N,) integers in [0, K), of probabilities.
+        labels: (N,) integers in [0, K), of probabilities; None beside a ``Comparison``.
         ax: Axes to draw into; a new one if None.
 
     Raises:
-        ValueError: bad probabilities or labels, no methods, a ``Comparison`` without one of the two metrics.
+        ValueError: bad probabilities or labels, no methods, a ``Comparison`` without one of the two metrics or with
+            ``labels`` beside it.
 
     Example:
         >>> import numpy as np
@@ -48,6 +49,8 @@ def ece_nll_map(
         given, methods = methods, Comparison(labels, ("ece", "nll"))
         for name, probs in given.items():
             methods.add(name, probs)
+    elif labels is not None:
+        raise expected("labels", "None beside a Comparison, which has its own", type(labels).__name__)
     points = {name: (methods.of(name, "ece").percent, methods.of(name, "nll")) for name in methods}
     if not points:
         raise expected("methods", "at least one method", "none")

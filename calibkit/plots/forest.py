@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibkit._checks import Array, check_flag, check_real, expected, to_array
+from calibkit._checks import Array, check_choice, check_flag, check_real, expected, to_array
 from calibkit._extras import needs
 from calibkit.metrics import METRICS
 from calibkit.metrics.comparison import Comparison, Estimate
@@ -46,7 +46,7 @@ def forest_plot(
         numbers: format of the numbers on the right, each value with its interval; None leaves them out.
 
     Raises:
-        ValueError: no rows, a metric that was not measured, a base that was not added.
+        ValueError: no rows, a metric that was not measured, a base that was not added, either of them beside estimates.
 
     Example:
         >>> ax = forest_plot({"a": Estimate(1, -1, 3), "b": Estimate(-2, -3, -1)}, {"b": [-1, -3]})
@@ -58,9 +58,15 @@ def forest_plot(
     title = ""
     if isinstance(rows, Comparison):
         metric = rows.metrics[-1] if metric is None else metric
+        if base is not None and (added := [*rows]):
+            check_choice("base", base, added)
         rows, title = _of_comparison(rows, metric, base)
         if base is None:
             reference, numbers = None, numbers and numbers.replace("+", "")
+    else:
+        for name, given in (("metric", metric), ("base", base)):
+            if given is not None:
+                raise expected(name, "None beside estimates, which are drawn as they are", repr(given))
     rows = _estimates(rows)
     if not rows:
         raise expected("rows", "at least one estimate", "none")

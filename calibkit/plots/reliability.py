@@ -53,7 +53,8 @@ def reliability_diagram(
         seed: of the resampling.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme.
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` or ``n_resamples`` < 1, an unknown scheme, ``level`` outside
+            [0, 1], a ``seed`` that is no integer >= 0.
     """
     counts, interval = check_flag("counts", counts), check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
@@ -105,7 +106,8 @@ def consistency_interval(
         seed: of the resampling.
 
     Raises:
-        ValueError: bad ``probs``, ``n_resamples`` < 1.
+        ValueError: bad ``probs``, ``bins`` of other samples or of a class, ``n_resamples`` < 1, ``level`` outside
+            [0, 1], a ``seed`` that is no integer >= 0.
     """
     n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     if not isinstance(bins, ReliabilityBins):
@@ -113,6 +115,8 @@ def consistency_interval(
     confidence = scan_probs(probs)[1].cpu().numpy()
     n_bins = len(bins.counts)
     index = np.searchsorted(bins.edges[1:-1], confidence, side="left")
+    if not np.array_equal(np.bincount(index, minlength=n_bins), bins.counts):
+        raise expected("bins", "those of the top label of `probs`", "bins of other samples or of a class")
     rng = np.random.default_rng(check_int("seed", seed, 0))
     accuracy = np.full((n_resamples, n_bins), np.nan)
     full = bins.counts > 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibkit._checks import Array, expected
+from calibkit._checks import Array, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.metrics import Sample, selective
 from calibkit.plots.method_style import look_of
@@ -43,6 +43,8 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
     """
     if isinstance(methods, Mapping) and not methods:
         raise expected("methods", "at least one name with its probabilities", "none")
+    if not isinstance(methods, Mapping | Sample) and (shape := tuple(to_tensor("methods", methods).shape))[2:]:
+        raise expected("methods", "probabilities (N, K), or names with theirs", f"shape {shape}")
     named = methods if isinstance(methods, Mapping) else {"": methods}
     curves = {name: _curve(Sample.of(probs, labels)) for name, probs in named.items()}
     ax = axes_of(ax)

@@ -39,3 +39,8 @@ def test_bad_input():
     for n, seed, name in ((0, 0, "n"), (11, 0, "n"), (2, None, "seed"), (2, -1, "seed")):
         with pytest.raises(ValueError, match=f"Expected `{name}` to be an integer"):
             subset(np.arange(10) % 2, n, seed=seed)
+    one_hot = np.eye(3, dtype=int)
+    for call in (lambda: subset(one_hot, 2), lambda: subset(None, 1), lambda: halves(one_hot), lambda: halves([0])):
+        with pytest.raises(ValueError, match=r"Expected `labels` to be (of shape \(N,\)|two or more), .*, but got "):
+            call()
+    assert subset(["b", "a", "b"], 3).tolist() == [0, 1, 2]

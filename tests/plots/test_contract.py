@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from calibkit import ClassTemperatureScaling, Comparison, Monitor, plots
+from calibkit import ClassTemperatureScaling, Comparison, Monitor, plots, reliability_bins
 
 RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(2000, 12))
@@ -93,6 +93,13 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("methods", lambda: plots.ece_nll_map(PROBS, LABELS)),
         ("monitor", lambda: plots.ece_by_period(None)),
         ("bins", lambda: plots.consistency_interval(PROBS, None)),
+        ("bins", lambda: plots.consistency_interval(PROBS, reliability_bins(PROBS, LABELS, class_index=0))),
+        ("bins", lambda: plots.consistency_interval(PROBS[:10], reliability_bins(PROBS, LABELS))),
+        ("labels", lambda: plots.ece_nll_map(COMPARED, LABELS)),
+        ("metric", lambda: plots.forest_plot({"a": (1, 0, 2)}, metric="ece")),
+        ("base", lambda: plots.forest_plot({"a": (1, 0, 2)}, base="a")),
+        ("base", lambda: plots.forest_plot(COMPARED, base="x")),
+        ("methods", lambda: plots.risk_coverage([PROBS, PROBS], LABELS)),
         ("level", lambda: plots.reliability_diagram(PROBS, LABELS, level=2)),
         ("seed", lambda: plots.reliability_diagram(PROBS, LABELS, seed=0.5)),
         ("seed", lambda: plots.smooth_reliability(PROBS, LABELS, seed=-1)),

@@ -82,6 +82,16 @@ def test_consistency_interval_is_binomial_where_confidences_are_equal():
     assert np.isnan(np.delete(low, held)).all() and np.isnan(np.delete(high, held)).all()
 
 
+def test_consistency_intervals_are_accuracies_in_bins_of_either_scheme(sample):
+    """Of probabilities of either precision, with ties and on edges."""
+    for probs in (sample[0], sample[0].float(), sample[0].half(), sample[0].mul(20).round().div(20).softmax(1)):
+        for scheme in ("width", "mass"):
+            bins = reliability_bins(probs, sample[1], n_bins=20, scheme=scheme)
+            low, high = plots.consistency_interval(probs, bins, n_resamples=5)
+            full = bins.counts > 0
+            assert (0 <= low[full]).all() and (low[full] <= high[full]).all() and (high[full] <= 1).all()
+
+
 def test_confidence_histogram_shows_shares_and_means(ax, sample):
     probs, labels = sample
     assert plots.confidence_histogram(probs, labels, ax=ax) is ax
