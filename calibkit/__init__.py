@@ -2,12 +2,13 @@
 
 >>> import numpy as np
 >>> from calibkit import TemperatureScaling, ece
->>> logits, labels = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
->>> calibrator = TemperatureScaling().fit(logits, labels)
+>>> z_val, y_val = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
+>>> z_test, y_test = np.array([[2.0, 0.0]] * 5), np.array([0, 0, 0, 0, 1])
+>>> calibrator = TemperatureScaling().fit(z_val, y_val)
 >>> calibrator
 TemperatureScaling(temperature=1.82)
->>> round(abs(ece(calibrator(logits), labels)), 6)
-0.0
+>>> round(ece(calibrator(z_test), y_test), 6)  # on samples that it was not fitted to
+0.05
 
 The table of contents is ``__init__.pyi``, for Python as for type checkers: a name is imported when it is first used, so
 ``import calibkit`` costs nothing.
@@ -21,7 +22,7 @@ from pkgutil import get_data
 
 __version__ = "0.1.0"
 
-_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "plots")
+_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "estimators", "plots")
 #: Name -> the module that it comes from; a module of the package itself comes from "calibkit".
 _HOME = {
     name: home

@@ -1,12 +1,21 @@
 """What ``import calibkit`` offers, and from where: the one list that type checkers and ``__init__.py`` read."""
 
+from calibkit import calibrators as calibrators
+from calibkit import conformal as conformal
 from calibkit import data as data
+from calibkit import deploy as deploy
+from calibkit import estimators as estimators
+from calibkit import judging as judging
+from calibkit import keys as keys
+from calibkit import logits as logits
 from calibkit import losses as losses
 from calibkit import metrics as metrics
 from calibkit import models as models
 from calibkit import networks as networks
 from calibkit import objectives as objectives
 from calibkit import plots as plots
+from calibkit import reading as reading
+from calibkit import reporting as reporting
 from calibkit import training as training
 from calibkit.calibrators import CALIBRATORS as CALIBRATORS
 from calibkit.calibrators import ETS as ETS
@@ -31,10 +40,14 @@ from calibkit.calibrators import VectorScaling as VectorScaling
 from calibkit.calibrators import calibrator as calibrator
 from calibkit.calibrators import load_calibrator as load_calibrator
 from calibkit.conformal import ConformalSets as ConformalSets
+from calibkit.conformal import coverage as coverage
+from calibkit.conformal import set_size as set_size
 from calibkit.data import DATASETS as DATASETS
 from calibkit.deploy import CalibratedModel as CalibratedModel
 from calibkit.estimators import CalibratedClassifier as CalibratedClassifier
 from calibkit.estimators import LogitCalibrator as LogitCalibrator
+from calibkit.judging import judge as judge
+from calibkit.judging import judge_loss as judge_loss
 from calibkit.logits import Logits as Logits
 from calibkit.losses import LOSSES as LOSSES
 from calibkit.losses import loss as loss
@@ -46,6 +59,7 @@ from calibkit.metrics import adaptive_ece as adaptive_ece
 from calibkit.metrics import aurc as aurc
 from calibkit.metrics import bootstrap as bootstrap
 from calibkit.metrics import bootstrap_difference as bootstrap_difference
+from calibkit.metrics import bootstrap_values as bootstrap_values
 from calibkit.metrics import brier as brier
 from calibkit.metrics import calibration_by_group as calibration_by_group
 from calibkit.metrics import calibration_test as calibration_test
@@ -55,8 +69,10 @@ from calibkit.metrics import detectable as detectable
 from calibkit.metrics import ece as ece
 from calibkit.metrics import entropy as entropy
 from calibkit.metrics import evaluate as evaluate
+from calibkit.metrics import excess_aurc as excess_aurc
 from calibkit.metrics import ks_error as ks_error
 from calibkit.metrics import mce as mce
+from calibkit.metrics import mean_iou as mean_iou
 from calibkit.metrics import nll as nll
 from calibkit.metrics import reliability_bins as reliability_bins
 from calibkit.metrics import risk_coverage as risk_coverage

@@ -1,8 +1,10 @@
 """``import calibkit``: what it offers, and what it costs."""
 
 import inspect
+import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,20 @@ def test_each_name_is_there_and_imported_once():
         assert getattr(calibkit, name) is found, name
         if inspect.ismodule(found):
             assert found.__name__ == f"calibkit.{name}"
-    assert set(dir(calibkit)) - set(calibkit.__all__) == {"CalibratedClassifier", "LogitCalibrator", "plots"}
+    assert set(dir(calibkit)) - set(calibkit.__all__) == {
+        "CalibratedClassifier",
+        "LogitCalibrator",
+        "estimators",
+        "plots",
+    }
+
+
+def test_what_the_pages_document_is_found_from_the_package():
+    """By the list of the package, not by what happens to be imported."""
+    for page in sorted((ROOT / "book" / "api").glob("*.md")):
+        for name in re.findall(r"^\.\. auto(?:class|function):: calibkit\.([\w.]+)$", page.read_text("utf-8"), re.M):
+            assert name.split(".")[0] in dir(calibkit), name
+            assert attrgetter(name)(calibkit)
 
 
 def test_what_is_not_there_is_missed_as_everywhere():

@@ -2,9 +2,9 @@
 
 >>> import numpy as np
 >>> from calibkit import calibrator
->>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
->>> calibrator("temperature_scaling").fit(z, y)(z)[0].round(3).tolist()
-[0.75, 0.25]
+>>> z_val, y_val, z_test = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1]), np.array([[2.0, 0.0], [0.0, 4.0]])
+>>> calibrator("temperature_scaling").fit(z_val, y_val)(z_test).round(3).tolist()
+[[0.75, 0.25], [0.1, 0.9]]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data sets as arrays: ``load_split(name, split)`` reads the cache, ``prepare(name)`` fills it.
+"""Data sets as arrays: ``load_split(name, split)`` reads the cache, ``calibkit.data.prepare.prepare(name)`` fills it.
 
 The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind`` of a data set it holds
 
