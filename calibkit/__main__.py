@@ -47,7 +47,7 @@ def _replace_closed_streams() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    result = argparse.ArgumentParser(prog="calibkit", description=__doc__)
+    result = argparse.ArgumentParser(prog="calibkit", description="From images to honest probabilities.")
     result.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = result.add_subparsers(dest="command", required=True)
     for of_a_kind in (report, apply, calibrate, judge, train):

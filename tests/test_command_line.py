@@ -1,5 +1,6 @@
 """The command line: what it prints, what it leaves behind, and one line with exit status 1 for whatever is wrong."""
 
+import json
 import sys
 
 import numpy as np
@@ -101,6 +102,33 @@ def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsy
     marked = [line.split()[0] for line in out.splitlines() if line.endswith(" *")]
     assert "ece" in marked and "nll" not in marked
     assert "\n* not told apart from 0" in out
+
+
+def test_evaluate_as_json_has_the_numbers_of_the_table(toy, tmp_path, capsys):
+    """Of one set, which is no test set; an infinite NLL, which JSON has not, is null."""
+    data = Logits.load(toy)
+    np.savez(tmp_path / "one.npz", logits=data.test_logits, labels=data.test_labels)
+    assert main(["evaluate", str(tmp_path / "one.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].endswith("on 500 samples")
+    assert main(["evaluate", str(tmp_path / "one.npz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == list(REPORTED)
+    for name, of in found.items():
+        assert list(of) == ["value", "low", "high"]
+        assert row(printed, name) == pytest.approx([*of.values()], abs=1e-5)
+    sure = {"probs": np.array([[1.0, 0.0], [0.5, 0.5]]), "labels": np.array([1, 0])}
+    np.savez(tmp_path / "sure.npz", **sure)
+    assert main(["evaluate", str(tmp_path / "sure.npz"), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["nll"]["value"] is None
+    assert "2 samples: intervals from fewer than 50 are too short\n" in printed.err
+
+
+def test_help_is_plain_text(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "``" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])

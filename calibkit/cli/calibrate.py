@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
 import warnings
 from typing import TYPE_CHECKING
@@ -28,6 +30,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
     evaluate = commands.add_parser("evaluate", help="metrics of outputs as they are, those of test, with intervals")
     add_source(evaluate, labels=True)
+    evaluate.add_argument("--json", action="store_true", help="print the numbers as JSON: value, low, high by metric")
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -104,23 +107,28 @@ def _measured(held: HeldOut, name: str) -> Comparison:
     return methods
 
 
-def _warn_if_few(test: HeldOut) -> None:
+def _warn_if_few(held: HeldOut, of: str = "test ") -> None:
     from calibkit.reporting.diagnosis import FEWEST
 
-    n_units, what = test.units
+    n_units, what = held.units
     if n_units < FEWEST:
-        print(f"{n_units} test {what}: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
+        print(f"{n_units} {of}{what}: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     from calibkit.metrics import REPORTED
 
     _, data = _data(args)
-    test = data.test or data.val
+    test, of = data.test or data.val, "" if data.test is None else "test "
     tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = _measured(test, "test")
-    _warn_if_few(test)
-    print(f"{'metric':16} {'value':>10}   95% interval   on {len(test.labels)} test samples")
+    _warn_if_few(test, of)
+    if args.json:
+        found = {name: methods.of("test", name)._asdict() for name in REPORTED}
+        finite = {name: {k: x if math.isfinite(x) else None for k, x in each.items()} for name, each in found.items()}
+        print(json.dumps(finite, indent=1, allow_nan=False))
+        return
+    print(f"{'metric':16} {'value':>10}   95% interval   on {len(test.labels)} {of}samples")
     noise = False
     for name in REPORTED:
         value, low, high = methods.of("test", name)
