@@ -1019,7 +1019,7 @@ for name, path in traces.items():
 titles = ("(a) sum of losses", "(b) std of losses", "(c) ECE (%)")
 for ax, title in zip(axes, titles, strict=True):
     ax.set(title=title, xlabel="evaluations")
-axes[0].legend()
+axes[2].legend(loc="center right")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]

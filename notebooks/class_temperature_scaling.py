@@ -1092,7 +1092,7 @@ one_by_ece = {
     ).value
     for network, name in OF_PAPER.items()
 }
-_, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharex=True, sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharex=True, sharey=True)
 for ax, name in zip(axes, followed, strict=True):
     for place, network in enumerate(OF_PAPER):
         causes = zip(
@@ -1114,7 +1114,8 @@ for ax, name in zip(axes, followed, strict=True):
 axes[0].set_xlim(0, None)
 axes[0].set_yticks(range(len(OF_PAPER)), OF_PAPER)
 axes[0].invert_yaxis()
-axes[1].legend()
+handles, labels = axes[1].get_legend_handles_labels()
+figure.legend(handles, labels, loc="outside upper center", ncols=3)
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]

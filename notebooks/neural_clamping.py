@@ -437,7 +437,8 @@ for ax, (title, name) in zip(axes, KINDS.items(), strict=True):
         marks = np.transpose([at(T) for T in of_focal.values()])
         ax.plot(*marks, "o", color=plots.ORANGE, label="focal loss")
         for g, x_mark, y_mark in zip(SHOWN_GAMMAS, *marks, strict=True):
-            ax.text(x_mark + 0.015, y_mark - 0.35, f"γ = {g:g}", fontsize=7.5)
+            aside, side = (-0.015, "right") if g == 0 else (0.015, "left")
+            ax.text(x_mark + aside, y_mark - 0.35, f"γ = {g:g}", fontsize=7.5, ha=side)
     ax.set(title=title, xlabel="mean entropy (nats)")
     ax.legend()
 axes[0].set_ylabel("test ECE (%)")
@@ -584,11 +585,13 @@ for (whose, start_name), of in change.items():
         yerr=[[up.value - up.low], [up.high - up.value]],
         fmt=MARKS[start_name],
         color=INKS[list(TRIED.values()).index(whose)],
+        markerfacecolor=None if start_name == "random" else "none",
         elinewidth=0.8,
         label=whose if start_name == "random" else None,
     )
 for start_name, mark in MARKS.items():
-    ax.plot([], [], mark, color=plots.GREY, label=f"{start_name} start")
+    fill = plots.GREY if start_name == "random" else "none"
+    ax.plot([], [], mark, color=plots.GREY, mfc=fill, label=f"{start_name} start")
 ax.axvline(0, color=plots.BLACK, linewidth=0.8)
 ax.axhline(0, color=plots.BLACK, linewidth=0.8)
 ax.text(-0.012, 0.5, "better in\nboth", ha="center", va="center", fontsize=8)
