@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from calibkit import load_calibrator
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
 
 
@@ -32,6 +33,15 @@ def test_separated_classes_have_an_optimum():
     z, y = 50 * np.eye(3)[[0, 1, 2] * 4], [0, 1, 2] * 4
     found = LogitCalibrator("sigmoid").fit(z, y).predict_proba(z[:1])[0]
     np.testing.assert_allclose(found, np.array([5 / 6, 1 / 10, 1 / 10]) / (5 / 6 + 2 / 10), rtol=1e-6)
+
+
+def test_its_file_is_read_and_its_name_is_listed(tmp_path):
+    z, y = 2.0 * np.eye(3)[[0, 1, 2] * 4], [0, 1, 2] * 4
+    fitted = LogitCalibrator("sigmoid").fit(z, y).calibrator_
+    np.testing.assert_array_equal(load_calibrator(fitted.save(tmp_path / "sigmoid.npz"))(z), fitted(z))
+    for method in ("sigmoyd", None):
+        with pytest.raises(ValueError, match=f'^Expected `method` to be .*"sigmoid".*, but got {method!r}: Expected `'):
+            LogitCalibrator(method).fit(z, y)
 
 
 def test_a_search_over_method_and_classifier():

@@ -55,6 +55,8 @@ def test_build_knows_names_and_options():
     assert Key.parse("mbls margin=8").build(LOSSES, "loss").margin == 8
     with pytest.raises(ValueError, match="Expected `loss` to be with options among gamma, .*, but got margin"):
         Key.parse("focal margin=8").build(LOSSES, "loss")
+    with pytest.raises(ValueError, match="^Expected `objective` to be given once, but got focal and nll$"):
+        calibrator("ets objective=focal:nll")
     with pytest.raises(ValueError, match="Expected `calibrator` to be without options, but got objective"):
         calibrator("identity:nll")
     with pytest.raises(ValueError, match="Expected `calibrator` to be one of identity, .*, but got 'platt'"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 
+from calibkit._checks import expected
 from calibkit.calibrators.class_temperature_scaling import ClassTemperatureScaling
 from calibkit.calibrators.dir_odir import DirODIR
 from calibkit.calibrators.ets import ETS
@@ -32,6 +33,7 @@ from calibkit.calibrators.vector_scaling import VectorScaling
 from calibkit.fitting import file_header
 from calibkit.fitting.base import Calibrator, Fitted
 from calibkit.fitting.own import as_calibrator
+from calibkit.fitting.sigmoid import Sigmoid
 from calibkit.keys import Key, find, installed, make
 from calibkit.objectives import OBJECTIVES
 
@@ -62,10 +64,11 @@ def calibrator(key: str | Key) -> Calibrator:
 
     A key may also name a class of one's own, ``"mine.py:Mine bins=5"``, whose file is executed, or an entry point of
     the group ``calibkit.calibrators``. It is a subclass of :class:`Calibrator`, or has ``fit(logits, labels)`` and
-    ``transform(logits)``, which get and give numpy.
+    ``transform(logits)``, which get and give numpy. ``"neural_clamping"`` alone is no :class:`Calibrator`: its ``fit``
+    and its call take the network and its inputs.
 
     Raises:
-        ValueError: no such calibrator or objective, or an option that it does not have.
+        ValueError: no such calibrator or objective, an objective given twice, or an option that it does not have.
 
     Example:
         >>> calibrator("ets:class_loss_scaling normalization=cm").objective.normalization
@@ -76,13 +79,15 @@ def calibrator(key: str | Key) -> Calibrator:
     key = key if isinstance(key, Key) else Key.parse(key)
     options = dict(key.options)
     if key.objective is not None:
+        if "objective" in options:
+            raise expected("objective", "given once", f"{options['objective']} and {key.objective}")
         objective = key.objective.build(OBJECTIVES, "objective")
         options["objective"] = objective if key.objective.options else key.objective.name
     return make(as_calibrator(find(key.name, CALIBRATORS, "calibrator")), "calibrator", options)
 
 
 def load_calibrator(path: str | os.PathLike, own: str | None = None) -> Calibrator:
-    """The calibrator that ``save`` wrote to ``path``: of ``CALIBRATORS``, or of an entry point.
+    """The calibrator that ``save`` wrote to ``path``: of ``CALIBRATORS``, an entry point, or ``method="sigmoid"``.
 
     Args:
         path: the file. No code that it names is executed.
@@ -96,7 +101,8 @@ def load_calibrator(path: str | os.PathLike, own: str | None = None) -> Calibrat
     with file_header.reading(path, "Calibrator"):
         header = file_header.read_header(path)
         name = header["class"]
-        cls = of_own or CALIBRATORS.get(header["calibrator"]) or installed("calibrator", header["calibrator"], name)
+        known = CALIBRATORS | {"sigmoid": Sigmoid}  # which the estimators fit
+        cls = of_own or known.get(header["calibrator"]) or installed("calibrator", header["calibrator"], name)
         if cls is None or name != cls.__name__:
             cure = f"{name}.load, of a Calibrator, or load_calibrator with `own`, its PATH.py:CLASS, reads it"
             raise ValueError(f"that of {name}, which is none of CALIBRATORS; {cure}")

@@ -90,7 +90,7 @@ class GPCalibration(Calibrator):
         knots = knots_of_equal_weight(logits, temperature, shares.to(logits.device)) / temperature
         pieces = torch.empty(logits.shape, dtype=torch.int32, device=logits.device)
         for rows in row_blocks(logits):
-            t = logits[rows].double() / temperature
+            t = (logits[rows].double() / temperature).contiguous()
             pieces[rows] = torch.bucketize(t, knots[1:-1], right=True, out_int32=True)
 
         def derivatives(u: Tensor) -> Derivatives:

@@ -30,6 +30,7 @@ class Spline(Calibrator):
 
     The predicted class gets r(s); the others share the rest in proportion to their probabilities, levelled as far as it
     takes for none to overtake. So the argmax and the accuracy stay. Only the top label is calibrated.
+    At r = 1 the others have 0, so the NLL may be infinite, even on the samples of the fit.
 
     Args:
         n_knots: equally spaced knots of the spline, >= 3; 6 as in the paper.

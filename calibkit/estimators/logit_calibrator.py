@@ -59,7 +59,11 @@ class LogitCalibrator(Classifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self."""
         own = Sigmoid() if isinstance(self.method, str) and self.method == "sigmoid" else self.method
-        made = deepcopy(own) if isinstance(own, Calibrator) else calibrator(own)
+        try:
+            made = deepcopy(own) if isinstance(own, Calibrator) else calibrator(own)
+        except ValueError as error:
+            want = 'a key of CALIBRATORS with its options, "sigmoid" or a calibrator'
+            raise expected("method", want, f"{self.method!r}: {error}") from error
         if not isinstance(made, Calibrator):
             raise expected("method", "a calibrator of logits", f"{self.method!r}, which is fitted on images")
         columns = [str(name) for name in getattr(X, "columns", ())]

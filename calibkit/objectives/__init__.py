@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from torch import nn
+
 from calibkit._checks import expected
 from calibkit.objectives.base import Objective
 from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad, losses
@@ -61,7 +63,8 @@ def get(objective: str | Objective, *, smooth: bool = False, n_bins: int = 15) -
         return ECE(n_bins) if objective == "ece" else OBJECTIVES[objective]()
     if isinstance(objective, Objective) and (objective.smooth or not smooth):
         return objective
-    raise expected("objective", f"one of {', '.join(known)}, or such an object", repr(objective))
+    got = f"{objective!r}{'; a training loss is none' * isinstance(objective, nn.Module)}"
+    raise expected("objective", f"one of {', '.join(known)}, or an object of calibkit.objectives", got)
 
 
 __all__ = [

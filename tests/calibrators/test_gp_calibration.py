@@ -36,6 +36,16 @@ def test_derivatives():
     torch.testing.assert_close(hessian, by_torch)
 
 
+def test_column_major_logits_are_no_occasion_to_warn():
+    """torch says it once a process, unless it is asked to say it always; the tests make an error of it."""
+    torch.set_warn_always(True)
+    try:
+        found = GPCalibration().fit(np.asfortranarray(BENT[:300]), LABELS[:300])(np.asfortranarray(BENT[:5]))
+    finally:
+        torch.set_warn_always(False)
+    np.testing.assert_allclose(found, GPCalibration().fit(BENT[:300], LABELS[:300])(BENT[:5]), rtol=1e-12)
+
+
 def test_mode_and_evidence():
     """The mode is scipy's; Laplace's evidence is near the integral over both values, of 300 samples."""
     z, y, knots = torch.as_tensor(BENT[:300]), torch.as_tensor(LABELS[:300]), torch.tensor([-1.0, 1.0]).double()

@@ -21,6 +21,11 @@ def sample():
     return torch.randn(60, 4, generator=g, dtype=torch.float64) * 3, torch.randint(4, (60,), generator=g)
 
 
+def test_a_training_loss_is_no_objective():
+    with pytest.raises(ValueError, match="^Expected `objective` to be one of nll, .*; a training loss is none$"):
+        get(torch.nn.CrossEntropyLoss())
+
+
 @pytest.mark.parametrize("objective", SMOOTH, ids=str)
 def test_value_and_gradient_equal_autograd_with_frozen_weights(objective, sample, monkeypatch):
     z, y = sample

@@ -18,6 +18,8 @@ from calibkit.fitting.temperature import fit_temperature, softmax_at
 
 #: What the authors' demonstration minimises.
 FOCAL = objectives.Focal(gamma=1.0)
+#: Of the last epoch: so many times the loss of the first and one nat more are no noise of a descent.
+DIVERGED = 10.0
 
 
 class NeuralClamping(Fitted):
@@ -55,8 +57,9 @@ class NeuralClamping(Fitted):
         loss_curve: (epochs,) mean of objective plus penalty over the steps of each epoch.
 
     Raises:
-        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, or a model that gives anything
-            but a tensor (N, K). The model is left as it was found, also then.
+        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite,
+            to T <= 0 or to ten times the loss of the first epoch plus 1; or a model that gives anything but a tensor
+            (N, K). The model is left as it was found, also then.
 
     Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".
@@ -112,7 +115,7 @@ class NeuralClamping(Fitted):
         self.batch_size = check_int("batch_size", batch_size, 1)
         self.epochs = check_int("epochs", epochs, 0)
         self.exact_temperature = check_flag("exact_temperature", exact_temperature)
-        self.seed = check_int("seed", seed, 0)
+        self.seed = check_int("seed", seed, 0, 2**63)
         super().__init__()
 
     @torch.inference_mode(False)
@@ -138,8 +141,10 @@ class NeuralClamping(Fitted):
         with frozen(model), torch.enable_grad():
             curve = self._descend(model, x, y, delta, temperature, n_classes, generator)
         delta, temperature = delta.detach(), temperature.detach().item()
-        if not (torch.isfinite(delta).all() and temperature > 0.0):
-            raise expected("lr", "small enough for SGD to converge", f"{self.lr}, which ends at T = {temperature}")
+        rose = bool(curve) and not curve[-1] <= DIVERGED * (curve[0] + 1)
+        if rose or not (torch.isfinite(delta).all() and temperature > 0.0):
+            got = f"{self.lr}, which ends at T = {temperature:g}{f' and a loss of {curve[-1]:g}' if curve else ''}"
+            raise expected("lr", "small enough for SGD to converge", got)
         if self.exact_temperature:
             temperature = fit_temperature(self.objective, forward(model, x, delta, self.batch_size), y)
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)

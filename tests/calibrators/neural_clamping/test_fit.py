@@ -231,8 +231,9 @@ def test_bad_input(network, images, labels):
     ):
         with pytest.raises(ValueError, match=f"Expected {message}"):
             clamping.fit(model, x, y)
-    with pytest.raises(ValueError, match="Expected `lr` to be small enough"):
-        NeuralClamping(lr=1e300, epochs=3).fit(network, images, labels)
+    for lr in (1e300, 1e9):  # to infinity, and to numbers without a use
+        with pytest.raises(ValueError, match="Expected `lr` to be small enough.* a loss of"):
+            NeuralClamping(lr=lr, epochs=3).fit(network, images, labels)
     clamping.fit(network, images, labels)
     with pytest.raises(ValueError, match=r"Expected `images` to be of shape \(N, 1, 4, 4\)"):
         clamping(network, images[:, :, :3])
