@@ -80,6 +80,9 @@ class Network:
 
     def __post_init__(self) -> None:
         """The loss as its key writes itself, so that equal networks are equal."""
+        for name in ("dataset", "model", "loss"):
+            if not isinstance(value := getattr(self, name), str):
+                raise expected(name, "text", repr(value))
         object.__setattr__(self, "loss", str(Key.parse(_NEXT_OPTION.sub(" ", self.loss))))
         check_int("seed", self.seed, 0)
 

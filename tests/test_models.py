@@ -12,7 +12,8 @@ from torch import nn
 
 from book.kit import results
 from calibkit._files import write_npz
-from calibkit.models import MODELS, build, load_weights, options_for
+from calibkit.models import MODELS, build, load_weights, mc_dropout, options_for, suited, takes
+from calibkit.models.vision import plain
 
 TOKENS = {"gpool_cnn"}
 DENSE = {"deeplabv3_resnet34", "deeplabv3_resnet50"}
@@ -133,6 +134,18 @@ def test_an_option_that_the_network_lacks_is_named():
     text = "Expected `model` to be with options among n_classes, drop, shortcut, but got weights"
     with pytest.raises(ValueError, match=text):
         build("resnet20", 10, weights="DEFAULT")
+
+
+def test_names_that_are_none():
+    for use, message in (
+        (lambda: suited("nope", (1,)), "`kind` to be one of text, dense, image, but got 'nope'"),
+        (lambda: takes("nope", "weights"), "`model` to be one of small_cnn, .*, but got 'nope'"),
+        (lambda: mc_dropout(None), "`model` to be a torch.nn.Module, but got NoneType"),
+        (lambda: mc_dropout(nn.Linear(2, 2), seed=-1), "`seed` to be an integer in"),
+        (lambda: plain("nope", 10), "`name` to be one of alexnet, .*, but got 'nope'"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected {message}"):
+            use()
 
 
 def test_numbers_of_numpy_build_the_same_network():

@@ -70,6 +70,13 @@ def test_what_is_no_name():
     for bad in ("cifar10/resnet20", "a/b-c-s", "a/b-c-s-1", "a/b/c-d-s0", "../x/b-c-s0", "a/b-c-s0/", None):
         with pytest.raises(ValueError, match="Expected `network`"):
             Network.parse(bad)
+    for name, parts in (
+        ("loss", ("digits", "small_cnn", None)),
+        ("dataset", (5, "small_cnn")),
+        ("model", ("digits", 6)),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `{name}` to be text, but got"):
+            Network(*parts)
 
 
 def test_commas_and_spaces_name_one_loss():

@@ -93,7 +93,7 @@ class PTS(Replayable):
         if not isinstance(hidden, list | tuple) or not hidden:
             raise expected("hidden", "a sequence of at least one layer", repr(hidden))
         self.top_k, self.hidden = check_int("top_k", top_k, 1), tuple(check_int("hidden", n, 1) for n in hidden)
-        self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0)
+        self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0, 2**63)
 
     def temperatures(self, logits: Array) -> Array:
         """The temperature T(z) that divides each row of the logits.

@@ -111,8 +111,9 @@ class Fitted:
                 stays.
         """
         wanted = {"n_classes", *self.state}
-        if set(arrays) != wanted:
-            raise expected("arrays", f"a state with the entries {sorted(wanted)}", sorted(arrays))
+        if not isinstance(arrays, dict) or arrays.keys() != wanted:
+            got = sorted(arrays) if isinstance(arrays, dict) else type(arrays).__name__
+            raise expected("arrays", f"a state with the entries {sorted(wanted)}", got)
         values = {name: _numbers(name, arrays[name]) for name in self.state}
         n_classes = check_int("n_classes", np.asarray(arrays["n_classes"]).tolist(), 2)
         shapes, lengths = self._shapes(n_classes), {}

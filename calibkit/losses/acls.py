@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from calibkit._checks import check_choice, check_real, expected
+from calibkit._checks import check_choice, check_int, check_real, expected
 from calibkit.losses._base import Indicator, RankedLoss, Variant, as_rows, confidence_ahead, cross_entropy, mean
 
 Part = Literal["both", "adaptive", "conditional"]
@@ -75,7 +75,7 @@ class ACLS(RankedLoss):
         self.variant = check_choice("variant", variant, get_args(Variant))
         self.part = check_choice("part", part, get_args(Part))
         self.indicator = check_choice("indicator", indicator, get_args(Indicator))
-        self.n_samples = n_samples
+        self.n_samples = None if n_samples is None else check_int("n_samples", n_samples, 1)
         self.uses_index = indicator == "ranking"
         if self.uses_index:
             if part == "adaptive":

@@ -80,6 +80,7 @@ def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
         >>> suited("text", (1000,)), suited("image", (8, 8, 1))
         (['gpool_cnn'], ['small_cnn'])
     """
+    check_choice("kind", kind, ("text", "dense", "image"))
     of_text = [name for name in MODELS if takes(name, "n_tokens")]
     of_pixels = [name for name in MODELS if name.startswith("deeplabv3")]
     of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)]
@@ -89,7 +90,7 @@ def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
 
 def takes(name: str, option: str) -> bool:
     """Whether network ``name`` has an option, as "channels", "n_tokens" or "weights"."""
-    return option in inspect.signature(MODELS[name]).parameters
+    return option in inspect.signature(MODELS[check_choice("model", name, MODELS)]).parameters
 
 
 def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:
@@ -104,7 +105,7 @@ def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) 
         >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))
         ({'stem': 'tiny'}, {'channels': 1}, {})
     """
-    if takes(check_choice("model", name, MODELS), "channels"):
+    if takes(name, "channels"):
         return {"channels": shape[-1]}
     if takes(name, "n_tokens") and n_tokens is not None:
         return {"n_tokens": n_tokens}

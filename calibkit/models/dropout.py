@@ -34,7 +34,7 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
         seed: of the masks.
 
     Raises:
-        ValueError: a rate or a number out of range, or a model without a linear layer.
+        ValueError: a rate or a number out of range, no module, or a model without a linear layer.
 
     Paper: Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation".
     Differs from the paper: dropout stands before the last layer only, since the networks here have no other, and its
@@ -49,10 +49,12 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     """
     rate = check_real("rate", rate, 0.0, 0.9)
     passes = check_int("passes", passes, 1)
+    if not isinstance(model, nn.Module):
+        raise expected("model", "a torch.nn.Module", type(model).__name__)
     linear = next((m for m in reversed(list(model.modules())) if isinstance(m, nn.Linear)), None)
     if linear is None:
         raise expected("model", "a network with a linear layer", type(model).__name__)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_int("seed", seed, 0, 2**63))
     masks = (torch.rand(passes, linear.in_features, generator=generator) >= rate).float() / (1 - rate)
 
     def drop(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor] | None:

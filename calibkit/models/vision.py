@@ -44,7 +44,7 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options: Any)
         nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
 
     Raises:
-        ValueError: fewer than 2 classes, weights that torchvision does not have.
+        ValueError: fewer than 2 classes, a name or weights that torchvision does not have.
 
     Example:
         >>> sum(p.numel() for p in plain("efficientnet_b0", 1000).parameters())
@@ -55,6 +55,7 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options: Any)
     with needs("train"):
         from torchvision import models
 
+    check_choice("name", name, models.list_models(models))
     if weights is None:
         return models.get_model(name, num_classes=n_classes, **options)
     known = models.get_model_weights(name).__members__

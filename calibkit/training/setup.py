@@ -74,14 +74,16 @@ def assemble(
     if "n_samples" in options and "n_samples" in inspect.signature(cls).parameters:
         raise expected("loss", "without `n_samples`, which is the size of the training set", repr(loss))
     criterion = _loss(cls, options, dataset)
-    torch.manual_seed(seed)
+    check_int("seed", seed, 0, 2**63)
     if pretrained and not takes(model, "weights"):
         raise expected("pretrained", f"False, as {model} has no such weights", True)
     weights = {"weights": "IMAGENET1K_V1"} if pretrained else {}
     form = options_for(model, spec.shape, spec.n_tokens)
     if recipe.vectors is not None:
         form = {"vectors": datasets.word_vectors(datasets.vocabulary(dataset))}
-    network = build(model, spec.n_classes, **form, **weights)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers go on as they were
+        torch.manual_seed(seed)
+        network = build(model, spec.n_classes, **form, **weights)
     return network.to(dtype_of(recipe)), criterion, recipe, facts
 
 
@@ -94,8 +96,15 @@ def _loss(cls: type[nn.Module], options: dict, dataset: str) -> nn.Module:
     return make(cls, "loss", options)
 
 
-def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int) -> None:
+def check_run(
+    model: nn.Module, data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str, devices: int, nodes: int
+) -> None:
     """Refuse what cannot be a run, before :func:`fit` starts."""
+    for name, given in (("model", model), ("loss", loss)):
+        if not isinstance(given, nn.Module):
+            raise expected(name, "a torch.nn.Module, as `assemble` makes one", repr(given))
+    if not isinstance(recipe, Recipe):
+        raise expected("recipe", "a Recipe, as `assemble` finds one", repr(recipe))
     spec = datasets.DATASETS[check_choice("data", data, datasets.DATASETS)]
     check_choice("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
@@ -104,7 +113,7 @@ def check_run(data: str, loss: nn.Module, recipe: Recipe, seed: int, device: str
     check_int("nodes", nodes, 1)
     if nodes > 1 and not {"MASTER_ADDR", "SLURM_NTASKS"} & os.environ.keys():
         raise expected("nodes", "1, or MASTER_ADDR, MASTER_PORT and NODE_RANK in the environment of each", nodes)
-    check_int("seed", seed, 0)
+    check_int("seed", seed, 0, 2**63)
     if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
 

@@ -73,13 +73,13 @@ def fit(
         meta: facts to store in the Logits beside the run's own, as model and loss names.
 
     Raises:
-        ValueError: a folder that holds a run with another recipe, network, loss, data set or seed, in which another
-            process trains at the moment, or whose checkpoint is damaged; a loss that is not finite any more, after
-            which the last checkpoint stays; no GPU for ``device="cuda"``; one process where torchrun started
-            several; a recipe with CutMix for what is no image or for a loss that keeps a history of images; one with
-            dropout for a network without a last linear layer.
+        ValueError: a network, loss or recipe that is none; a folder that holds a run with another recipe, network,
+            loss, data set or seed, in which another process trains at the moment, or whose checkpoint is damaged; a
+            loss that is not finite any more, after which the last checkpoint stays; no GPU for ``device="cuda"``; one
+            process where torchrun started several; a recipe with CutMix for what is no image or for a loss that keeps
+            a history of images; one with dropout for a network without a last linear layer.
     """
-    check_run(data, loss, recipe, seed, device, devices, nodes)
+    check_run(model, data, loss, recipe, seed, device, devices, nodes)
     facts = {"loss": repr(loss), **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
     facts |= {"network_digest": digest_of(model), "loss_settings": settings_of(loss)}
     run = Run(Path(folder), facts)

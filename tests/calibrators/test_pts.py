@@ -167,7 +167,8 @@ def test_rows_that_do_not_differ():
         ({"hidden": ()}, "Expected `hidden` to be a sequence"),
         ({"hidden": (5, 0)}, "Expected `hidden` to be an integer >= 1"),
         ({"weight_decay": -1.0}, "Expected `weight_decay` to be a number in"),
-        ({"seed": -1}, "Expected `seed` to be an integer >= 0"),
+        ({"seed": -1}, "Expected `seed` to be an integer in"),
+        ({"seed": 2**64}, "Expected `seed` to be an integer in"),
         ({"solver": "adam"}, "Expected `solver` to be one of exact, sctl"),
     ],
 )

@@ -58,6 +58,14 @@ def test_bad_values(name, sample, tmp_path):
             load_calibrator(tmp_path / "bad.npz")
 
 
+@pytest.mark.parametrize("state", [None, [], {"temperature": 1.0}])
+def test_what_is_no_state(state):
+    with pytest.raises(
+        ValueError, match=r"^Expected `arrays` to be a state with the entries \['n_classes', 'temperature'\]"
+    ):
+        TemperatureScaling().load_state_dict(state)
+
+
 @pytest.mark.parametrize("name", SHAPED)
 def test_shapes(name, sample, tmp_path):
     """An axis more, an axis less, a row more, no row; two that belong together; one class more in all."""

@@ -126,5 +126,7 @@ class TestAblations:
             ACLS(part="adaptive", indicator="ranking", n_samples=3)
         with pytest.raises(ValueError, match="Expected `n_samples` to be an integer"):
             ACLS(indicator="ranking")
+        with pytest.raises(ValueError, match="Expected `n_samples` to be an integer"):
+            ACLS(n_samples="x")
         with pytest.raises(ValueError, match="Expected `index` to be a torch tensor, but got NoneType"):
             ACLS(indicator="ranking", n_samples=3)(*three)

@@ -54,6 +54,31 @@ def test_bad_options(tmp_path):
             fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
 
 
+def test_names_are_assembled_first(tmp_path):
+    for given, name in (
+        (("small_cnn", nn.CrossEntropyLoss(), "digits", RECIPE), "model"),
+        ((digits_model(), "mbls", "digits", RECIPE), "loss"),
+        ((digits_model(), nn.CrossEntropyLoss(), "digits", "smoke"), "recipe"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected `{name}` to be a .*, as `assemble` .*, but got '"):
+            fit(*given, folder=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_assembling_leaves_the_callers_random_numbers_alone():
+    """The weights are those of the seed, whatever was drawn before."""
+    found = []
+    for before in (1, 2):
+        want = torch.rand(2, generator=torch.Generator().manual_seed(before))
+        torch.manual_seed(before)
+        first = torch.rand(1)
+        found.append(next(assemble("digits", "small_cnn", "mbls", "smoke", seed=3)[0].parameters()))
+        assert torch.cat([first, torch.rand(1)]).tolist() == want.tolist()
+    assert torch.equal(*found)
+    with pytest.raises(ValueError, match="^Expected `seed` to be an integer in"):
+        assemble("digits", "small_cnn", "mbls", "smoke", seed=-1)
+
+
 def test_no_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibkit._checks import Array, expected
+from calibkit._checks import Array, check_int, check_real, expected, to_tensor
 from calibkit.calibrators.neural_clamping.network import check_images, frozen, place, run
 
 #: (alpha, beta), the least and the largest value of an input: each a number, or one a channel.
@@ -29,8 +29,12 @@ def entropy_gradient(model: nn.Module, images: Array, *, temperature: float = 1.
 
     Returns:
         g, float64 on the CPU. The sum over the images that Theorem 1 prints is n times this.
+
+    Raises:
+        ValueError: no module or images, ``temperature`` <= 0, ``batch_size`` < 1.
     """
-    x = check_images(model, images)
+    x, temperature = check_images(model, images), check_real("temperature", temperature, 0.0, open_low=True)
+    check_int("batch_size", batch_size, 1)
     where = place(model, x)
     total = torch.zeros(x.shape[1:], dtype=torch.float64)
     with frozen(model), torch.enable_grad():
@@ -42,7 +46,7 @@ def entropy_gradient(model: nn.Module, images: Array, *, temperature: float = 1.
     return total / len(x)
 
 
-def theorem_delta(gradient: Tensor, images: Array, input_range: Range) -> Tensor:
+def theorem_delta(gradient: Array, images: Array, input_range: Range) -> Tensor:
     r"""The perturbation that raises the entropy most, to first order, and leaves every image in the feasible range.
 
     Theorem 1 and eq. 20: :math:`\tilde\delta = \operatorname{sign}(g) \odot \eta` with
@@ -63,11 +67,14 @@ def theorem_delta(gradient: Tensor, images: Array, input_range: Range) -> Tensor
         The perturbation, float64 in the shape of one image; its absolute value is eta.
 
     Raises:
-        ValueError: a range that is none, or has another number of channels.
+        ValueError: a range that is none, or has another number of channels; a gradient of another shape.
     """
-    x = torch.as_tensor(images).cpu()
+    x = to_tensor("images", images).cpu()
     low, high = x.amin(0).double(), x.amax(0).double()
     alpha, beta = (_per_channel(bound, low) for bound in check_range(input_range))
+    gradient = to_tensor("gradient", gradient).cpu()
+    if gradient.shape != low.shape:
+        raise expected("gradient", f"of shape {tuple(low.shape)}, as an image", f"shape {tuple(gradient.shape)}")
     eta = torch.where(gradient < 0, low - alpha, beta - high).clamp(min=0.0)
     return gradient.sign() * eta
 
