@@ -53,7 +53,8 @@ class ClassTemperatureScaling(Replayable):
             it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
 
     Attributes:
-        temperatures: (K,) float64; None before ``fit``.
+        temperatures: (K,) float64; None before ``fit``. By ECE a RuntimeWarning tells where the one temperature of the
+            start is the highest of the grid.
         history: (steps + 1, 4) float64, the accepted steps of the greedy search: sweep, class, temperature, ECE on the
             held-out data after the step. The first row is the start (sweep 0, class -1). Empty for smooth objectives.
 

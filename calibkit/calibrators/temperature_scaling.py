@@ -40,6 +40,7 @@ class TemperatureScaling(Replayable):
         temperature: T > 0; None before ``fit``. A RuntimeWarning tells where it is a bound of the search, 0.01 or
             1,000 times the typical spread of the logits within a row, or 1 where that lies outside: on separable data
             (every label has the largest logit) the best T is 0, and on logits that tell nothing it is infinite.
+            By ECE it tells where T is the highest of the grid.
 
     Raises:
         ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1

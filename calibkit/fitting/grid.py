@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 
@@ -61,6 +62,7 @@ def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: in
 
     The ECE is no less than ``|mean confidence - accuracy|``, and the mean confidence falls as T rises: so between two
     temperatures looked at it is no less than either says. The grid is halved where that is not above the lowest so far.
+    A RuntimeWarning tells where it is the highest of several.
     """
     temperatures = torch.tensor(grid, dtype=torch.float64, device=logits.device)
     rows = row_blocks(logits, 8 * max(1, len(grid) // logits.shape[1]))  # (G, n) confidences fit in cache too
@@ -73,7 +75,11 @@ def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: in
         between = [(a, b) for a, b in between if b - a > 1 and max(-gaps[a], gaps[b]) <= lowest]
         wanted = [(a + b) // 2 for a, b in between]
         between = [part for (a, b), c in zip(between, wanted, strict=True) for part in ((a, c), (c, b))]
-    return grid[int(eces.argmin())]
+    best = grid[int(eces.argmin())]
+    if len(grid) > 1 and best == grid[-1]:
+        text = f"the ECE is lowest at T = {best:g}, the end of the grid: it may be lower beyond"
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    return best
 
 
 def gaps_of_temperatures(

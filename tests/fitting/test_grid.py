@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit import TemperatureScaling
+from calibkit import ClassTemperatureScaling, TemperatureScaling
 from calibkit.fitting.grid import TEMPERATURES, check_grid, grid_temperatures, lowest_ece
 from calibkit.metrics import ece
 
@@ -23,6 +23,18 @@ def test_the_smallest_of_a_tie_and_a_grid_of_one():
     z, y = torch.tensor([[900.0, 0.0], [0.0, 900.0]]), torch.tensor([0, 1])  # confidence 1 at every temperature
     assert lowest_ece(z, y, TEMPERATURES, 15) == 0.1
     assert lowest_ece(z, y, (2.0,), 15) == 2.0
+
+
+def test_the_end_of_the_grid_is_told():
+    """Logits 50 times too large; a longer grid, and one of a single temperature, leave nothing to tell."""
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(60, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    for fitted in (TemperatureScaling("ece"), ClassTemperatureScaling()):
+        with pytest.warns(RuntimeWarning, match="^the ECE is lowest at T = 10, the end of the grid"):
+            fitted.fit(50 * z, y)
+    assert 10 < TemperatureScaling("ece", grid=np.arange(1, 200)).fit(50 * z, y).temperature < 199
+    assert TemperatureScaling("ece", grid=[10.0]).fit(50 * z, y).temperature == 10
 
 
 def test_a_step_is_its_multiples():
