@@ -72,20 +72,19 @@ def test_the_table_of_verdicts_is_the_summary(by):
     header, rule, *rows = cells(booktables.verdicts({"notebooks/mbls"}, by))
     names = ("paper",) if by == "paper" else ("paper", "table")
     counts = results.summary(by=names)
-    if by == "paper":
-        last = counts.pop("not run")
-        for name in ("elsewhere", "by a stand-in"):
-            columns = [column for column in counts if column.endswith(name)]
-            counts = counts.drop(columns=columns).assign(**{name: counts[columns].sum(axis=1)})
-        counts["not run"] = last
+    last = counts.pop("not run")
+    for name in ("elsewhere", "by a stand-in"):
+        columns = [column for column in counts if column.endswith(name)]
+        counts = counts.drop(columns=columns).assign(**{name: counts[columns].sum(axis=1)})
+    counts["not run"] = last
     counts = counts.loc[:, counts.sum() > 0]
     assert header == [*names, *counts.columns] and len(rule) == len(header)
     if by == "paper":
-        assert rows.pop() == ["all", *map(str, counts.sum())]
+        assert rows.pop() == ["all", *map("{:,}".format, counts.sum())]
     assert len(rows) == len(counts)
     for row, (key, numbers) in zip(rows, counts.iterrows(), strict=True):
         paper, *table = [key] if by == "paper" else key
-        assert row[1:] == [*table, *map(str, numbers)]
+        assert row[1:] == [*table, *(f"{n:,}" if n or by == "paper" else "" for n in numbers)]
         name = PAPERS[paper].short
         assert row[0] == (f"[{name}](/notebooks/{paper})" if paper == "mbls" else name)
 
@@ -102,7 +101,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
     answered, *kinds = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", sentence)]
     assert (answered, kinds.pop(0)) == (len(every) - total["not run"], len(every)) and sum(kinds) == answered
     assert kinds[1] == total["not decided"] + total["not decided, by a stand-in"]
-    front = dict(zip(header, rows[-1], strict=True))
+    front = {head: cell.replace(",", "") for head, cell in zip(header, rows[-1], strict=True)}
     shared = {name: tuple(key for key in total if key.endswith(name)) for name in ("elsewhere", "by a stand-in")}
     for name, count in total.items():
         assert int(front.get(name, 0)) == count or any(name in keys for keys in shared.values())
@@ -110,7 +109,7 @@ def test_front_page_ledger_chapters_and_command_count_alike(capsys):
         assert int(front[name]) == sum(total[key] for key in keys)
     heads, _, *of_ledger = cells(booktables.verdicts((), "table"))
     for name in set(heads) & set(total):
-        assert sum(int(row[heads.index(name)]) for row in of_ledger) == total[name]
+        assert sum(int(row[heads.index(name)].replace(",", "") or 0) for row in of_ledger) == total[name]
     of_chapters = dict.fromkeys(total, 0)
     for paper in PAPERS:
         for name, count in results.answers(results.compare(paper)).value_counts().items():
@@ -125,7 +124,7 @@ def test_what_waits_for_data_adds_up_and_says_for_what():
     waiting = results.summary(by=("dataset",)).query("`not run` > 0")
     assert set(booktables.NEEDS) == set(waiting.index)
     _, _, *rows = cells(booktables.unanswered())
-    found = [int(row[2]) for row in rows]
+    found = [int(row[2].replace(",", "")) for row in rows]
     assert found == sorted(waiting["not run"], reverse=True)
     every = results.everything()
     assert sum(found) == (results.answers(every) == "not run").sum()
@@ -162,7 +161,7 @@ def test_what_is_not_stored_is_listed_with_the_commands_that_repeat_it():
 def test_what_a_test_set_decides_is_that_of_the_file():
     _, _, *lines, _, said = booktables.power()
     rows = pd.read_csv(_folders.stored() / "power.csv")
-    assert [line.split(" | ")[1] for line in lines] == [f"{share:g}%" for share in rows["ece"]]
+    assert [line.split(" | ")[1] for line in lines] == [f"{share:.0f}%" for share in rows["ece"]]
     rows = results.everything().query("dataset == 'cifar10' and metric == 'ece' and printed_effect.notna()")
     between = [row for row in rows.itertuples() if row.against not in ("identity", "cross_entropy")]
     assert f"Of {len(between)} differences" in said

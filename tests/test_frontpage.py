@@ -40,8 +40,8 @@ def test_the_legend_explains_the_parts_that_occur_and_no_other(frontpage):
     by_paper, drawn = results.summary(by=("paper",)), set()
     counts = by_paper.sum()
     for _, of_paper in by_paper.iterrows():
-        drawn |= set(re.findall(r'class="([a-z-]+)" style', frontpage.bar(of_paper)))
-    assert set(re.findall(r'<span class="([a-z-]+)">', frontpage.legend(counts))) == drawn
+        drawn |= set(re.findall(r'class="([a-z -]+)" style', frontpage.bar(of_paper)))
+    assert set(re.findall(r'<span class="([a-z -]+)">', frontpage.legend(counts))) == drawn
     assert "opposite" in frontpage.legend(counts + 1)
 
 

@@ -2,6 +2,7 @@
 
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{answered}`` says how many have an answer, and ``{unanswered}`` what the numbers without an answer wait for;
+``{stored} FILE OUTER INNER`` is a table of ``book/results`` whose rows two columns name, captioned by its content;
 ``{power}`` says how often 10,000 images tell two calibrations apart, by ``book/results/power.csv``;
 ``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
 ``{ledger}`` has a section for each paper, with its claims;
@@ -27,6 +28,7 @@ from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.grid import part
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus, unbroken
+from book.kit.notebook.table import table as table_of
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.csv_rows import select
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
@@ -62,15 +64,15 @@ NEEDS = {
 def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
     """The summary as a Markdown table; a paper links to its chapter where ``pages`` has one.
 
-    One row a paper, and what others and stand-ins say in a column each, or with ``by="table"`` one a table and a column
-    for every answer. Columns without a number are left out.
+    One row a paper, or with ``by="table"`` one a table, in which 0 is left out; what others and stand-ins say has a
+    column each. Columns without a number are left out.
     """
     names = ["paper"] if by == "paper" else ["paper", "table"]
     counts = answers(*names).copy()
+    for name, columns in GROUPS.items():
+        counts.insert(len(counts.columns) - 1, name, counts[list(columns)].sum(axis=1))
+    counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
     if by == "paper":
-        for name, columns in GROUPS.items():
-            counts.insert(len(counts.columns) - 1, name, counts[list(columns)].sum(axis=1))
-        counts = counts.drop(columns=[name for columns in GROUPS.values() for name in columns])
         counts.loc["all"] = counts.sum()
     counts = counts.loc[:, counts.any()]
     rows = []
@@ -78,14 +80,16 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
         paper, *number = (key,) if by == "paper" else key
         name = PAPERS[paper].short if paper in PAPERS else paper
         name = f"[{name}](/notebooks/{paper})" if f"notebooks/{paper}" in pages else name
-        rows.append([name, *number, *numbers])
+        rows.append([name, *number, *(f"{n:,}" if n or by == "paper" else "" for n in numbers)])
     return table("l" * len(names) + "r" * len(counts.columns), [*names, *counts.columns], rows)
 
 
 def unanswered() -> list[str]:
     """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
     counts = answers("dataset").query("`not run` > 0").sort_values("not run", ascending=False)
-    rows = [(DATASETS[name], row["printed"], row["not run"], NEEDS[name]) for name, row in counts.iterrows()]
+    rows = [
+        (DATASETS[name], f"{row['printed']:,}", f"{row['not run']:,}", NEEDS[name]) for name, row in counts.iterrows()
+    ]
     return table("lrrl", ("data", "printed", "not run", "an answer needs"), rows)
 
 
@@ -121,7 +125,7 @@ def power() -> list[str]:
     cells = []
     for row in pd.read_csv(_folders.stored() / "power.csv").itertuples():
         pair = f"{abs(row.one):g} and {row.other:g}" + ", too unsure and too sure" * (row.one < 0)
-        cells.append([pair, *(f"{share:g}%" for share in (row.ece, row.holm, row.nll))])
+        cells.append([pair, *(f"{share:.0f}%" for share in (row.ece, row.holm, row.nll))])
     rows = compared()
     between = ~rows["against"].isin(["", "identity", "cross_entropy"]) & rows["printed_effect"].notna()
     rows = rows[between & (rows["dataset"] == "cifar10") & (rows["metric"] == "ece")]
@@ -200,6 +204,20 @@ class Ledger(Computed):
         return self.parse(lines)
 
 
+class Stored(SphinxDirective):
+    """``{stored} FILE OUTER INNER``."""
+
+    required_arguments = 3
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The table."""
+        file, *labels = self.arguments
+        rows = pd.read_csv(_folders.stored() / f"{file}.csv").set_index(labels).rename_axis([None, None])
+        shown = table_of(rows, " ".join(self.content), f"tbl-protocol-{file}")
+        return [nodes.raw("", shown._repr_html_(), format="html")]
+
+
 class Printed(SphinxDirective):
     """``{printed} PAPER TABLE COLUMN``."""
 
@@ -226,5 +244,6 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("power", markdown(power))
     app.add_directive("plans", markdown(plans))
     app.add_directive("printed", Printed)
+    app.add_directive("stored", Stored)
     app.add_directive("registry", markdown(registry, required=1))
     return {"parallel_read_safe": True}

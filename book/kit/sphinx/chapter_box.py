@@ -17,7 +17,7 @@ from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.claim_matrix import ASKED
 from book.kit.sphinx.directives import Computed
-from book.kit.sphinx.frontpage import bar
+from book.kit.sphinx.frontpage import bar, legend
 from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
 
@@ -86,7 +86,8 @@ class Counts(Computed):
         """Paragraphs, and the bar."""
         paper = str(check_choice("paper", self.arguments[0], PAPERS))
         lines = [part for line in (*outcome(paper), *lost(paper)) for part in (line, "")]
-        return [*self.parse(lines), nodes.raw("", bar(answers("paper").loc[paper]), format="html")]
+        counts = answers("paper").loc[paper]
+        return [*self.parse(lines), nodes.raw("", bar(counts) + legend(counts), format="html")]
 
 
 def setup(app: Sphinx) -> dict:

@@ -15,14 +15,14 @@ from book.papers import PAPERS
 ASKED = "Our question:"
 #: A verdict -> the class of its square in the style sheet.
 STYLES = {
-    "holds": "replayed",
-    "holds in part": "same",
-    "ECE undecided, likelihood agrees": "elsewhere",
+    "holds": "reproduced",
+    "holds in part": "same-direction",
+    "ECE undecided, likelihood agrees": "not-decided agrees",
     "holds in ECE, likelihood against": "mixed",
-    "not decided": "open",
-    "ECE undecided, likelihood against": "worse",
-    "fails in ECE, likelihood agrees": "worse",
-    "does not hold": "against",
+    "not decided": "not-decided",
+    "ECE undecided, likelihood against": "not-decided objects",
+    "fails in ECE, likelihood agrees": "opposite-direction agrees",
+    "does not hold": "opposite-direction",
     "not run here": "absent",
 }
 

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
-from book.kit.results.verdict_rule import OTHERS, STAND_IN, Answer
+from book.kit.results.verdict_rule import STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences, once
 from book.kit.sphinx.directives import Computed, html, markdown, table
 from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
@@ -57,13 +57,17 @@ class Share(NamedTuple):
 
 
 SHARES = (
-    Share("replayed", "reproduced", (Answer.REPRODUCED,)),
-    Share("same", "same direction", (Answer.SAME,)),
+    Share("reproduced", "reproduced", (Answer.REPRODUCED,)),
+    Share("same-direction", "same direction", (Answer.SAME,)),
     Share("mixed", "mixed", (Answer.MIXED,)),
-    Share("open", "not decided, or not reproduced", (Answer.OPEN, Answer.NOT_REPRODUCED)),
-    Share("against", "opposite direction", (Answer.OPPOSITE,)),
-    Share("elsewhere", "elsewhere, measured by others", tuple(answer for answer in Answer if answer.by == OTHERS)),
-    Share("stand-in", "by a stand-in, decided or not", tuple(of for of in Answer if of.by == STAND_IN)),
+    Share("not-decided", "not decided", (Answer.OPEN,)),
+    Share("opposite-direction", "opposite direction, or not reproduced", (Answer.OPPOSITE, Answer.NOT_REPRODUCED)),
+    Share("reproduced other", "the same elsewhere, measured by others", (Answer.SAME_ELSEWHERE,)),
+    Share("not-reproduced other", "another elsewhere", (Answer.ANOTHER_ELSEWHERE,)),
+    Share("not-decided other", "not decided, by a stand-in", (Answer.OPEN_BY_STAND_IN,)),
+    Share(
+        "stand-in", "otherwise by a stand-in", tuple(of for of in Answer if of.by == STAND_IN and "decided" not in of)
+    ),
     Share("absent", "not run", (Answer.NOT_RUN,)),
 )
 
@@ -153,13 +157,15 @@ def bar(counts: pd.Series) -> str:
     numbers = counts.drop("printed")
     for share in SHARES:
         if number := share.number(numbers):
-            text = f"{number} {share.name}"
+            text = f"{number:,} {share.name}"
             parts.append(f'<span class="{share.style}" style="flex-grow:{number}" title="{text}"></span>')
     answered = total - int(numbers[Answer.NOT_RUN])
-    undecided = int(numbers[Answer.OPEN] + numbers[Answer.OPEN_BY_STAND_IN])
+    by_stand_in = int(numbers[Answer.OPEN_BY_STAND_IN])
+    undecided = int(numbers[Answer.OPEN]) + by_stand_in
     words = f"{answered:,} of {total:,} printed numbers answered"
     same = int(numbers[Answer.REPRODUCED])
-    counted = (same, "reproduced"), (undecided, "not decided"), (answered - same - undecided, "otherwise")
+    open_ = "not decided" + f" ({by_stand_in} by a stand-in)" * bool(by_stand_in)
+    counted = (same, "reproduced"), (undecided, open_), (answered - same - undecided, "otherwise")
     words += ": " + ", ".join(f"{number} {meaning}" for number, meaning in counted if number)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
@@ -168,7 +174,7 @@ def bar(counts: pd.Series) -> str:
 
 def legend(counts: pd.Series) -> str:
     """What the parts of the bars mean, of those that occur."""
-    return keys((share.style, f"{share.number(counts)} {share.name}") for share in SHARES if share.number(counts))
+    return keys((share.style, f"{share.number(counts):,} {share.name}") for share in SHARES if share.number(counts))
 
 
 def keys(looks: Iterable[tuple[str, str]]) -> str:

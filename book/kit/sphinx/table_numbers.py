@@ -43,6 +43,9 @@ class NumberedTables(SphinxTransform):
 def made(figure: ElementTree.Element) -> NumberedTable:
     """The node of a table."""
     caption, *body = figure
+    for table in figure.iter("table"):  # letters of its longest label, half of which fit on a line
+        labels = [len(head.text or "") for head in table.iterfind(".//th[@scope='row']")]
+        table.set("style", f"--label: {max(labels, default=0)}")
     node = NumberedTable(caption=caption.text, style=figure.get("class"))
     node["names"] = [nodes.fully_normalize_name(name)] if (name := figure.get("data-name")) else []
     text = "".join(ElementTree.tostring(part, "unicode", method="html") for part in body)
