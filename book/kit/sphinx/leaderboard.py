@@ -17,11 +17,11 @@ HEADS = dict(zip(SHOWN, heads("")[1:], strict=True))
 
 
 def cell(numbers: list[float | None], metric: str) -> str:
-    """A mean difference with its interval, in the unit of the metric."""
+    """A mean difference in the unit of the metric, and below it its interval."""
     known = [x for x in numbers if x is not None]
     if known != numbers:
         return "infinite"
-    return change(Estimate(*known), SHOWN[metric][0]).replace(", ", ",\N{NO-BREAK SPACE}")  # an interval on one line
+    return change(Estimate(*known), SHOWN[metric][0]).replace(" [", "<br>[").replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def ranked(of: Iterable[dict], first: str) -> list[dict]:
@@ -40,7 +40,7 @@ def _name(found: dict) -> str:
 
 
 def _table(heads: list[str], rows: Iterable[list[str]]) -> list[str]:
-    return table("l" + "r" * (len(heads) - 1), heads, rows)
+    return table("".join("l" if head == heads[0] or head == "whose" else "r" for head in heads), heads, rows)
 
 
 def calibrators() -> list[str]:
@@ -48,9 +48,11 @@ def calibrators() -> list[str]:
     rows = []
     for found in ranked((of for of in entries() if of["kind"] == "calibrators"), "all"):
         means, counts = found["means"]["all"], found["beyond_chance"]["nll"]
-        gone = f", infinite on {found['infinite_nll']}" if found["infinite_nll"] else ""
+        nll = cell(means["nll"], "nll")
+        if found["infinite_nll"]:
+            nll = f"{nll}<br>infinite on {found['infinite_nll']}".removeprefix("infinite<br>")
         rows.append(
-            [_name(found), cell(means["nll"], "nll") + gone]
+            [_name(found), nll]
             + [cell(means[metric], metric) for metric in METRICS[1:]]
             + ["{} / {}".format(*counts), str(found["networks"]), found["by"] or found["tier"]]
         )
