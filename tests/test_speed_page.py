@@ -47,13 +47,17 @@ def test_the_table_of_fits_has_every_calibrator_and_number_of_its_file(speed):
     assert found == {display_names.shown(method): list(row) for method, row in rows.iterrows()}
 
 
-def test_the_picture_has_a_bar_a_row(speed, rows):
+def test_the_picture_has_a_dot_a_row_and_peers_beside_ours(speed, rows):
     from matplotlib.colors import same_color
     from matplotlib.figure import Figure
 
     figure = Figure()
-    speed.bars(rows, figure)
+    speed.dots(rows.iloc[1:], figure)
     (ax,) = figure.axes
-    assert [bar.get_width() for bar in ax.patches] == [12.4, 12.4, 900.0]
-    colors = [bar.get_facecolor()[:3] for bar in ax.patches]
-    assert all(same_color(a, b) for a, b in zip(colors, (BLUE, BLUE, GREY), strict=True))
+    dots = {line.get_label(): line for line in ax.lines[:2]}
+    assert {who: (*dot.get_xdata(), *dot.get_ydata()) for who, dot in dots.items()} == {
+        "calibkit": (12.4, 0),
+        "peer": (900.0, 0),
+    }
+    assert same_color(dots["calibkit"].get_color(), BLUE) and same_color(dots["peer"].get_color(), GREY)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["vector scaling, 25,000 × 1,000"]

@@ -19,6 +19,7 @@ from book.kit.notebook.table import Table, table
 from book.kit.sphinx.frontpage import figure
 from calibkit import _folders, plots
 from calibkit._checks import check_choice
+from calibkit.plots import style
 
 OURS = "calibkit"
 #: What a task is called, where that is not its name in the file. Some name their number of classes, which is a column.
@@ -75,15 +76,21 @@ def fits(rows: pd.DataFrame, **words: str) -> Table:
     return table(frame.rename_axis(None), **words)
 
 
-def bars(rows: pd.DataFrame, figure: Figure) -> None:
-    """How many evaluations of the NLL each row takes: a bar a row, ours and the peers' apart."""
-    ax, y = figure.subplots(), range(len(rows))[::-1]
-    colors = [plots.BLUE if who == OURS else plots.GREY for who in rows["who"]]
-    ax.barh(list(y), rows["x NLL"], color=colors, alpha=0.8)
-    shapes = rows["n"].map(", {:,}".format) + " x " + rows["k"].map("{:,}".format)
-    ax.set_yticks(list(y), rows.apply(name, axis=1) + shapes.where(rows["who"] == OURS, ""))
-    ax.axvline(1, linewidth=1.2, linestyle="--", color=plots.GREY)
+def dots(rows: pd.DataFrame, figure: Figure) -> None:
+    """How many evaluations of the NLL each task takes: a row for it, the fastest of a shape on top, peers beside us."""
+    ours = rows[rows["who"] == OURS].sort_values(["n", "k", "x NLL"], ascending=[False, False, True])
+    ax = figure.subplots()
+    places = {task: -i for i, task in enumerate(ours["task"])}
+    for who, of in rows.groupby("who", sort=False):
+        y, color = of["task"].map(places), style.on_paper(plots.BLUE if who == OURS else plots.GREY)
+        if who == OURS:
+            ax.hlines(y, 1, of["x NLL"], color=color, linewidth=1)
+        ax.plot(of["x NLL"], y, "o" if who == OURS else "s", color=color, markersize=6, label=who)
+    shapes = ours["n"].map(", {:,}".format) + " \N{MULTIPLICATION SIGN} " + ours["k"].map("{:,}".format)
+    ax.set_yticks([*places.values()], ours.apply(name, axis=1) + shapes)
+    ax.axvline(1, linewidth=1.2, linestyle="--", color=style.on_paper(plots.GREY))
     ax.set(xscale="log", xlabel="time over that of one evaluation of the NLL")
+    ax.legend()
 
 
 #: Directive's argument -> its table.
@@ -103,8 +110,10 @@ class Speed(SphinxDirective):
         numbers = TABLES[file](rows, caption=" ".join(self.content), name=f"tbl-speed-{file}")
         html = [numbers._repr_html_()]
         if file == "bounds":
-            alt = "A bar for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
-            html.insert(0, figure(partial(bars, rows), (7.0, 0.8 + 0.3 * len(rows)), alt))
+            alt = "A dot for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
+            picture = figure(partial(dots, rows), (7.0, 0.8 + 0.3 * rows["task"].nunique()), alt)
+            words = "Time in evaluations of the NLL (dashed line), by samples × classes."
+            html.insert(0, f"<figure>{picture}<figcaption>{words}</figcaption></figure>")
         return [nodes.raw("", text, format="html") for text in html]
 
 
