@@ -69,6 +69,12 @@ def without_unused(app: Sphinx, page: str, template: str, context: dict, doctree
         context[kind] = [file for file in files if UNUSED not in f"{file} {getattr(file, 'attributes', '')}".lower()]
 
 
+def titled(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Let the page that is called as the book is say so once in its tab."""
+    if context.get("title") == context.get("docstitle"):
+        context["docstitle"] = ""
+
+
 def mended(text: str) -> str:
     """A page with :data:`MENDED`."""
     for pattern, new in MENDED:
@@ -87,5 +93,6 @@ def setup(app: Sphinx) -> dict:
     """Connect them."""
     app.add_post_transform(AlternativeTexts)
     app.connect("html-page-context", without_unused, priority=900)
+    app.connect("html-page-context", titled)
     app.connect("build-finished", mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
