@@ -46,6 +46,8 @@ GROUPS = {
     "elsewhere": tuple(answer for answer in results.ANSWERS if answer.by == OTHERS),
     "by a stand-in": tuple(answer for answer in results.ANSWERS if answer.by == STAND_IN),
 }
+#: What the tables of Neural Clamping call its fits by its two losses.
+NAMES = {"neural_clamping:nll": "NC (CE)", "neural_clamping": "NC (FL)"}
 SAME_DOWNLOAD = "for some, the same download as CIFAR-100-LT, and for the others hours on a GPU per network"
 #: What the numbers without an answer wait for, by their data.
 NEEDS = {
@@ -228,7 +230,7 @@ class Printed(SphinxDirective):
         """The table, all its rows in sight."""
         paper, table, wide = self.arguments
         name = f"tbl-printed-{PAPERS[paper].short}-{table}".lower()
-        shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, fold=False)
+        shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, names=NAMES, fold=False)
         shown = part(shown, shown.rows)  # nothing is beside the printed numbers, so no head has to say "printed"
         return [nodes.raw("", shown._repr_html_(), format="html")]
 
