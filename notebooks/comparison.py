@@ -350,7 +350,7 @@ aside = {  # labels that would lie on others, and where they go
     "ms_odir": ((6, -12), "left"),
     "dir_odir": ((-5, 4), "right"),
     "structured_matrix_scaling": ((6, -12), "left"),
-    "ets": ((6, 4), "left"),
+    "ets": ((6, -11), "left"),
     "pts": ((-5, 5), "right"),
     MAP: ((-5, -12), "right"),
     GP: ((-5, 5), "right"),
