@@ -248,9 +248,9 @@ def export(module: nn.Module, *inputs: Tensor) -> torch.export.ExportedProgram:
     if not inputs or not all(isinstance(x, Tensor) and x.ndim and len(x) for x in inputs):
         raise expected("inputs", "tensors, batch first", [type(x).__name__ for x in inputs])
     two = tuple(torch.cat([x[:1], x[:1]]) for x in inputs)  # a batch of one would be taken for a constant
-    with frozen(module), torch.no_grad():
-        module(*two)  # refuses what a stand-in for the values does not show
     with frozen(module):
+        with torch.no_grad():
+            module(*two)  # refuses what a stand-in for the values does not show
         return torch.export.export(module, two, dynamic_shapes=(tuple({0: BATCH} for _ in two),), strict=False)
 
 

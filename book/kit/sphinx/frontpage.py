@@ -66,7 +66,9 @@ SHARES = (
     Share("not-reproduced other", "another elsewhere", (Answer.ANOTHER_ELSEWHERE,)),
     Share("not-decided other", "not decided, by a stand-in", (Answer.OPEN_BY_STAND_IN,)),
     Share(
-        "stand-in", "otherwise by a stand-in", tuple(of for of in Answer if of.by == STAND_IN and "decided" not in of)
+        "stand-in",
+        "otherwise by a stand-in",
+        tuple(of for of in Answer if of.by == STAND_IN and of is not Answer.OPEN_BY_STAND_IN),
     ),
     Share("absent", "not run", (Answer.NOT_RUN,)),
 )
