@@ -67,6 +67,8 @@ class Dataset:
         void: dense: the label on disk of pixels without a class.
         films: dense: where the test images are frames of films, the first of each film; neighbours are alike.
         n_tokens: text: V, the size of the vocabulary.
+        closed_vocabulary: text: whether the vocabulary is that of all messages, and other words are left out; False:
+            that of the training split, with a token for other words.
     """
 
     n_classes: int
@@ -84,6 +86,7 @@ class Dataset:
     void: int | None = None
     films: tuple[int, ...] = ()
     n_tokens: int | None = None
+    closed_vocabulary: bool = False
 
 
 _C10 = {"shape": (32, 32, 3), "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
@@ -91,6 +94,7 @@ _C100 = {"shape": (32, 32, 3), "mean": (0.5071, 0.4865, 0.4409), "std": (0.2673,
 _TINY = {"shape": (64, 64, 3), "stratified": True, "test": "val"}
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 _NEWS = {"n_val": 900, "augment": False, "kind": "text", "n_tokens": 20000}
+_NEWS_AT_RANDOM = {**_NEWS, "base": "20newsgroups", "n_test": 3769}
 _CAMVID = {"mean": (0.4136, 0.4273, 0.4339), "std": (0.3019, 0.3057, 0.3018)}
 
 DATASETS: dict[str, Dataset] = {
@@ -107,7 +111,8 @@ DATASETS: dict[str, Dataset] = {
     "voc2012": Dataset(21, (512, 512, 3), **_IMAGENET, n_val=146, kind="dense", test="val", void=255),
     "camvid": Dataset(11, (180, 240, 3), **_CAMVID, n_val=None, kind="dense", void=11, films=(0, 62)),
     "20newsgroups": Dataset(20, (1000,), (), (), **_NEWS),
-    "20newsgroups_random": Dataset(20, (1000,), (), (), **_NEWS, base="20newsgroups", n_test=3769),
+    "20newsgroups_random": Dataset(20, (1000,), (), (), **_NEWS_AT_RANDOM),
+    "20newsgroups_2000": Dataset(20, (1000,), (), (), **{**_NEWS_AT_RANDOM, "n_tokens": 2000}, closed_vocabulary=True),
 }
 
 _SUFFIXES = {"image": ("_images.npy", "_labels.npy"), "dense": ("_images.npy", "_masks.npy"), "text": (".jsonl",)}
@@ -185,7 +190,8 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
 def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
     """The V = ``n_tokens`` words of the token ids of a text data set: padding, unknown, then the most frequent words.
 
-    They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters.
+    They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters; where the
+    data set has a ``closed_vocabulary``, on all messages, and there is no token for unknown words.
 
     Raises:
         ValueError: a data set of another kind, or a seed that is no integer >= 0.
@@ -199,8 +205,10 @@ def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
 @lru_cache(maxsize=2)
 def _vocabulary(name: str, seed: int, folder: Path) -> tuple[str, ...]:
     texts, labels = _read(name, "train")
-    chosen = _carve(DATASETS[name], labels, "train", seed)
-    return newsgroups.vocabulary((texts[i] for i in chosen), DATASETS[name].n_tokens)
+    spec = DATASETS[name]
+    if spec.closed_vocabulary:
+        return newsgroups.vocabulary(texts, spec.n_tokens, unknown=())
+    return newsgroups.vocabulary((texts[i] for i in _carve(spec, labels, "train", seed)), spec.n_tokens)
 
 
 def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarray:

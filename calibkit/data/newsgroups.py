@@ -9,9 +9,10 @@ as the code of MbLS does. A reply and what it quotes may fall on two sides.
 
 As in the code of Mukhoti et al. 2020, which MbLS takes over, the header, all before the first empty line, is dropped;
 words are lower-case runs of anything but white space and ASCII punctuation other than the apostrophe; the 20,000 most
-frequent ones count (2,000 in the code of MbLS); a message is its last 1,000 tokens, padded in front. Two things differ:
-the vocabulary comes from the training split alone, theirs from all messages; and a word outside it is the token 1,
-there it is left out.
+frequent ones count; a message is its last 1,000 tokens, padded in front. Two things differ: the vocabulary comes from
+the training split alone, theirs from all messages; and a word outside it is the token 1, there it is left out.
+``20newsgroups_2000`` is the random cut with neither difference, and with the 2,000 tokens that are the default in the
+code of MbLS (the padding and 1,999 words).
 
 Archive: the copy that scikit-learn reads, with its SHA-256. Home page: http://qwone.com/~jason/20Newsgroups.
 """
@@ -68,8 +69,8 @@ def words(text: str) -> list[str]:
     return _WORD.findall((body if head and empty_line else text).lower())
 
 
-def vocabulary(texts: Iterable[str], n_tokens: int) -> tuple[str, ...]:
-    """The words of the ids 0, 1, ...: padding, unknown, then the most frequent words; ties by the alphabet.
+def vocabulary(texts: Iterable[str], n_tokens: int, unknown: Sequence[str] = (UNKNOWN,)) -> tuple[str, ...]:
+    """The words of the ids 0, 1, ...: padding, ``unknown``, then the most frequent words; ties by the alphabet.
 
     Example:
         >>> vocabulary(["b a b c"], 4)
@@ -77,19 +78,24 @@ def vocabulary(texts: Iterable[str], n_tokens: int) -> tuple[str, ...]:
     """
     counts = Counter(word for text in texts for word in words(text))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return (PADDING, UNKNOWN, *ranked[: n_tokens - 2])
+    return (PADDING, *unknown, *ranked)[:n_tokens]
 
 
 def encode(texts: Sequence[str], vocabulary: Sequence[str], length: int) -> np.ndarray:
     """Token ids (N, ``length``) int32: the last ``length`` words of each text, padded with 0 in front.
 
+    Other words than those of ``vocabulary`` are left out where it has no ``UNKNOWN``.
+
     Example:
         >>> encode(["a b", "b c b b"], ("<padding>", "<unknown>", "b", "a"), 3)
         array([[0, 3, 2], [1, 2, 2]], dtype=int32)
+        >>> encode(["a b", "b c b b"], ("<padding>", "b"), 3)
+        array([[0, 0, 1], [1, 1, 1]], dtype=int32)
     """
     ids = {word: i for i, word in enumerate(vocabulary)}
+    unknown = ids.get(UNKNOWN, -1)
     tokens = np.zeros((len(texts), length), np.int32)
     for row, text in zip(tokens, texts, strict=True):
-        kept = words(text)[-length:]
-        row[length - len(kept) :] = [ids.get(word, 1) for word in kept]
+        kept = [token for token in (ids.get(word, unknown) for word in words(text)) if token != -1][-length:]
+        row[length - len(kept) :] = kept
     return tokens
