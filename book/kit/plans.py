@@ -39,6 +39,7 @@ SIZES = {
     "camvid": (367, 101, 233),
     "20newsgroups": (10414, 900, 7532),
     "20newsgroups_random": (14177, 900, 3769),
+    "20newsgroups_2000": (14177, 900, 3769),
 }
 
 

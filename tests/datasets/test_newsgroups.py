@@ -10,7 +10,7 @@ import pytest
 from calibkit import data
 from calibkit.data import DATASETS, newsgroups
 
-NAME, RANDOM = "20newsgroups", "20newsgroups_random"
+NAME, RANDOM, CLOSED = "20newsgroups", "20newsgroups_random", "20newsgroups_2000"
 
 
 def by_translation(text):
@@ -35,6 +35,21 @@ def test_a_long_message_keeps_its_end_and_a_short_one_is_padded_in_front():
     tokens = newsgroups.encode(["a b c d", "b", ""], vocabulary, 3)
     assert tokens.tolist() == [[3, 4, 1], [0, 0, 3], [0, 0, 0]]
     assert tokens.dtype == np.int32
+
+
+def test_a_closed_vocabulary_leaves_other_words_out(tmp_path, monkeypatch):
+    """As Keras's Tokenizer with ``num_words``: the words of all messages, and no token for others."""
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    monkeypatch.setitem(DATASETS, CLOSED, replace(DATASETS[CLOSED], n_val=2, n_test=4, n_tokens=3))
+    folder = data.files(CLOSED)["train"][0].parent
+    folder.mkdir()
+    for split, text in (("train", "once a b a"), ("test", "b a twice a")):
+        rows = [json.dumps({"group": "ab"[i % 2], "id": str(i), "text": f"{text} {i}"}) for i in range(5)]
+        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+    assert data.vocabulary(CLOSED) == data.vocabulary(CLOSED, seed=1) == ("<padding>", "a", "b")
+    for split, count in (("train", 4), ("val", 2), ("test", 4)):
+        tokens = data.load_split(CLOSED, split).inputs[:, -4:].tolist()
+        assert len(tokens) == count and all(row in ([0, 1, 2, 1], [0, 2, 1, 1]) for row in tokens)
 
 
 def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
@@ -120,3 +135,7 @@ def test_real_random_split_has_the_same_messages(real):
         np.bincount(np.concatenate([split.labels for split in found.values()])) for found in (splits, drawn)
     )
     np.testing.assert_array_equal(by_date, at_random)
+    for split, (tokens, labels) in drawn.items():
+        closed = data.load_split(CLOSED, split)
+        np.testing.assert_array_equal(closed.labels, labels)
+        assert closed.inputs.max() < 2000 and ((closed.inputs > 0).sum(1) <= (tokens > 0).sum(1)).all()
