@@ -106,7 +106,7 @@ def test_a_difference_to_another_loss_is_none_to_another_method(toy):
 
 @pytest.mark.slow
 def test_by_default_every_method_of_the_loss(toy, monkeypatch):
-    monkeypatch.setattr(record, "methods", lambda loss: {"cross_entropy": ["identity", "ets"]}[loss])
+    monkeypatch.setattr(record, "methods", lambda loss, dataset: {"cross_entropy": ["identity", "ets"]}[loss])
     monkeypatch.setattr(record, "replays", lambda name: ["temperature_scaling solver=sctl"])
     record.record(str(toy))
     assert set(results.load("ours")["method"]) == {"identity", "ets"}
