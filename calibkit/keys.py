@@ -76,6 +76,17 @@ class Key:
         own = " ".join([self.name, *options])
         return own if self.objective is None else f"{own}:{self.objective}"
 
+    def options_and(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the key, and others beside it.
+
+        Raises:
+            ValueError: one is given twice.
+        """
+        for name in self.options.keys() & options:
+            beside = f"{name}={self.options[name]!r} in the key and {options[name]!r} beside it"
+            raise expected(name, "given once", beside)
+        return {**self.options, **options}
+
     def build(self, registry: Mapping[str, Callable[..., Made]], what: str = "key") -> Made:
         """What :func:`find` finds, called with the options.
 

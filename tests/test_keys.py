@@ -42,6 +42,20 @@ def test_an_option_is_given_once():
         Key.parse("mbls margin=1 margin=2")
 
 
+def test_options_in_the_key_and_beside_it_are_the_same():
+    for key, options, whole in [
+        ("histogram_binning", {"n_bins": 20}, "histogram_binning n_bins=20"),
+        ("temperature_scaling grid=0.1", {"objective": "ece"}, "temperature_scaling grid=0.1:ece"),
+    ]:
+        assert repr(calibrator(key, **options)) == repr(calibrator(whole))
+    for key, twice in (
+        ("temperature_scaling:ece", {"objective": "nll"}),
+        ("temperature_scaling grid=0.1", {"grid": 0.1}),
+    ):
+        with pytest.raises(ValueError, match=f"Expected `{next(iter(twice))}` to be given once"):
+            calibrator(key, **twice)
+
+
 def test_a_registry_key_is_the_name_of_its_file():
     for registry in (CALIBRATORS, LOSSES, OBJECTIVES):
         for name, cls in registry.items():

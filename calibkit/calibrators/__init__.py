@@ -59,7 +59,7 @@ CALIBRATORS = {
 }
 
 
-def calibrator(key: str | Key) -> Calibrator:
+def calibrator(key: str | Key, **options: object) -> Calibrator:
     """The unfitted calibrator of a key, such as ``"ets"``, ``"ets:focal"`` or ``"temperature_scaling solver=sctl"``.
 
     A key may also name a class of one's own, ``"mine.py:Mine bins=5"``, whose file is executed, or an entry point of
@@ -67,17 +67,23 @@ def calibrator(key: str | Key) -> Calibrator:
     ``transform(logits)``, which get and give numpy. ``"neural_clamping"`` alone is no :class:`Calibrator`: its ``fit``
     and its call take the network and its inputs.
 
+    Args:
+        key: a name of ``CALIBRATORS``, with an objective, and with options that are not the default.
+        options: more of them, also ``objective``.
+
     Raises:
-        ValueError: no such calibrator or objective, an objective given twice, or an option that it does not have.
+        ValueError: no such calibrator or objective, an option that it does not have or that is given twice.
 
     Example:
         >>> calibrator("ets:class_loss_scaling normalization=cm").objective.normalization
         'cm'
         >>> calibrator("temperature_scaling:ece")
         TemperatureScaling(objective='ece')
+        >>> calibrator("histogram_binning", n_bins=20).n_bins
+        20
     """
     key = key if isinstance(key, Key) else Key.parse(key)
-    options = dict(key.options)
+    options = key.options_and(options)
     if key.objective is not None:
         if "objective" in options:
             raise expected("objective", "given once", f"{options['objective']} and {key.objective}")

@@ -55,9 +55,7 @@ def loss(key: str | Key, **options: object) -> Loss:
     key = key if isinstance(key, Key) else Key.parse(key)
     if key.objective is not None:
         raise expected("loss", "NAME [OPTION=VALUE ...]", repr(str(key)))
-    for name in key.options.keys() & options:
-        raise expected(name, "given once", f"{name}={key.options[name]!r} in the key and {options[name]!r} beside it")
-    options = {**key.options, **options}
+    options = key.options_and(options)
     if key.name in LOSSES:
         for name, parameter in inspect.signature(LOSSES[key.name]).parameters.items():
             if parameter.default is parameter.empty and name not in options:

@@ -275,6 +275,6 @@ def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | No
     if groups is not None:
         distinct, group = check_groups(groups, n)
         if len(distinct) < 2:
-            raise expected("groups", "of two or more numbers, to be drawn from", "one number")
+            raise expected("groups", "of two or more values, to be drawn from", "one value")
         return (times[group] for times in draws(len(distinct), n_resamples, rng))
     return (np.bincount(rng.integers(0, n, size=n), minlength=n) for _ in range(n_resamples))

@@ -205,7 +205,7 @@ def test_infinite_nll_of_some_resamples():
         ({"level": 95}, r"`level` to be a number in \[0.0, 1.0\], but got 95"),
         ({"seed": -1}, "`seed` to be an integer >= 0, but got -1"),
         ({"groups": np.zeros(299, int)}, r"`groups` to be one for each of the 300 rows, but got shape \(299,\)"),
-        ({"groups": np.zeros(300, int)}, "`groups` to be of two or more numbers, to be drawn from, but got one number"),
+        ({"groups": np.zeros(300, int)}, "`groups` to be of two or more values, to be drawn from, but got one value"),
     ],
 )
 def test_bad_options_raise(mixed, options, message):

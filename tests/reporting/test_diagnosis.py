@@ -207,5 +207,5 @@ def test_few_test_groups_are_doubted_and_one_is_refused(sample):
     parts = {"val_logits": z[:400], "val_labels": y[:400], "test_logits": z[400:], "test_labels": y[400:]}
     found = diagnose(read({**parts, "test_groups": np.arange(400) % 20}))
     assert "There are 20 test groups; intervals from fewer than 50 are too short." in found.first_paragraph
-    with pytest.raises(ValueError, match="Expected `groups` to be of two or more numbers, to be drawn from"):
+    with pytest.raises(ValueError, match="Expected `groups` to be of two or more values, to be drawn from"):
         report({**parts, "test_groups": np.zeros(400, dtype=int)}, methods=["temperature_scaling"])
