@@ -24,6 +24,9 @@ def test_each_name_is_there_and_imported_once():
         "CalibratedClassifier",
         "LogitCalibrator",
         "estimators",
+        "judge",
+        "judge_loss",
+        "judging",
         "plots",
     }
 

@@ -60,7 +60,7 @@ def test_a_packed_file_holds_the_same_and_is_shorter(tmp_path):
 
 def test_what_is_recorded_are_the_rounded_logits(tmp_path, monkeypatch):
     monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "stored")
-    monkeypatch.setattr(record, "methods", lambda loss: ["identity"])
+    monkeypatch.setattr(record, "methods", lambda *_: ["identity"])
     z, y = np.full((40, 2), [64.0019, 0], np.float32), np.arange(40) % 4 // 3  # rounded 64, and a quarter is wrong
     facts = {"dataset": "digits", "model": "small_cnn", "loss": "brier", "seed": 3, "budget": "reduced"}
     path = Logits(z, y, z, y, facts).save(tmp_path / "logits.npz")
