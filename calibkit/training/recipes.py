@@ -114,6 +114,7 @@ _VOC = Recipe(100, batch_size=8, lr=0.01, milestones=(0.4, 0.8), clip_norm=2.0, 
 _NEWS = Recipe(
     100, lr=1e-3, weight_decay=0.0, milestones=(0.5,), augment="none", keep="best", optimizer="adam", vectors="glove"
 )
+_TEXTS = ("20newsgroups", "20newsgroups_random", "20newsgroups_2000")
 _LONG_TAILED = Recipe(200, weight_decay=1e-4)
 # Minutes of a CPU core: a tenth of its epochs, on the last 300 words of a message, with vectors of its own.
 _SHORT_NEWS = replace(_NEWS, epochs=10, n_tokens=300, vectors=None)
@@ -131,9 +132,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     # MbLS Appendix B: batch 16, 0.1, x 0.1 every 80 of 200 epochs, from ImageNet weights.
     ("mbls", "cub200"): Recipe(200, batch_size=16, milestones=(0.4, 0.8), clip_norm=2.0, keep="best"),
     ("mbls", "voc2012"): _VOC,
-    ("mbls", "20newsgroups"): _NEWS,
-    ("mbls", "20newsgroups_random"): _NEWS,
-    ("mbls", "20newsgroups_2000"): _NEWS,
+    **{("mbls", name): _NEWS for name in _TEXTS},
     ("acls", "cifar10"): replace(_CIFAR, keep="best"),
     ("acls", "tiny_imagenet"): replace(_TINY, keep="best"),
     # ACLS Sec. 4.1: AdamW 5e-4, weight decay 0.05, cosine, 200 epochs of batch 256.
@@ -165,9 +164,7 @@ RECIPES: dict[tuple[str, str], Recipe] = {
 #: (Sec. 5) and ACLS (Sec. 4.1), 10 elsewhere. A key that sets the option itself, ``"mbls margin=8"``, has its way.
 LOSS_OPTIONS: dict[tuple[str, str], dict] = {
     ("mbls", "cifar10"): {"margin": 6.0},
-    ("mbls", "20newsgroups"): {"margin": 6.0},
-    ("mbls", "20newsgroups_random"): {"margin": 6.0},
-    ("mbls", "20newsgroups_2000"): {"margin": 6.0},
+    **{("mbls", name): {"margin": 6.0} for name in _TEXTS},
     ("acls", "cifar10"): {"margin": 6.0},
 }
 

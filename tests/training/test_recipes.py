@@ -1,6 +1,7 @@
 """Recipes: the papers' numbers, learning rates by hand, what is refused."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,7 @@ def test_reduced_recipes_are_short_and_without_crops():
     """At most a seventh of the epochs of CIFAR's recipe; crops would keep the network from over-confidence."""
     for recipe in (recipe for (owner, name), recipe in RECIPES.items() if owner == "reduced" and name != CLOSED):
         assert recipe.epochs <= 50 and recipe.augment in ("flip", "none") and recipe.warmup == 0
+    assert RECIPES["reduced", CLOSED] == replace(RECIPES["mbls", CLOSED], n_tokens=500)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from book.kit.results import csv_rows
+from book.kit.results.record import SAME_AGAIN
 from book.kit.results.verdict_rule import LEVEL
 from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
@@ -13,7 +14,7 @@ WORDS = ("better", "worse", "not decided")
 #: Kinds of networks that a mean is taken over. Three data sets stand apart: CamVid, whose classes are rare in use too,
 #: 20 Newsgroups cut by date, whose test texts are unlike the others, and by few words, which are the same texts again.
 STRATA = ("published, balanced", "published, long-tailed", "ours, balanced", "ours, long-tailed")
-APART = ("camvid", "20newsgroups", "20newsgroups_2000")
+APART = ("camvid", "20newsgroups", SAME_AGAIN)
 
 
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
