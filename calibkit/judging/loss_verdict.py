@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from calibkit._checks import expected
 from calibkit.judging.seeds import chance_with, error_of_two, mean_of, pooled_spread, quantile, total, widened
-from calibkit.judging.verdict import ERRORS, LEVEL, beyond_chance, in_words, numbers, signed
+from calibkit.judging.verdict import ALPHA, ERRORS, beyond_chance, in_words, numbers, signed
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.reporting.trial import METRICS
@@ -72,7 +72,7 @@ class Difference(NamedTuple):
         """-1 or 1 where the interval, wider for three metrics (Bonferroni), lies on one side of 0, or is infinite."""
         if math.isinf(self.over_tests.value):
             return int(math.copysign(1, self.over_tests.value))
-        wide = widened(self.over_tests, self.error, self.df, 1 - LEVEL / len(ERRORS))
+        wide = widened(self.over_tests, self.error, self.df, 1 - ALPHA / len(ERRORS))
         return (wide.above() == "holds") - (wide.below() == "holds")
 
     def facts(self) -> dict:

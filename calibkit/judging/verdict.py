@@ -17,12 +17,12 @@ from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.trial import METRICS
 
-LEVEL = 0.05  # of each family of tests
+ALPHA = 0.05  # of each family of tests
 #: What the words of the verdict go by, and one family of Holm's method on all networks; the accuracy is another.
 ERRORS = ("nll", "ece", "brier")
 SAID = {"nll": "NLL", "ece": "ECE", "brier": "Brier score", "accuracy": "accuracy"}
-#: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at LEVEL / 3 (Bonferroni).
-WIDER = bonferroni(len(ERRORS), LEVEL)
+#: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at ALPHA / 3 (Bonferroni).
+WIDER = bonferroni(len(ERRORS), ALPHA)
 _CLAIM = re.compile(rf"(lower|higher) ({'|'.join(METRICS)}) than (\S.*)")
 
 
@@ -101,7 +101,7 @@ def beyond_chance(cells: Mapping[tuple[str, str], tuple[float, float]]) -> dict[
     found: dict[tuple[str, str], int] = {}
     for family in (ERRORS, ("accuracy",)):
         adjusted = holm({cell: chance for cell, (_, chance) in cells.items() if cell[1] in family})
-        found |= {c: int(np.sign(cells[c][0])) if chance <= LEVEL else 0 for c, chance in adjusted.items()}
+        found |= {c: int(np.sign(cells[c][0])) if chance <= ALPHA else 0 for c, chance in adjusted.items()}
     return found
 
 

@@ -8,10 +8,10 @@ import torch
 
 from calibkit._checks import Array, check_draws
 from calibkit.metrics.calibrated import CalibrationTest, calibration_test
-from calibkit.metrics.intervals import check_false_alarm, holm
+from calibkit.metrics.intervals import check_alpha, holm
 from calibkit.metrics.sample import Sample, check_groups
 
-#: Draws that many groups or a small level raise their number to.
+#: Draws that many groups or a small alpha raise their number to.
 MOST_DRAWS = 100_000
 
 
@@ -21,7 +21,7 @@ def calibration_by_group(
     groups: object,
     *,
     classwise: bool = False,
-    level: float = 0.05,
+    alpha: float = 0.05,
     power: float | None = 0.8,
     n_draws: int = 999,
     seed: int = 0,
@@ -29,8 +29,8 @@ def calibration_by_group(
     """In which of several groups of samples is the network not calibrated? A :func:`calibration_test` of each.
 
     The p-values are adjusted by Holm's method: for a calibrated network, the chance that any of the G groups is called
-    "not calibrated" is at most ``level``. ``detectable`` is what is seen in a group at ``level / G``, the strictest of
-    the levels. A network can be calibrated on the whole and on no group.
+    "not calibrated" is at most ``alpha``. ``detectable`` is what is seen in a group at ``alpha / G``, that of
+    the strictest test. A network can be calibrated on the whole and on no group.
 
     The groups must be known before the labels are: among the samples of one label, no network is calibrated.
 
@@ -39,9 +39,9 @@ def calibration_by_group(
         labels: (N,) integers in [0, K).
         groups: (N,) integers or strings, as a list, an array or a column.
         classwise: as in :func:`calibration_test`, as are ``power`` and ``seed``.
-        level: for all groups together, in (0, 0.5].
+        alpha: for all groups together, in (0, 0.5].
         power: see there.
-        n_draws: at least so many; raised to ``10 * G / level``, at most to 100,000, so that p-values of many groups can
+        n_draws: at least so many; raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can
             be small enough.
         seed: see there.
 
@@ -60,17 +60,17 @@ def calibration_by_group(
         old no miscalibration seen 0.0
         young not calibrated 0.2
     """
-    check_false_alarm(level)
+    check_alpha(alpha)
     parts = split_by_group(Sample.of(probs, labels), groups)
-    n_draws = max(check_draws("n_draws", n_draws), math.ceil(min(10 * len(parts) / level, MOST_DRAWS)))
+    n_draws = max(check_draws("n_draws", n_draws), math.ceil(min(10 * len(parts) / alpha, MOST_DRAWS)))
     found = {
         name: calibration_test(
-            part, None, classwise=classwise, level=level / len(parts), power=power, n_draws=n_draws, seed=seed
+            part, None, classwise=classwise, alpha=alpha / len(parts), power=power, n_draws=n_draws, seed=seed
         )
         for name, part in parts.items()
     }
     adjusted = holm({name: of.p for name, of in found.items()})
-    return {name: of._replace(p=adjusted[name]).at(level) for name, of in found.items()}
+    return {name: of._replace(p=adjusted[name]).at(alpha) for name, of in found.items()}
 
 
 def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:

@@ -13,7 +13,7 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_draws, check_flag, check_int, expected
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
-from calibkit.metrics.intervals import check_false_alarm, check_level
+from calibkit.metrics.intervals import check_alpha, check_level
 from calibkit.metrics.power import least, sharpened
 from calibkit.metrics.sample import Sample
 
@@ -28,7 +28,7 @@ class CalibrationTest(NamedTuple):
     """What :func:`calibration_test` found; as text it is one sentence.
 
     Attributes:
-        verdict: "not calibrated" if ``p`` is at most the level, else "no miscalibration seen".
+        verdict: "not calibrated" if ``p`` is at most ``alpha``, else "no miscalibration seen".
         p: p-value, the share of calibrated networks with these probabilities that look as bad.
         error: the ECE of the sample, or its class-wise ECE.
         gap: mean confidence less accuracy, positive where the network is over-confident.
@@ -42,9 +42,9 @@ class CalibrationTest(NamedTuple):
     gap: float
     detectable: float
 
-    def at(self, level: float) -> Self:
-        """The same, judged at a level."""
-        return self._replace(verdict=SEEN if self.p <= level else NOT_SEEN)
+    def at(self, alpha: float) -> Self:
+        """The same, judged at another ``alpha``."""
+        return self._replace(verdict=SEEN if self.p <= alpha else NOT_SEEN)
 
     def __str__(self) -> str:
         """One sentence."""
@@ -61,7 +61,7 @@ def calibration_test(
     labels: Array,
     *,
     classwise: bool = False,
-    level: float = 0.05,
+    alpha: float = 0.05,
     power: float | None = 0.8,
     n_draws: int = 999,
     seed: int = 0,
@@ -81,7 +81,7 @@ def calibration_test(
     to it. Each becomes the tail of a gamma distribution with the mean and the variance that it has over ``n_draws``
     sets of labels drawn from the hypothesis. The p-value is the rank of the smallest of the six among those of the
     draws. So it is right for few samples and for very sure networks too: a calibrated one is called "not calibrated"
-    with a probability of at most ``level``.
+    with a probability of at most ``alpha``.
 
     "No miscalibration seen" is no proof that there is none. ``detectable`` says what would have been seen: labels are
     drawn from :math:`\mathrm{softmax}(t \log p)`, so that the network is over-confident as one with too low a
@@ -95,18 +95,18 @@ def calibration_test(
         labels: (N,) integers in [0, K).
         classwise: False for the top label: is a confidence of 80% right in 80%? True for every class: does a class that
             gets 20% come in 20%? That sees more kinds of error, and takes more samples to see one of the top label.
-        level: the chance of "not calibrated" for a calibrated network, in (0, 0.5].
+        alpha: the chance of "not calibrated" for a calibrated network, in (0, 0.5].
         power: of ``detectable``, in (0, 1). Default: 0.8, the usual one (Cohen 1988). None to leave it out, which takes
             half the time.
-        n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``level``.
+        n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``alpha``.
         seed: of everything random.
 
     Returns:
         ``CalibrationTest``.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``level`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
-            or so few that no p-value is as small as ``level``.
+        ValueError: bad ``probs`` or ``labels``, ``alpha`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
+            or so few that no p-value is as small as ``alpha``.
 
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
@@ -122,10 +122,10 @@ def calibration_test(
     Differs from T-Cal: bins of equal variance in place of equal width, numbers of bins joined by their smallest tail in
     place of Bonferroni, U beside them, and all critical values by simulation.
     """
-    level, power = check_false_alarm(level), None if power is None else check_level(power, "power")
+    alpha, power = check_alpha(alpha), None if power is None else check_level(power, "power")
     n_draws, seed = check_draws("n_draws", n_draws), check_int("seed", seed, 0)
-    if 1.0 / (n_draws + 1.0) > level:
-        raise expected("n_draws", f"{math.ceil(1.0 / level) - 1:,} or more at a level of {level:g}", n_draws)
+    if 1.0 / (n_draws + 1.0) > alpha:
+        raise expected("n_draws", f"{math.ceil(1.0 / alpha) - 1:,} or more for an alpha of {alpha:g}", n_draws)
     sample, classwise = Sample.of(probs, labels), check_flag("classwise", classwise)
     given, view = sample.probs.double().cpu(), torch.clone if classwise else right_and_wrong
     columns = Columns(view(given))
@@ -138,13 +138,13 @@ def calibration_test(
 
     def seen(size: float) -> bool:
         found = smallest_tails(columns.drawn(view(calmer(size)), N_SETS, [4, seed]), pool)
-        return (p_values(found, tails) <= level).double().mean().item() >= power
+        return (p_values(found, tails) <= alpha).double().mean().item() >= power
 
     detectable = math.nan
     if power is not None and math.isfinite(detectable := least(seen, 1e-3, 1e2, 0.05)):
         detectable = (given.amax(1) - calmer(detectable).amax(1)).mean().item()
     error = (classwise_ece if classwise else ece)(sample, None)
-    return CalibrationTest("", p_values(own_tail, tails).item(), error, sample.gap.mean().item(), detectable).at(level)
+    return CalibrationTest("", p_values(own_tail, tails).item(), error, sample.gap.mean().item(), detectable).at(alpha)
 
 
 def right_and_wrong(probs: Tensor) -> Tensor:

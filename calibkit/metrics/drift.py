@@ -63,7 +63,7 @@ class Drift(NamedTuple):
     """What the test of a change in calibration found.
 
     Attributes:
-        verdict: "drifted" if ``p`` is at most the level, "no drift seen", or "too few samples" for any answer.
+        verdict: "drifted" if ``p`` is at most ``alpha``, "no drift seen", or "too few samples" for any answer.
         p: p-value of the whole test; 1.0 where there are too few samples.
         change: mean gap, confidence - accuracy, less that of the reference, with its 95% interval: positive where the
             network is more over-confident now. Bins are weighted as in the test; NaN if no bin holds samples of both.
@@ -79,9 +79,9 @@ class Drift(NamedTuple):
     statistic: float
     dof: int
 
-    def at(self, level: float) -> Self:
-        """The same, judged at a level."""
-        return self if self.verdict == TOO_FEW else self._replace(verdict=DRIFTED if self.p <= level else NOT_SEEN)
+    def at(self, alpha: float) -> Self:
+        """The same, judged at another ``alpha``."""
+        return self if self.verdict == TOO_FEW else self._replace(verdict=DRIFTED if self.p <= alpha else NOT_SEEN)
 
 
 class Bins(NamedTuple):
@@ -125,7 +125,7 @@ class Bins(NamedTuple):
         return np.maximum(share * self.counts * accuracy * (1.0 - accuracy), binomial - self.variance)
 
 
-def drift_of(current: Bins, reference: Bins | None, level: float) -> Drift:
+def drift_of(current: Bins, reference: Bins | None, alpha: float) -> Drift:
     """The test of the module's text; without a reference, of perfect calibration."""
     if reference is None:
         other, share = Bins(*np.zeros_like(current)), np.ones_like(current.counts)
@@ -167,7 +167,7 @@ def drift_of(current: Bins, reference: Bins | None, level: float) -> Drift:
         z=z,
         statistic=statistic,
         dof=len(total),
-    ).at(level)
+    ).at(alpha)
 
 
 def counted(current: Bins, reference: Bins | None, moved: np.ndarray) -> float | None:

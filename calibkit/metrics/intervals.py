@@ -146,27 +146,28 @@ def holm(chances: Mapping[Name, float]) -> dict[Name, float]:
     return adjusted
 
 
-def bonferroni(n_tests: int, level: float) -> float:
-    """How many times as wide a normal interval is that is one of several, so that a test of all keeps its level.
+def bonferroni(n_tests: int, alpha: float) -> float:
+    """How many times as wide a normal interval is that is one of several, so that any is a false alarm with a chance
+    of at most ``alpha``.
 
     Example:
         >>> bonferroni(1, 0.05), round(bonferroni(3, 0.05), 3)
         (1.0, 1.221)
     """
-    return NormalDist().inv_cdf(level / 2 / n_tests) / NormalDist().inv_cdf(level / 2)
+    return NormalDist().inv_cdf(alpha / 2 / n_tests) / NormalDist().inv_cdf(alpha / 2)
 
 
 def check_level(level: object, name: str = "level") -> float:
-    """A coverage, a level or a power of a test, in (0, 1)."""
+    """A coverage, or a power of a test, in (0, 1)."""
     number = check_real(name, level, 0.0, 1.0)
     if not 0.0 < number < 1.0:
         raise expected(name, "between 0 and 1", level)
     return number
 
 
-def check_false_alarm(level: object) -> float:
-    """The level of a test, in (0, 0.5]: a coverage of 0.95 in its place would turn the verdict round."""
-    number = check_level(level)
+def check_alpha(alpha: object) -> float:
+    """The chance of a false alarm, in (0, 0.5]: a coverage of 0.95 in its place would turn the verdict round."""
+    number = check_level(alpha, "alpha")
     if number > 0.5:
-        raise expected("level", "the chance of a false alarm, such as 0.05, and at most 0.5", level)
+        raise expected("alpha", "the chance of a false alarm, such as 0.05, and at most 0.5", alpha)
     return number

@@ -16,7 +16,7 @@ from calibkit._checks import PROBS_TOLERANCE, Array, check_count, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
 from calibkit.metrics.drift import Bins, Drift, drift_of
-from calibkit.metrics.intervals import check_false_alarm, check_level, holm
+from calibkit.metrics.intervals import check_alpha, check_level, holm
 from calibkit.metrics.sample import Sample
 
 #: Draws of the quantile of the ECE under calibration.
@@ -170,7 +170,7 @@ class Monitor:
             )
         return rows
 
-    def drift(self, current: Periods, reference: Periods | None = None, level: float = 0.01) -> Drift:
+    def drift(self, current: Periods, reference: Periods | None = None, alpha: float = 0.01) -> Drift:
         """Is the calibration of some periods, taken together, as in others?
 
         The gap between confidence and accuracy is compared bin by bin of confidence, so lower confidences on harder
@@ -179,38 +179,38 @@ class Monitor:
         taken to be independent; of those that go together, as the frames of a film, add one, or the test is too sure.
 
         A test at 1% on each of 100 days without drift calls one of them drifted. Several periods of one reference at
-        a time are :meth:`drift_by_period`'s. To look day after day without end, take the level
-        ``0.01 / (k * (k + 1))`` on the k-th day: over all days these add up to 0.01. At levels far below 1e-4 a p-value
-        is no more than an order of magnitude, as bins hold counts, not normal numbers.
+        a time are :meth:`drift_by_period`'s. To look day after day without end, take an ``alpha`` of
+        ``0.01 / (k * (k + 1))`` on the k-th day: over all days these add up to 0.01. Far below 1e-4 a p-value is no
+        more than an order of magnitude, as bins hold counts, not normal numbers.
 
         Args:
             current: a period or several.
             reference: a period or several others, such as the weeks after the release; or None: is the calibration
                 perfect?
-            level: the chance of "drifted" where nothing has changed, in (0, 0.5].
+            alpha: the chance of "drifted" where nothing has changed, in (0, 0.5].
 
         Returns:
             ``Drift(verdict, p, change, z, statistic, dof)``.
 
         Raises:
-            ValueError: a period that was never updated or is in both, or none; ``level`` outside (0, 0.5].
+            ValueError: a period that was never updated or is in both, or none; ``alpha`` outside (0, 0.5].
         """
-        check_false_alarm(level)
+        check_alpha(alpha)
         base = self._reference(reference)
-        return self._drift(self._known("current", current, base), base, level)
+        return self._drift(self._known("current", current, base), base, alpha)
 
     def drift_by_period(
-        self, current: Periods | None = None, reference: Periods | None = None, level: float = 0.01
+        self, current: Periods | None = None, reference: Periods | None = None, alpha: float = 0.01
     ) -> dict[str, Drift]:
-        """:meth:`drift` of each of several periods by itself, at one level for all of them.
+        """:meth:`drift` of each of several periods by itself, with one ``alpha`` for all of them.
 
         The p-values are adjusted by Holm's method: where nothing has changed, the chance that any of the periods is
-        called drifted is at most ``level``. It holds for the periods of one call.
+        called drifted is at most ``alpha``. It holds for the periods of one call.
 
         Args:
             current: the periods; all that are not the reference if None.
             reference: as in :meth:`drift`.
-            level: for all periods together.
+            alpha: for all periods together.
 
         Returns:
             ``{period: Drift}``.
@@ -218,16 +218,16 @@ class Monitor:
         Raises:
             ValueError: as :meth:`drift`.
         """
-        check_false_alarm(level)
+        check_alpha(alpha)
         base = self._reference(reference)
         rest = [key for key in self.periods if key not in base]
         keys = self._known("current", rest if current is None else current, base)
-        found = {key: self._drift([key], base, level) for key in keys}
+        found = {key: self._drift([key], base, alpha) for key in keys}
         adjusted = holm({key: drift.p for key, drift in found.items()})
-        return {key: drift._replace(p=adjusted[key]).at(level) for key, drift in found.items()}
+        return {key: drift._replace(p=adjusted[key]).at(alpha) for key, drift in found.items()}
 
-    def _drift(self, current: list[str], reference: list[str], level: float) -> Drift:
-        return drift_of(self._of(current)[0], self._of(reference)[0] if reference else None, level)
+    def _drift(self, current: list[str], reference: list[str], alpha: float) -> Drift:
+        return drift_of(self._of(current)[0], self._of(reference)[0] if reference else None, alpha)
 
     def _of(self, keys: list[str]) -> tuple[Bins, np.ndarray]:
         """The sums of some periods: those by bin, and the four others."""

@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 
 from calibkit._checks import Array, check_bins, check_choice, check_draws, check_int, check_real, check_texts, expected
 from calibkit.metrics.binning import bin_sums, width_bins
-from calibkit.metrics.intervals import Resampled, check_level
+from calibkit.metrics.intervals import Resampled, check_alpha, check_level
 from calibkit.metrics.registry import null_draws
 from calibkit.metrics.resampling import draws
 from calibkit.metrics.sample import Sample
@@ -29,7 +29,7 @@ def detectable(
     n: int | None = None,
     error: float = 0.0,
     power: float = 0.8,
-    level: float = 0.95,
+    alpha: float = 0.05,
     n_sets: int = 200,
     n_resamples: int = 200,
     seed: int = 0,
@@ -50,7 +50,7 @@ def detectable(
       the accuracy, which s does not change.
 
     A test set is n inputs, drawn with replacement, and labels drawn from :math:`\pi`. The difference is *seen* where
-    the worse one measures worse with a p-value of at most 1 - ``level``, the one of
+    the worse one measures worse with a p-value of at most ``alpha``, the one of
     :meth:`Comparison.chance <calibkit.metrics.comparison.Comparison.chance>`: about where the interval of
     :func:`~calibkit.metrics.bootstrap_difference` leaves 0. Bisection finds the least s or m that is seen in a share
     ``power`` of the test sets, which are the same throughout. What is returned is the true difference there, over the
@@ -67,7 +67,7 @@ def detectable(
         error: the true ECE of the better one, a fraction. Default: 0, beside which a difference is hardest to see. Far
             from 0 the NLL and the Brier score tell any two s apart, and the answer is nearly 0.
         power: a share in (0, 1). Default: 0.8, the usual one (Cohen 1988).
-        level: in (0, 1); 1 - 0.05 / 60 for the strictest of 60 tests by Holm's method.
+        alpha: in (0, 0.5]; 0.05 / 60 for the strictest of 60 tests by Holm's method.
         n_sets: number of simulated test sets. With 200 another seed moves the answer by some 5%.
         n_resamples: of each test set.
         seed: of everything random.
@@ -77,8 +77,8 @@ def detectable(
         ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power`` or ``level``
-            outside (0, 1), ``n`` or ``n_resamples`` < 2, ``n_sets`` < 1, ``n_bins`` < 1.
+        ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power``
+            outside (0, 1), ``alpha`` outside (0, 0.5], ``n`` or ``n_resamples`` < 2, ``n_sets`` < 1, ``n_bins`` < 1.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -92,7 +92,7 @@ def detectable(
     names = tuple(check_choice("metrics", name, SIMULATED) for name in check_texts("metrics", metrics))
     n, n_bins, seed = check_int("n", len(sample) if n is None else n, 2), check_bins(n_bins), check_int("seed", seed, 0)
     n_sets, n_resamples = check_draws("n_sets", n_sets), check_draws("n_resamples", n_resamples, 2)
-    check_level(level)
+    check_alpha(alpha)
     check_level(power, "power")
     check_real("error", error, 0.0, 1.0)
 
@@ -119,7 +119,7 @@ def detectable(
             spare = int((1.0 - power) * n_sets + 1e-9)  # test sets in which it need not be seen
             after = measured(name, worse(size), test_sets, weights, n_bins, seed)
             for old, new in zip(before, after, strict=True):
-                spare -= not (new.value > old.value and new.chance(old) <= 1.0 - level)
+                spare -= not (new.value > old.value and new.chance(old) <= alpha)
                 if spare < 0:
                     return False
             return True

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE
-from calibkit.reporting.recommend import LEVEL, capital
+from calibkit.reporting.recommend import ALPHA, capital
 
 if TYPE_CHECKING:
     from calibkit.reporting import Report
@@ -107,7 +107,7 @@ def _apart(compared: Comparison, methods: Iterable[str], key: str, metric: str, 
     """The methods whose metric lies on that side of the one of ``key``, beyond chance."""
     chances = holm({name: compared.chance(name, key, metric) for name in methods})
     less = {name: compared.difference(name, key, metric).value for name in methods}
-    return [name for name, chance in chances.items() if chance < LEVEL and sign * less[name] > 0]
+    return [name for name, chance in chances.items() if chance < ALPHA and sign * less[name] > 0]
 
 
 def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, classes: Sequence[str]) -> list[str]:
@@ -115,7 +115,7 @@ def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, class
     top, confidence = probs.argmax(1), probs.max(1)
     counts = np.bincount(top, minlength=len(classes))
     asked, found = np.flatnonzero(counts >= FEWEST), []
-    wider = bonferroni(max(len(asked), 1), LEVEL)
+    wider = bonferroni(max(len(asked), 1), ALPHA)
     for i in asked.tolist():
         of = top == i
         gap = gap_of(confidence[of], labels[of] == i, None if groups is None else groups[of])

@@ -12,7 +12,7 @@ from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
 from calibkit.reporting.outputs import Finding, Weight
 
-LEVEL = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
+ALPHA = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
 SHIFT = 0.05  # total variation between two splits' labels that matters
 LEAK = 0.01  # of the test for samples in both splits, which the report does only where there are coincidences
@@ -59,7 +59,7 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
         tied = np.bincount(row)[row] > 1
         wrong = float((part.logits.argmax(1) != part.labels)[tied].mean())  # alone decides where all are right
         by_chance = (wrong**2 + (1 - wrong) ** 2) ** copies
-        weight = "doubt" if alike and copies > 0.01 * n and by_chance < LEVEL else "note"
+        weight = "doubt" if alike and copies > 0.01 * n and by_chance < ALPHA else "note"
         text = f"{copies} of {n} {name}samples have outputs equal to those of another: " + (
             "the same sample twice, or outputs of few values as those of trees?"
             if alike
@@ -141,7 +141,7 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
     parts = (val, test)
     right = [(part.logits.argmax(1) == part.labels).astype(float) for part in parts]
     gain = float(right[0].mean() - right[1].mean())
-    if gain > TRAINED and by_chance(_of_units(val, right[0]), _of_units(test, right[1]), 1) <= LEVEL:
+    if gain > TRAINED and by_chance(_of_units(val, right[0]), _of_units(test, right[1]), 1) <= ALPHA:
         text = (
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
             "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
@@ -152,7 +152,7 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
     gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
     if (
         abs(gaps[0].mean() - gaps[1].mean()) > GAP
-        and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= LEVEL
+        and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= ALPHA
     ):
         text = (
             f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
@@ -210,7 +210,7 @@ def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> I
     shares = counts / counts.sum(1, keepdims=True)
     variation = 0.5 * np.abs(shares[0] - shares[1]).sum()
     noise = 0.5 * np.sqrt(2 / math.pi * (counts.sum(0) / counts.sum()) * (1 / counts.sum(1)).sum()).sum()
-    if p_value < LEVEL and variation - noise > SHIFT:
+    if p_value < ALPHA and variation - noise > SHIFT:
         worst = int(np.argmax(np.abs(shares[0] - shares[1])))
         text = (
             "The validation set is shifted: its classes have other shares than those of the test set. "

@@ -10,7 +10,7 @@ from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.diagnosis import FEWEST, Diagnosed
 from calibkit.reporting.trial import Trial, Tried
 
-LEVEL = 0.05  # of the tests against temperature scaling, all of them one family
+ALPHA = 0.05  # of the tests against temperature scaling, all of them one family
 WORTH = 0.005  # nats that a method must gain to be worth its parameters: half of what the guide counts by
 #: "high": the numbers decide. "some": the default, which nothing decides against. "low": the data are in doubt.
 #: "none": they are wrong, and nothing is recommended.
@@ -115,7 +115,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
 def _better(rivals: dict[str, Tried], before: Tried, score: str) -> list[str]:
     """Those whose NLL is lower beyond chance, all tests one family, at no price in ECE, and a score below before's."""
     adjusted = holm({key: tried.chance["nll"] for key, tried in rivals.items()})
-    lower = [key for key, chance in adjusted.items() if chance < LEVEL and rivals[key].changes["nll"].value < 0]
+    lower = [key for key, chance in adjusted.items() if chance < ALPHA and rivals[key].changes["nll"].value < 0]
     fair = [key for key in lower if rivals[key].changes["ece"].above() != "holds"]
     return [key for key in fair if rivals[key].values[score].value < before.values[score].value]
 

@@ -19,7 +19,7 @@ def test_a_group_is_the_test_of_its_rows_with_three_times_the_p_value():
     assert [name for name, of in found.items() if of.verdict == SEEN] == ["b"]
     for name, of in found.items():
         rows = name == SITE
-        alone = calibration_test(PROBS[rows], labels[rows], level=0.05 / 3)
+        alone = calibration_test(PROBS[rows], labels[rows], alpha=0.05 / 3)
         assert of.error == ece(PROBS[rows], labels[rows]) and of[3:] == alone[3:]
         if name == "b":
             assert of.p == 3 * alone.p
@@ -31,12 +31,12 @@ def test_a_group_is_the_test_of_its_rows_with_three_times_the_p_value():
     assert list(numbers.values()) == list(found.values()) and list(numbers) == [0, 1, 2]
 
 
-def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_the_level_says():
+def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_alpha_says():
     """20% of 150 sets, to three standard errors, with four groups of 50."""
     rng, groups, called = np.random.default_rng(2), np.arange(200) % 4, 0
     for seed in range(150):
         labels = (rng.random(200) > TOP[:200]).astype(int)
-        found = calibration_by_group(PROBS[:200], labels, groups, level=0.2, power=None, n_draws=1, seed=seed)
+        found = calibration_by_group(PROBS[:200], labels, groups, alpha=0.2, power=None, n_draws=1, seed=seed)
         called += any(of.verdict == SEEN for of in found.values())
     assert 0.08 < called / 150 < 0.2 + 3 * 0.033
 
@@ -57,10 +57,10 @@ def test_bad_groups(groups, message):
         calibration_by_group(PROBS, np.zeros(600, int), groups)
 
 
-def test_a_coverage_is_no_level():
+def test_a_coverage_is_no_alpha():
     """Half of which, as each of two groups gets, would be one."""
-    with pytest.raises(ValueError, match="^Expected `level` to be the chance of a false alarm, .*, but got 0.95"):
-        calibration_by_group(PROBS, np.zeros(600, int), np.arange(600) % 2, level=0.95)
+    with pytest.raises(ValueError, match="^Expected `alpha` to be the chance of a false alarm, .*, but got 0.95"):
+        calibration_by_group(PROBS, np.zeros(600, int), np.arange(600) % 2, alpha=0.95)
 
 
 def test_groups_are_named_or_numbered_wherever_they_are_taken():

@@ -27,7 +27,7 @@ def labels_of(truth, rng):
     [network(20), network(300), network(300, scale=300), network(60, 20, 4)],
     ids=["few", "some", "sure", "many"],
 )
-def test_a_calibrated_network_is_called_so_as_often_as_the_level_says(probs, classwise):
+def test_a_calibrated_network_is_called_so_as_often_as_alpha_says(probs, classwise):
     """In 400 sets of labels, to 3.5 standard errors. Few outcomes are possible of a sure network, so p has steps."""
     rng = np.random.default_rng(1)
     p = np.array(
@@ -36,10 +36,10 @@ def test_a_calibrated_network_is_called_so_as_often_as_the_level_says(probs, cla
             for i in range(400)
         ]
     )
-    for level in (0.05, 0.2):
-        assert (p <= level).mean() <= level + 3.5 * np.sqrt(level * (1 - level) / 400)
+    for alpha in (0.05, 0.2):
+        assert (p <= alpha).mean() <= alpha + 3.5 * np.sqrt(alpha * (1 - alpha) / 400)
         if probs.max(1).mean() < 0.99:
-            assert (p <= level).mean() >= level - 3.5 * np.sqrt(level * (1 - level) / 400)
+            assert (p <= alpha).mean() >= alpha - 3.5 * np.sqrt(alpha * (1 - alpha) / 400)
 
 
 def test_by_hand():
@@ -94,28 +94,28 @@ def test_a_network_without_doubt_may_not_err_once():
     assert str(never).endswith("; no over-confidence would be seen reliably.")
 
 
-def test_a_level_may_be_a_fraction():
+def test_alpha_may_be_a_fraction():
     probs, labels = network(20), np.zeros(20, int)
-    found = calibration_test(probs, labels, level=Fraction(1, 20), power=Fraction(4, 5))
+    found = calibration_test(probs, labels, alpha=Fraction(1, 20), power=Fraction(4, 5))
     assert found == calibration_test(probs, labels)
 
 
-@pytest.mark.parametrize(("level", "n_draws"), [(0.5, 1), (0.05, 19), (0.05 / 3, 60), (5e-4, 1999)])
-def test_the_fewest_draws_that_are_taken_see_a_gap_of_49_points(level, n_draws):
+@pytest.mark.parametrize(("alpha", "n_draws"), [(0.5, 1), (0.05, 19), (0.05 / 3, 60), (5e-4, 1999)])
+def test_the_fewest_draws_that_are_taken_see_a_gap_of_49_points(alpha, n_draws):
     probs, labels = np.tile([0.99, 0.01], (1000, 1)), np.repeat([0, 1], 500)
-    assert calibration_test(probs, labels, level=level, n_draws=n_draws, power=None).verdict == SEEN
+    assert calibration_test(probs, labels, alpha=alpha, n_draws=n_draws, power=None).verdict == SEEN
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 0.0}, "`level` to be between 0 and 1"),
+        ({"alpha": 0.0}, "`alpha` to be between 0 and 1"),
         ({"power": 1.0}, "`power` to be between 0 and 1"),
-        ({"level": torch.tensor([0.1, 0.2])}, "`level` to be a number in"),
-        ({"level": 0.95}, "`level` to be the chance of a false alarm, such as 0.05, and at most 0.5, but got 0.95"),
+        ({"alpha": torch.tensor([0.1, 0.2])}, "`alpha` to be a number in"),
+        ({"alpha": 0.95}, "`alpha` to be the chance of a false alarm, such as 0.05, and at most 0.5, but got 0.95"),
         ({"n_draws": 0}, "`n_draws` to be an integer >= 1"),
-        ({"n_draws": 18}, "`n_draws` to be 19 or more at a level of 0.05, but got 18"),
-        ({"level": 5e-4}, "`n_draws` to be 1,999 or more at a level of 0.0005, but got 999"),
+        ({"n_draws": 18}, "`n_draws` to be 19 or more for an alpha of 0.05, but got 18"),
+        ({"alpha": 5e-4}, "`n_draws` to be 1,999 or more for an alpha of 0.0005, but got 999"),
     ],
 )
 def test_bad_input(options, message):

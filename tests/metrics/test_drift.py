@@ -251,9 +251,9 @@ def test_several_periods_are_judged_together(week):
         want.append(worst)
     assert sorted(drift.p for drift in found.values()) == want
     assert list(week.drift_by_period(["2026-11-21", "2026-11-20"])) == ["2026-11-21", "2026-11-20"]
-    level = (alone[0] + want[0]) / 2
-    assert week.drift("2026-11-21", reference, level).verdict == "drifted"
-    assert found["2026-11-21"].at(level).verdict == "no drift seen"
+    alpha = (alone[0] + want[0]) / 2
+    assert week.drift("2026-11-21", reference, alpha).verdict == "drifted"
+    assert found["2026-11-21"].at(alpha).verdict == "no drift seen"
     assert found["2026-11-21"].at(found["2026-11-21"].p).verdict == "drifted"
 
 
@@ -282,12 +282,12 @@ def test_bad_periods(week, current, reference, message):
             test(current, reference)
 
 
-def test_bad_levels_and_nothing_to_test(week):
+def test_bad_alphas_and_nothing_to_test(week):
     for test in (week.drift, week.drift_by_period):
-        with pytest.raises(ValueError, match="Expected `level` to be"):
-            test("2026-11-17", level=1.0)
-        with pytest.raises(ValueError, match="Expected `level` to be the chance of a false alarm, .*, but got 0.99"):
-            test("2026-11-17", level=0.99)
+        with pytest.raises(ValueError, match="Expected `alpha` to be"):
+            test("2026-11-17", alpha=1.0)
+        with pytest.raises(ValueError, match="Expected `alpha` to be the chance of a false alarm, .*, but got 0.99"):
+            test("2026-11-17", alpha=0.99)
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got 'a'"):
         Monitor().drift("a")
     with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got none"):

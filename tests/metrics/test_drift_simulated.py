@@ -36,7 +36,7 @@ def simulated(rng, n_sets, n, *, sharpness=CALIBRATED, temperature=1.0, scale=3.
         (CALIBRATED, 3.0, 250, 15),
     ],
 )
-def test_no_drift_is_called_one_as_often_as_the_level_says(sharpness, scale, n, n_bins):
+def test_no_drift_is_called_one_as_often_as_alpha_says(sharpness, scale, n, n_bins):
     """500 pairs of days each, within 4 standard errors; and z has the spread of a normal number."""
     rng = np.random.default_rng(0)
     days = [simulated(rng, 500, n, sharpness=sharpness, scale=scale, n_bins=n_bins) for _ in range(2)]
@@ -44,13 +44,13 @@ def test_no_drift_is_called_one_as_often_as_the_level_says(sharpness, scale, n, 
     tests = [against] + [[drift_of(now, None, 0.05) for now in days[0]]] * (sharpness == CALIBRATED)
     for found in tests:
         p = np.array([drift.p for drift in found])
-        for level in (0.01, 0.05, 0.1):
-            assert (p <= level).mean() == pytest.approx(level, abs=4 * math.sqrt(level * (1 - level) / 500))
+        for alpha in (0.01, 0.05, 0.1):
+            assert (p <= alpha).mean() == pytest.approx(alpha, abs=4 * math.sqrt(alpha * (1 - alpha) / 500))
         assert np.std([drift.z for drift in found]) == pytest.approx(1, abs=4 / math.sqrt(1000))
 
 
 @pytest.mark.parametrize(("n", "m", "accuracy"), [(2000, 2000, 0.97), (500, 5000, 0.9), (5000, 500, 0.5)])
-def test_a_confident_network_is_called_drifted_no_more_often_than_the_level_says(n, m, accuracy):
+def test_a_confident_network_is_called_drifted_no_more_often_than_alpha_says(n, m, accuracy):
     """Too confident on both days alike, so that calibration leaves no variance and errors are counted."""
     rng = np.random.default_rng(0)
     wrong = rng.binomial([n, m], 1 - accuracy, (400, 2))
@@ -59,8 +59,8 @@ def test_a_confident_network_is_called_drifted_no_more_often_than_the_level_says
         return Bins(*(np.array([float(x)]) for x in (size, 0.9999 * size, size - errors, 0.9999 * 0.0001 * size)))
 
     p = np.array([drift_of(day(n, a), day(m, b), 0.05).p for a, b in wrong])
-    for level in (0.01, 0.05, 0.1):
-        assert (p <= level).mean() <= level + 4 * math.sqrt(level * (1 - level) / 400)
+    for alpha in (0.01, 0.05, 0.1):
+        assert (p <= alpha).mean() <= alpha + 4 * math.sqrt(alpha * (1 - alpha) / 400)
     assert (p < 1).any()
 
 

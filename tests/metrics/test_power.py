@@ -56,8 +56,7 @@ def test_more_images_show_smaller_differences():
 
 def test_more_power_and_more_tests_ask_for_larger_differences():
     usual, sure, one_of_60 = (
-        detectable(PROBS, LABELS, ["ece"], n_sets=60, **of)["ece"]
-        for of in ({}, {"power": 0.95}, {"level": 1 - 0.05 / 60})
+        detectable(PROBS, LABELS, ["ece"], n_sets=60, **of)["ece"] for of in ({}, {"power": 0.95}, {"alpha": 0.05 / 60})
     )
     assert usual < sure and usual < one_of_60
     assert detectable(PROBS, LABELS, ["nll", "ece"], n_sets=60)["ece"] == usual
@@ -89,7 +88,7 @@ def test_no_difference_is_seldom_seen(metric):
         ({"metrics": ["mce"]}, "Expected `metrics` to be one of ece, nll, brier, accuracy"),
         ({"metrics": np.array("ece")}, "Expected `metrics` to be a list of text, but got array"),
         ({"power": 1.0}, "Expected `power` to be between 0 and 1"),
-        ({"level": 0.0}, "Expected `level` to be between 0 and 1"),
+        ({"alpha": 0.0}, "Expected `alpha` to be between 0 and 1"),
         ({"error": 0.3}, "Expected `error` to be below 1 - accuracy, 0.25 here, but got 0.3"),
         ({"n": 1}, "Expected `n` to be an integer >= 2"),
         ({"n_sets": 0}, "Expected `n_sets` to be an integer >= 1"),

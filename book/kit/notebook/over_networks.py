@@ -6,7 +6,7 @@ import pandas as pd
 
 from book.kit.results import csv_rows
 from book.kit.results.record import SAME_AGAIN
-from book.kit.results.verdict_rule import LEVEL
+from book.kit.results.verdict_rule import ALPHA
 from calibkit.metrics.intervals import holm
 from calibkit.networks import PUBLISHED
 
@@ -68,7 +68,7 @@ def stratum(rows: pd.DataFrame) -> pd.Series:
     return (whose + ", " + kind).mask(rows["dataset"].isin(APART), "apart")
 
 
-def beyond_chance(rows: pd.DataFrame, level: float = LEVEL) -> pd.Series:
+def beyond_chance(rows: pd.DataFrame, level: float = ALPHA) -> pd.Series:
     """One of ``WORDS`` for each difference of an error, all of them one family of Holm's method.
 
     Args:

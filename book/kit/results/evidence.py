@@ -10,7 +10,7 @@ import pandas as pd
 from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
 from book.kit.results.csv_rows import CELL
 from book.kit.results.difference_intervals import chance_of, interval_of
-from book.kit.results.verdict_rule import LEVEL, TOLERANCE, Effect
+from book.kit.results.verdict_rule import ALPHA, TOLERANCE, Effect
 from book.papers import owner
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
@@ -135,7 +135,7 @@ class Measured:
 
 def _side(row, chance: float) -> int:
     """On which side of 0 a difference lies, where that is beyond chance."""
-    return int(math.copysign(1, row.value)) if chance <= LEVEL and row.value else 0
+    return int(math.copysign(1, row.value)) if chance <= ALPHA and row.value else 0
 
 
 def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:

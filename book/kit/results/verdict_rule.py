@@ -74,7 +74,7 @@ class Answer(StrEnum):
         return self
 
 
-LEVEL = 0.05
+ALPHA = 0.05
 #: As fractions, or in nats; the margin of the size is a share of the printed difference, within its least and most.
 TOLERANCE, SHARE, LEAST, MOST = 0.0005, 0.25, 0.002, 0.01
 
