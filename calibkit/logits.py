@@ -33,6 +33,9 @@ class HeldOut:
     groups: np.ndarray | None = None
     given: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        return f"HeldOut of {len(self.labels)} samples, {self.logits.shape[1]} classes"
+
     def __iter__(self) -> Iterator[np.ndarray]:
         """Logits, then labels."""
         return iter((self.logits, self.labels))
@@ -74,8 +77,11 @@ class Logits:
 
     Example:
         >>> z = np.array([[2.0, 0.0], [0.0, 1.0]])
-        >>> Logits(z, np.array([0, 1]), z, np.array([0, 0]), {"dataset": "toy"}).n_classes
-        2
+        >>> data = Logits(z, np.array([0, 1]), z, np.array([0, 0]), {"dataset": "toy"})
+        >>> data
+        Logits of 2 val and 2 test samples, 2 classes
+        >>> data.test
+        HeldOut of 2 samples, 2 classes
     """
 
     val_logits: np.ndarray
@@ -102,6 +108,10 @@ class Logits:
             groups = check_integers("test_groups", self.test_groups, len(self.test_logits))
             if not isinstance(self.test_groups, np.ndarray):
                 object.__setattr__(self, "test_groups", groups.cpu().numpy())
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.val_labels)} val and {len(self.test_labels)} test samples"
+        return f"Logits of {sizes}, {self.n_classes} classes"
 
     @property
     def n_classes(self) -> int:

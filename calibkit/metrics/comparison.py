@@ -177,6 +177,9 @@ class Comparison:
             metrics: as in the class.
             options: n_bins, n_resamples, seed, as in the class.
 
+        Raises:
+            ValueError: no split, or no methods; what the class refuses.
+
         Example:
             >>> from calibkit import Network, TemperatureScaling, calibrator
             >>> data = Network.parse("cifar10/resnet20-cross_entropy-s0").logits()
@@ -187,6 +190,8 @@ class Comparison:
         """
         if not isinstance(methods, Mapping) or not all(isinstance(n, str) and callable(f) for n, f in methods.items()):
             raise expected("methods", "a mapping of names to fitted calibrators or functions", repr(methods))
+        if not hasattr(held_out, "groups"):
+            raise expected("held_out", "one split of a Logits, such as `data.test`", f"a {type(held_out).__name__}")
         result = cls(held_out.labels, metrics, groups=held_out.groups, **options)
         for name, method in methods.items():
             result.add(name, method(held_out.logits))

@@ -71,6 +71,8 @@ class Report:
         """What the network says, what is wrong, the advice, what was near, and a table of the methods."""
         return text(self)
 
+    __repr__ = __str__
+
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
         from calibkit.reporting.html import page

@@ -98,6 +98,8 @@ def test_what_are_no_methods(methods):
     z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
     with pytest.raises(ValueError, match="^Expected `methods` to be a mapping of names to fitted calibrators or func"):
         Comparison.on(Logits(z, y, z, y).test, methods)
+    with pytest.raises(ValueError, match="^Expected `held_out` to be one split of a Logits, .*, but got a Logits"):
+        Comparison.on(Logits(z, y, z, y), {})
 
 
 def test_labels_are_copied_and_those_of_every_method(sample):
