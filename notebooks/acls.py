@@ -1291,7 +1291,7 @@ if len(of_ece):
     fig.axes[0].get_yticklabels()[of_ece.index.get_loc("acls")].set_weight("bold")
     plt.show()
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy, MDCA and CPC leave the network over-confident, while LS, MbLS, CRL and ACLS bring it near the diagonal. Reliability diagrams of the first training of each loss, before temperature scaling. The paper's Figure 2 is of Tiny-ImageNet and ImageNet.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Cross-entropy, MDCA and CPC leave the network over-confident, while LS, MbLS, CRL and ACLS bring it near the diagonal. Reliability diagrams of the first training of each loss, before temperature scaling. The paper's Figure 2 is of Tiny-ImageNet and ImageNet. On top: the images in each bin.", "name": "fig-acls-reliability"}, "image": {"alt": "Reliability diagrams of seven losses, each with the counts of its bins on top. The bars of cross-entropy, MDCA and CPC end below the diagonal, those of LS, MbLS, CRL and ACLS near it."}}
 FIGURE_2 = ("cross_entropy", "label_smoothing", "mdca", "cpc", "mbls", "crl", "acls")
 raw = calibrator("identity")
 drawn = {

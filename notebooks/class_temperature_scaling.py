@@ -900,7 +900,7 @@ Of {len(tail)} for long-tailed data, which the paper does not use, it does so be
 #
 # ### Figure 2: reliability before and after
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Both methods move the bars onto the diagonal. As the paper's Figure 2, which has a ResNet-110, for our ResNet-20: accuracy against confidence on the test images, with the range of a calibrated network in grey.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, TS-ECE, and CTS. The first lies a little below the diagonal, the other two on it."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Both methods move the bars onto the diagonal. As the paper's Figure 2, which has a ResNet-110, for our ResNet-20: accuracy against confidence on the test images, with the range of a calibrated network in grey. On top: the images in each bin.", "name": "fig-cts-reliability"}, "image": {"alt": "Three reliability diagrams with the counts of their bins on top: uncalibrated, TS-ECE, and CTS. The first lies a little below the diagonal, the other two on it."}}
 drawn = ("uncalibrated", "TS-ECE", "CTS")
 shown = {name: (fits[name](test_logits), test_labels) for name in drawn}
 pictures.reliability_row(shown, n_bins=n_bins)

@@ -1262,7 +1262,7 @@ table(
 # it is high. On our networks this holds for CE and FL, while LS and MbLS are close to the diagonal. The ECE in each panel
 # of {numref}`fig-mbls-reliability` is taken in its 25 bins.
 
-# %% mystnb={"figure": {"caption": "CE lies below the diagonal, FL above it, LS and MbLS close to it. Accuracy (points) against confidence on the test set, first trainings, 25 bins; vermilion: the gap. ResNet-20 on CIFAR-10; the paper's Figure 5 is of a ResNet-50 on Tiny-ImageNet.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "CE lies below the diagonal, FL above it, LS and MbLS close to it. Accuracy (points) against confidence on the test set, first trainings, 25 bins; vermilion: the gap. ResNet-20 on CIFAR-10; the paper's Figure 5 is of a ResNet-50 on Tiny-ImageNet. On top: the images in each bin.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}} tags=["hide-input"]
 drawn = {
     SHORT[key]: (
         calibrator("identity").fit(*data.val)(data.test_logits),
@@ -1383,7 +1383,7 @@ table(
 #
 # {numref}`fig-mbls-pixels` and {numref}`fig-mbls-maps` are the paper's Figures 3 and 6 on CamVid.
 
-# %% mystnb={"figure": {"caption": "CE and MbLS are over-confident in pixels, FL is under-confident. Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, first training, uncalibrated; 15 bins.", "name": "fig-mbls-pixels"}, "image": {"alt": "Three reliability diagrams of pixels with the counts of their bins on top: cross-entropy, focal loss and MbLS."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "CE and MbLS are over-confident in pixels, FL is under-confident. Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, first training, uncalibrated; 15 bins. On top: the pixels in each bin.", "name": "fig-mbls-pixels"}, "image": {"alt": "Three reliability diagrams of pixels with the counts of their bins on top: cross-entropy, focal loss and MbLS."}} tags=["hide-input"]
 one, fits = trainings[0], fitted[0][1]
 of_pixels = {name: (fits[name](data.test_logits), data.test_labels)
              for name, data in one.items()}  # fmt: skip

@@ -1011,7 +1011,7 @@ samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f
 # trainings. Other pages give their mean, which is {ours}`ece cifar10 resnet20 identity` uncalibrated and
 # {ours}`ece cifar10 resnet20 temperature_scaling` with one temperature.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature brings a real network onto the diagonal. Reliability diagrams on all test images, before and after temperature scaling.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature brings a real network onto the diagonal. Reliability diagrams on all test images, before and after temperature scaling. On top: the images in each bin.", "name": "fig-metrics-real"}, "image": {"alt": "Two reliability diagrams of a real network with the counts of their bins on top, before and after temperature scaling: the bars come onto the diagonal."}}
 both = {name: (probs, test_labels) for name, probs in real.items()}
 pictures.reliability_row(both, n_bins=n_bins)
 plt.show()

@@ -1060,7 +1060,7 @@ for (whose, start_name), of in change.items():
         "NLL minus TS": f"{of['TS', 'nll']:+.3f}",
         "accuracy": f"{of['uncalibrated', 'accuracy']:+.2f}",
     }
-    tried[f"{whose} (γ = {gammas[whose]:g}), {start_name} start"] = row
+    tried[f"{whose} (γ = {gammas[whose]:g})", f"{start_name} start"] = row
 table(
     pd.DataFrame.from_dict(tried, orient="index"),
     "On none of four networks is the ECE clearly below that of TS. Test ECE on CIFAR-100 in percent, differences "
