@@ -1060,9 +1060,9 @@ for (whose, start_name), of in change.items():
         "NLL minus TS": f"{of['TS', 'nll']:+.3f}",
         "accuracy": f"{of['uncalibrated', 'accuracy']:+.2f}",
     }
-    tried[f"{whose} (γ = {gammas[whose]:g})", f"{start_name} start"] = row
+    tried[f"{whose} (γ = {gammas[whose]:g})", start_name] = row
 table(
-    pd.DataFrame.from_dict(tried, orient="index"),
+    pd.DataFrame.from_dict(tried, orient="index").rename_axis(["network", "start"]),
     "On none of four networks is the ECE clearly below that of TS. Test ECE on CIFAR-100 in percent, differences "
     "of NC in points, the NLL in nats [95% interval]. Negative is good but for the accuracy. The refitted T "
     "is fitted to the same loss without δ, the joint T is fitted with δ and applied without it",
