@@ -108,7 +108,7 @@ class Trial:
 def try_all(
     val: HeldOut,
     test: HeldOut | None,
-    keys: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
     *,
     everything: bool = False,
     n_resamples: int = 1000,
@@ -123,7 +123,7 @@ def try_all(
     Args:
         val: samples to fit on.
         test: samples to judge by; ``identity`` keeps the probabilities that were ``given``, where they were.
-        keys: of methods; all if None. ``identity`` and ``temperature_scaling`` are always among them.
+        methods: keys of calibrators; all if None. ``identity`` and ``temperature_scaling`` are always among them.
         everything: fit also what would take minutes.
         n_resamples: of the intervals.
         seed: of the resamples and the folds.
@@ -133,10 +133,10 @@ def try_all(
             even a temperature can be fitted to.
     """
     check_int("seed", seed, 0)
-    if keys is not None and (isinstance(keys, str) or not np.iterable(keys)):
-        raise expected("methods", "a sequence of keys of calibrators", repr(keys))
+    if methods is not None and (isinstance(methods, str) or not np.iterable(methods)):
+        raise expected("methods", "a sequence of keys of calibrators", repr(methods))
     (n, k), (n_units, _) = val.logits.shape, val.units
-    wanted = dict.fromkeys((BASE, "identity", *(NEEDS if keys is None else map(str, keys))))  # the base first
+    wanted = dict.fromkeys((BASE, "identity", *(NEEDS if methods is None else map(str, methods))))  # the base first
     needs = {key: need_of(key) for key in wanted}
     judged = val if test is None else test
     folds = None if test is not None else deal(val, seed)
