@@ -180,7 +180,7 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 # To test a metric we need the answer. So we turn the usual order around. We first draw what the classifier outputs, then
 # decide what is true, then draw labels from the truth.
 #
-# 1. Ten logits are drawn from a normal distribution of standard deviation 5, or 20 for easy data, and softmax gives $\mathbf{p}$.
+# 1. Ten logits are drawn from a normal distribution of standard deviation 5, or 20 where data are called *easy*, and softmax gives $\mathbf{p}$.
 # 2. The true probabilities of the labels, $\boldsymbol\pi$, are a function of the logits that we choose.
 # 3. The label is drawn from $\boldsymbol\pi$.
 #
@@ -470,7 +470,7 @@ table(
 # The MCE is large in the first column, for a perfect classifier with 100,000 samples, because one bin that is nearly empty
 # is enough. No verdict of this book rests on it.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "Calibration can remove only the vermilion part of the NLL. The three terms of the NLL of five suspects, in nats, computed from their known truth.", "name": "fig-metrics-decomposition"}, "image": {"alt": "Stacked bars of five classifiers: label noise makes up most of the NLL of the calibrated, over-confident and opposite ones; the class prior adds detail left out, swapped rest a long bar of miscalibration, over-confident and opposite a short one."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "Calibration can remove only the vermilion part of the NLL. The three terms of the NLL of all suspects but B, in nats, computed from their known truth.", "name": "fig-metrics-decomposition"}, "image": {"alt": "Stacked bars of five classifiers: label noise makes up most of the NLL of the calibrated, over-confident and opposite ones; the class prior adds detail left out, swapped rest a long bar of miscalibration, over-confident and opposite a short one."}}
 terms = {}
 for name, (outputs, truth) in suspects.items():
     given_p = prior if name == "class prior" else truth  # every other p occurs once
@@ -1077,8 +1077,8 @@ Markdown(minus(text))
 # - ECE is biased upwards, like the square root of bins over samples. Compare yours with what a calibrated classifier
 #   would score, never with zero. New labels drawn from the probabilities themselves show it for any data set.
 # - Give an interval, and not the percentile interval of a plain bootstrap, which lies too high.
-# - Compare two methods on the same test set, with the interval of their difference. On independent test sets, half a point
-#   is rarely visible. Close to calibration it is rarely visible even in pairs. Then the NLL sees more.
+# - Compare two methods on the same test set, with the interval of their difference. On independent test sets of 10,000
+#   samples, half a point is rarely visible. Close to calibration it is rarely visible even in pairs. Then the NLL sees more.
 # - Libraries differ where confidences meet edges, ones or ties. Ask for the rule.
 # - Choose on `val`, report on `test`.
 #

@@ -918,7 +918,7 @@ table(
 # On *classes* TS removes most of the ECE, because the gaps of the two groups nearly cancel at each confidence.
 # Among the samples of each predicted class the error is nearly as large as before. To see it, draw a reliability
 # diagram for each class (`reliability_bins(class_index=k)`), or look at the class-wise ECE. One temperature per class,
-# the subject of {doc}`class_temperature_scaling`, halves this error.
+# fitted by likelihood, halves this error. (The search by ECE in {doc}`class_temperature_scaling` is another fit of that model.)
 #
 # ### Fitted on the training set
 #

@@ -25,10 +25,10 @@ def test_what_a_test_set_decides_on_two_networks_in_the_protocol():
     kept = pd.read_csv(_folders.stored() / "chapters" / "metrics.csv").query("table == 'paired'")
     of_resnet = kept.query("row == 'in use' and column == 'over 0.5, over 1.0'")["value"].item()
     of_densenet = pd.read_csv(_folders.stored() / "power.csv").query("one == 0.5 and other == 1")["ece"].item()
-    says("protocol", f"beyond chance in {of_resnet:g}% of the test sets instead of {of_densenet:g}%")
+    says("protocol", f"beyond chance in {of_resnet:g}% of the test sets, not in {of_densenet:.0f}%")
     of_resnet = kept.query("row == 'in use' and column == 'calibrated 0.0, wavy 1.0'")["value"].item()
     of_densenet = pd.read_csv(_folders.stored() / "power.csv").query("one == 0 and other == 1")["ece"].item()
-    says("protocol", f"with gaps of either sign, in {of_resnet:g}% instead of {of_densenet:.0f}%")
+    says("protocol", f"with gaps of either sign, is so in {of_resnet:g}%, not in {of_densenet:.0f}%")
 
 
 def test_the_margin_over_seven_networks_on_the_front_page_and_over_ten_in_the_ledger():
@@ -161,7 +161,7 @@ def test_numbers_of_the_protocol():
 
     alone = ours[ours["dataset"].str.startswith("cifar") & (ours["metric"] == "ece") & (ours["n_seeds"] == 1)]
     low, high = (50 * (alone["high"] - alone["low"])).quantile([0.1, 0.9])
-    says("protocol", f"an ECE is known to {low:.1f} to {high:.1f} points")
+    says("protocol", f"of an ECE mostly reaches {low:.1f} to {high:.1f} points to either side")
 
     seen = pd.read_csv(_folders.stored() / "power.csv").set_index(["one", "other"])
     says("protocol", "seen four times in five with 8,800 images each for an easy task and 27,000 for a hard one")
