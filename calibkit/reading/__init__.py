@@ -17,9 +17,9 @@ import torch
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
-from calibkit.reading.columns import label_among
+from calibkit.reading.columns import as_text, label_among
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -66,7 +66,7 @@ def read(
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
     labelled: bool = True,
-    known: tuple[Collection[str], Kind | None] = ((), None),
+    known: Known = ((), None),
 ) -> Given:
     """Outputs and labels from a file, a folder, a table or arrays.
 
@@ -122,9 +122,9 @@ def read(
         want = "a test set with labels of its own, or None, beside arrays by name or a table, which hold theirs"
         raise expected("labels", want, type(beside).__name__)
     else:
-        found = _one(held, columns, kind, known[0], labelled)
+        found = _one(held, columns, kind, known, labelled)
         if beside is not None:
-            found = _two(found, _one(beside, columns, kind or found.kind, found.classes, labelled))
+            found = _two(found, _one(beside, columns, kind or found.kind, (found.classes, None), labelled))
     said = kind or found.kind or known[1]
     if said is None:
         for part in found.parts:  # of numbers that are not there nothing can be told
@@ -153,7 +153,7 @@ def _is_whole(held: Any) -> bool:
     return isinstance(held, Logits | Mapping) or _is_table(held)
 
 
-def _one(held: Any, columns: Columns, kind: Kind | None, known: Collection[str], labelled: bool) -> Found:
+def _one(held: Any, columns: Columns, kind: Kind | None, known: Known, labelled: bool) -> Found:
     """What has outputs and labels by their names."""
     if isinstance(held, Logits):
         held = {name: getattr(held, name) for name in (*ARRAYS, "test_groups")}
@@ -174,6 +174,13 @@ def _two(val: Found, test: Found) -> Found:
         raise expected("labels", want, ", ".join(test.classes[:6]) or "arrays without names")
     part = test.parts[0]
     if val.classes != test.classes:
+        if part.outputs.shape[1] == 1:
+            want = f"a test set whose one column is of {val.classes[1]!r}, as that of the validation set is"
+            raise expected("labels", want, f"one of {test.classes[1]!r}")
+        odd = set() if part.labels is None else {*as_text(part.labels)} - {*test.classes}
+        if odd:
+            want = "names of classes, as the two tables have their columns in different orders"
+            raise expected("labels", want, repr(min(odd)))
         order = [test.classes.index(name) for name in val.classes]
         part = Part(part.outputs[:, order], part.labels, part.groups)
     told = tuple(dict.fromkeys(val.told + test.told))

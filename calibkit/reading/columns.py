@@ -59,9 +59,10 @@ def label_among(names: Collection[str], asked: str | None) -> str | None:
 
 
 def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
-    """The first of the wanted names that a column has, in any case."""
-    lower = {name.lower(): name for name in names}
-    return next((lower[name] for name in wanted if name in lower), None)
+    """The first of the wanted names that a column has, letter by letter, or else in any case."""
+    either = {name.lower(): name for name in names} | {name: name for name in names}
+    exact = [name for name in wanted if name in names]
+    return next((either[name] for name in exact or wanted if name in either), None)
 
 
 def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
@@ -101,7 +102,7 @@ def class_columns(
     kind: str | None,
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
-    known: Collection[str] = (),
+    known: tuple[Collection[str], str | None] = ((), None),
 ) -> Classes:
     """The columns of a table that are classes.
 
@@ -112,7 +113,7 @@ def class_columns(
         kind: "logits", "probabilities" or None.
         classes: the names of those that are classes; None: all that are left.
         ignore: the names of those that are none; given, though empty, it says that all other numbers are classes.
-        known: the names of the classes, as a calibrator knows them; they count where all are there.
+        known: the names of the classes and their kind, as a calibrator knows them; they count where all are there.
 
     Raises:
         ValueError: names that are missing; a column that is no class, or looks like none.
@@ -125,12 +126,17 @@ def class_columns(
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]
     said = as_text(table[label]) if label in table else set()
-    by_name, by_kind = _by_name(rest, known), _by_prefix(rest, said, kind)
+    by_name = _by_name(rest, known[0], kind or known[1])
+    by_kind = by_name or _by_prefix(rest, said, kind)
     if classes is not None:
         chosen = set(map(str, classes))
+        if twice := chosen & set(others):
+            raise expected(
+                "classes", "other columns than those of labels, splits, groups and ids", listed(sorted(twice))
+            )
         found, odd = [name for name in rest if name in chosen], []
-    elif by_name or by_kind:
-        found = by_name or by_kind
+    elif by_kind:
+        found = by_kind
         odd = [name for name in rest if name not in found]
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
@@ -145,18 +151,25 @@ def class_columns(
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     names, of_kind = _without_prefix(found, said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
-        names = (*(said - {*names}), *names) if len(said) == 2 and said > {*names} else ()
+        both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
+        names = (*(both - {*names}), *names) if both else ()
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
 
 
-def _by_name(rest: list[str], known: Collection[str]) -> list[str]:
-    """The columns of classes that are known, with a prefix or without, in the order of the table; none if not all."""
-    for prefix in ("", *PREFIXES):
-        wanted = {prefix + name for name in known}
-        if wanted and wanted <= set(rest):
-            return [name for name in rest if name in wanted]
-    return []
+def _by_name(rest: list[str], known: Collection[str], kind: str | None) -> list[str]:
+    """The columns of classes that are known, in the order of the table; none if not all.
+
+    Of several such sets the one whose prefix says ``kind``, or without a kind any that has a prefix, as in a fit; else
+    the one without a prefix.
+    """
+    sets = {prefix: {prefix + name for name in known} for prefix in (*PREFIXES, "")}
+    found = [prefix for prefix, names in sets.items() if names and names <= set(rest)]
+    likely = [prefix for prefix in found if prefix and (kind is None or PREFIXES[prefix] == kind)]
+    if len(likely) > 1:
+        raise expected("classes", "the columns of one set (--classes)", f"those of {' and '.join(likely)}")
+    best = (likely or sorted(found))[:1]  # "" comes first
+    return [name for name in rest if best and name in sets[best[0]]]
 
 
 def _by_prefix(rest: list[str], said: set[str], kind: str | None) -> list[str]:
@@ -189,13 +202,18 @@ def _without_prefix(found: list[str], said: set[str]) -> tuple[tuple[str, ...], 
 
 def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str], kind: str | None) -> list[str]:
     """Columns of numbers that are no classes. ValueError where they may be, or may not."""
-    odd = _doubtful(said, found)
+    odd, want = _doubtful(said, found), "with a column for each class and no other numbers"
     rest = [name for name in found if name not in odd]
+    cure = f"leave out what is no class{_option(odd or rest[-1:])}, or say that all are (--ignore without a name)"
     if kind != "logits":
         shares = [name for name in found if table[name].dtype.kind in "fiu" and table[name].between(0, 1).all()]
         for classes in (found, rest, shares):  # without any of them they would not sum to 1
             if _sum_to_1(table, classes):
                 return [name for name in found if name not in classes]
+    numbers = [int(name) for name in said if name.isdecimal()]
+    named = _without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
+    if named and len(numbers) == len(said) and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
+        raise expected("source", want, f"the columns {listed(rest)}, and no label above {max(numbers)}; {cure}")
     if not odd:
         return []
     scores = [name.lower() for name in found if name.lower() not in BESIDE]
@@ -206,9 +224,7 @@ def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str
             return odd
         if max(map(int, said)) < len(rest):  # positions, of which none is that of a column beside
             return odd
-    got = f"the columns {listed(odd)}, which no label names"
-    cure = f"leave out what is no class{_option(odd)}, or say that all are (--ignore without a name)"
-    raise expected("source", "with a column for each class and no other numbers", f"{got}; {cure}")
+    raise expected("source", want, f"the columns {listed(odd)}, which no label names; {cure}")
 
 
 def _doubtful(said: set[str], found: Sequence[str]) -> list[str]:
@@ -263,9 +279,9 @@ def _distinct(column: Series) -> list:
         return column.astype(str).unique().tolist()
 
 
-def as_text(labels: Series) -> set[str]:
+def as_text(labels: Series | np.ndarray) -> set[str]:
     """Labels as the names of columns: 1.0 is "1"."""
-    distinct = _distinct(labels)
+    distinct = np.unique(labels).tolist() if isinstance(labels, np.ndarray) else _distinct(labels)
     whole = (isinstance(label, float) and label.is_integer() for label in distinct)
     return {str(int(label) if is_whole else label) for label, is_whole in zip(distinct, whole, strict=True)}
 

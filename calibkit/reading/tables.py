@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Kind = Literal["logits", "probabilities"]
+Known = tuple[Collection[str], Kind | None]  # the classes that a calibrator was fitted to, and what it takes
 #: What an array of outputs may be called, and what it then holds; None: either.
 OUTPUTS: dict[str, Kind | None] = {
     "logits": "logits",
@@ -106,7 +107,7 @@ def kind_of(outputs: np.ndarray) -> Kind | None:
 
 
 def of_table(
-    table: DataFrame, columns: Columns, kind: Kind | None, known: Collection[str] = (), *, labelled: bool = True
+    table: DataFrame, columns: Columns, kind: Kind | None, known: Known = ((), None), *, labelled: bool = True
 ) -> Found:
     """The parts of a table; without ``labelled`` all rows are one, in their order, and labels may be absent."""
     check_names(table)
@@ -118,17 +119,18 @@ def of_table(
     swapped = {name: of.newbyteorder("=") for name, of in types if not of.isnative}
     table, kind, numbered = _spread(table.astype(swapped) if swapped else table, kind)
     asked = _asked(table, columns, labelled)
-    no_class = [name for name in table if name not in known]
+    named = {*known[0], *map(str, columns.classes if np.iterable(columns.classes) else ())}
+    no_class = [name for name in table if name not in named]
     label = label_among(no_class, asked["label"])
     if label is None and labelled and (scores := scores_of_labels(table, kind)):
         return _of_labels(table, columns, kind, scores)
     if label is None and labelled:
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
-    split, group = (asked[what] or called([what], no_class) or what for what in ("split", "group"))
+    split, group = (asked[what] or called([what], no_class) for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
-    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, numbered or known)
-    parted = labelled and split in table and split not in map(str, columns.ignore or ())
-    rows, told = _splits(table[split], split) if parted else ([np.arange(len(table))], [])
+    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, (numbered or known[0], known[1]))
+    parted = labelled and split is not None and split not in map(str, columns.ignore or ())
+    rows, told = _splits(table[split], str(split)) if parted else ([np.arange(len(table))], [])
     if labelled and label != (asked["label"] or "label"):
         told.insert(0, f"labels: {label!r}")
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)

@@ -135,7 +135,9 @@ def _labels(
                 raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
             continue  # all known: the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
-            found.append(Finding("note", "one-hot labels", "Labels are one-hot rows; they were numbered from 0."))
+            found.append(
+                Finding("cured", "one-hot labels", "Labels are one-hot rows, so each sample has one class of several.")
+            )
             y = y.argmax(1)
         result.append(y.astype(np.int64) if y.dtype.kind == "b" else _whole(y))
     whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y)]

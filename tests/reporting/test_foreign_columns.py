@@ -63,6 +63,74 @@ def test_a_class_may_be_absent_where_it_is_numbered_as_the_others_or_completes_t
     assert read(table(drawn, names, names), kind="logits").classes == tuple(names)
 
 
+def test_positions_above_which_a_column_is_left_do_not_say_which_is_no_class(drawn):
+    """The first may as well be the one, and then each label means another column."""
+    for names in ([*CLASSES, "age"], ["age", *CLASSES]):
+        frame = table(drawn, CLASSES, [0, 1, 2], age=np.arange(400.0))
+        with pytest.raises(
+            ValueError, match=r"but got the columns '.*', and no label above 2; leave out what is no class"
+        ):
+            read(frame[[*names, "label"]], kind="logits")
+        assert read(frame[[*names, "label"]], kind="logits", ignore=["age"]).classes == tuple(CLASSES)
+        assert read(frame[[*names, "label"]], kind="logits", ignore=[]).classes == tuple(names)
+
+
+def test_a_name_letter_by_letter_comes_before_another_case_of_it(drawn):
+    frame = table(drawn, CLASSES, CLASSES, split=np.repeat(["val", "test"], 200))
+    given = read(frame.assign(Label="dog", Split="train"), kind="logits")
+    assert len(given.val.labels) == len(given.test.labels) == 200 and {*given.val.labels} == {*CLASSES}
+    given = read(table(drawn, ["X", "Y", "Z"], ["X", "Y", "Z"]).rename(columns={"label": "y"}), kind="logits")
+    assert given.classes == ("X", "Y", "Z") and {*given.val.labels} == {"X", "Y", "Z"}
+
+
+def test_a_class_may_be_called_as_a_split_or_a_group_where_it_is_asked_for(drawn):
+    frame = table(drawn, ["split", "group", "cat"], ["split", "group", "cat"])
+    found = diagnose(read(frame, kind="logits", classes=["split", "group", "cat"]))
+    assert found.classes == ("split", "group", "cat") and found.val.groups is None
+    np.testing.assert_array_equal(found.val.labels, drawn[1])
+    with pytest.raises(
+        ValueError, match="Expected `classes` to be other columns than those of labels.*, but got 'cat'"
+    ):
+        read(frame, kind="logits", classes=["split", "group", "cat"], id="cat")
+
+
+def test_two_tables_in_different_orders_want_labels_that_are_names(drawn):
+    z, y = drawn
+    turned = table((z[:, [2, 0, 1]], y), ["fox", "cat", "dog"], CLASSES)
+    given = read(table(drawn, CLASSES, [0, 1, 2]), turned, kind="logits")
+    np.testing.assert_array_equal(given.test.outputs, z)
+    with pytest.raises(
+        ValueError, match="Expected `labels` to be names of classes, .* in different orders, but got '0'"
+    ):
+        read(table(drawn, CLASSES, [0, 1, 2]), turned.assign(label=y), kind="logits")
+    one, other = (pd.DataFrame({name: z[:, 0], "label": np.array(["cat", "dog"])[y % 2]}) for name in ("cat", "dog"))
+    with pytest.raises(ValueError, match="to be a test set whose one column is of 'cat', .*, but got one of 'dog'"):
+        read(one, other, kind="logits")
+
+
+def test_apply_takes_the_columns_that_the_calibrator_was_fitted_to(drawn):
+    """Beside them may stand the truth as 0 and 1, scores of another network, or what was applied before."""
+    z, y = drawn
+    logits, probs, truth = (pd.DataFrame(x, columns=CLASSES) for x in (z, np.exp(z), np.eye(3)[y]))
+    both = logits.add_prefix("logit_").join(probs.add_prefix("prob_"))
+    for kind in ("logits", "probabilities"):
+        given = read(both.join(truth), labelled=False, known=(CLASSES, kind))
+        assert given.kind == kind and given.classes == tuple(CLASSES)
+        np.testing.assert_array_equal(given.val.outputs, z if kind == "logits" else np.exp(z))
+    again = logits.join(probs.add_prefix("prob_"))
+    np.testing.assert_array_equal(read(again, labelled=False, known=(CLASSES, "logits")).val.outputs, z)
+    with pytest.raises(
+        ValueError, match="Expected `classes` to be the columns of one set .*, but got those of logit_ and"
+    ):
+        read(both, labelled=False, known=(CLASSES, None))
+
+
+def test_one_column_is_of_the_class_whose_name_it_has_also_without_labels(drawn):
+    for name, classes in (("dog", ("cat", "dog")), ("cat", ("dog", "cat"))):
+        given = read(pd.DataFrame({f"logit_{name}": drawn[0][:, 0]}), labelled=False, known=(["cat", "dog"], "logits"))
+        assert given.classes == classes
+
+
 def test_a_column_beside_is_none_where_it_would_be_the_class_of_a_label(drawn):
     """Labels that are positions say how many classes there are at least."""
     frame = table(drawn, ["first", "second", "id"], [0, 1, 2])
