@@ -8,7 +8,7 @@ DATASETS = {
     **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar10_lt": "CIFAR-10-LT", "cifar100_lt": "CIFAR-100-LT"},
     **{"imagenet": "ImageNet", "tiny_imagenet": "Tiny-ImageNet", "tiny_imagenet_20": "Tiny-ImageNet, 20 classes"},
     **{"svhn": "SVHN", "cub200": "CUB-200", "20newsgroups": "20 Newsgroups", "camvid": "CamVid", "voc2012": "VOC 2012"},
-    **{"20newsgroups_random": "20 Newsgroups, random split", "20newsgroups_2000": "20 Newsgroups, 2,000 words"},
+    **{"20newsgroups_random": "20 Newsgroups, random split", "20newsgroups_2000": "20 Newsgroups, 1,999 words"},
     **{"cars": "Cars", "derma": "Derma", "oct": "OCT"},
 }
 MODELS = {
