@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._containers import detached, n_masked, of_own_types
 from calibkit._one_column import is_one_column, two_columns
 
 Array = np.ndarray | Tensor
@@ -58,10 +59,11 @@ def to_tensor(name: str, x: object) -> Tensor:
         x = x.dequantize() if x.is_quantized else x
         x = x.float() if x.is_floating_point() and x.itemsize == 1 else x  # float8, which torch only stores
         return x.detach().resolve_conj().resolve_neg()
-    if n_masked := _n_masked(x):
-        raise expected(name, "without masked entries", f"{n_masked} of them; leave them out")
+    if masked := n_masked(x):
+        raise expected(name, "without masked entries", f"{masked} of them; leave them out")
     array = to_array(name, x)
     try:
+        array = of_own_types(x, array) if array.dtype == object else array
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if any(stride < 0 for stride in array.strides):
@@ -79,18 +81,14 @@ def to_tensor(name: str, x: object) -> Tensor:
 def to_array(name: str, x: object, want: str = NUMBERS, dtype: type | None = None) -> np.ndarray:
     """Numpy of numbers, text or objects; an object may raise whatever it likes on the way."""
     try:
-        return np.asarray(x, dtype)
+        try:
+            return np.asarray(x, dtype)
+        except RuntimeError:  # of tensors with gradients
+            return np.asarray(detached(x), dtype)
     except MemoryError:
         raise
     except Exception as error:
         raise expected(name, want, type(x).__name__) from error
-
-
-def _n_masked(x: object, deepest: int = 64) -> int:
-    """Masked entries of an array, or of those in a list, where numpy would take them for data."""
-    if isinstance(x, list | tuple) and deepest:  # numpy goes no deeper
-        return sum(_n_masked(each, deepest - 1) for each in x)
-    return int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
 
 
 @overload
@@ -166,7 +164,9 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
         cure = "; a masked class: -1e4 in place of -inf" if not bool((z.isnan() | (z == torch.inf)).any()) else ""
-        raise expected(name, "finite", f"NaN or infinity{cure}")
+        row, column = divmod(int(torch.isfinite(z).flatten().byte().argmin()), z.shape[1])
+        place = f"row {row}{'' if is_one_column(logits) else f', column {column}'}, from 0"
+        raise expected(name, "finite", f"NaN or infinity in {place}{cure}")
     if z.dtype == torch.float64 and not math.isfinite(float(z.max()) - float(z.min())):
         raise expected(name, "less than 1.8e308 apart", f"{float(z.min()):g} and {float(z.max()):g}")
     if not is_one_column(logits) and abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):

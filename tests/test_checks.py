@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -79,6 +80,27 @@ def test_what_holds_no_plain_values_is_refused():
     assert to_tensor("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # nothing is masked
 
 
+def test_tensors_with_gradients_in_a_list():
+    rows = [torch.tensor([1.0, 2.0], requires_grad=True)] * 3
+    assert to_tensor("x", rows).tolist() == to_tensor("x", [tuple(row) for row in rows]).tolist() == [[1.0, 2.0]] * 3
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Float32", "double[pyarrow]", "Int64", "int64[pyarrow]"])
+def test_tables_of_the_types_that_pandas_has_of_its_own(dtype):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"a": [1, 2], "b": [3, 4]}).astype(dtype)
+    found = to_tensor("x", table)
+    assert found.dtype == to_tensor("x", np.zeros(1, table.dtypes["a"].numpy_dtype)).dtype
+    assert found.tolist() == [[1, 3], [2, 4]] and to_tensor("x", table["b"]).tolist() == [3, 4]
+    assert to_tensor("x", table.astype({"b": float})).dtype == torch.float64
+    for odd in (table.astype({"b": "string"}), table.astype({"b": object})):
+        with pytest.raises(ValueError, match="but got an array of dtype object; cast it to numbers"):
+            to_tensor("x", odd)
+    table.loc[1, "b"] = None
+    with pytest.raises(ValueError, match="NaN or infinity in row 1, column 1|dtype object|floating point"):
+        check_logits(table)
+
+
 def raising(error):
     """An object that becomes no array, in words of its own."""
 
@@ -146,8 +168,10 @@ def test_logits_must_be_finite():
     for bad in (float("nan"), float("inf"), float("-inf")):
         logits = torch.zeros(10, 3)
         logits[7, 1] = bad
-        with pytest.raises(ValueError, match="Expected `logits` to be finite, but got NaN or infinity"):
+        with pytest.raises(ValueError, match="finite, but got NaN or infinity in row 7, column 1, from 0"):
             check_logits(logits)
+        with pytest.raises(ValueError, match="finite, but got NaN or infinity in row 7, from 0"):
+            check_logits(logits[:, 1])
     for shape in ((0, 3), (0,), (3, 1, 1), ()):
         with pytest.raises(ValueError, match=r"Expected `logits` to be of shape \(N, K\)"):
             check_logits(torch.zeros(shape))

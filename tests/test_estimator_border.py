@@ -71,7 +71,7 @@ def test_a_tensor_that_is_not_dense(data, bad, got):
 
 def test_a_list_of_tensors_that_numpy_refuses(data):
     X, y = data
-    labels = [torch.tensor(float(label), requires_grad=True) for label in y]
+    labels = [torch.tensor(label, device="meta") for label in y]
     for estimator, x in ((CalibratedClassifier(LogisticRegression()), X), (LogitCalibrator(), X[:, :3])):
         with pytest.raises(ValueError, match="^Expected `y` to be a numpy array, a torch tensor or nested numbers"):
             estimator.fit(x, labels)

@@ -100,5 +100,7 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
     with pytest.raises(ValueError, match="^Expected `kind` to be logits or probabilities, where a table holds both"):
         read(both)
     both.to_csv("both.csv", index=False)
-    assert main(["evaluate", "both.csv", "--kind", "logits"]) == 1
-    assert "or all at once by calibkit.evaluate and calibkit.report" in capsys.readouterr().err
+    for command in ("evaluate", "calibrate"):
+        assert main([command, "both.csv", "--kind", "logits"]) == 1
+        want = "Expected `source` to be of one label a sample, but got 3 labels; `calibkit report` takes several"
+        assert want in capsys.readouterr().err

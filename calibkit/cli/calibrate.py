@@ -9,6 +9,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from calibkit._checks import expected
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
 
@@ -87,8 +89,12 @@ def _compare(fitted: Calibrator, test: HeldOut) -> None:
 def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
     """The names of the classes, if they have any, and the data of a command; what was cured in them is said."""
     from calibkit.reporting import diagnose
+    from calibkit.reporting.labels import has_many
 
     given = read_source(args, args.labels)
+    if has_many(given):
+        many = f"{np.shape(given.val.labels)[1]} labels; `calibkit report` takes several"  # type: ignore[arg-type]
+        raise expected("source", "of one label a sample", many)
     found = diagnose(given, suspect=False)
     for finding in found.findings:
         if finding.weight == "cured":

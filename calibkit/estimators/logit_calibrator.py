@@ -14,7 +14,9 @@ from calibkit._extras import needs
 from calibkit.calibrators import calibrator
 from calibkit.estimators._base import Classifier, as_numpy
 from calibkit.fitting.base import Calibrator
+from calibkit.fitting.file_header import names_of
 from calibkit.fitting.sigmoid import Sigmoid
+from calibkit.reading.columns import PREFIXES
 
 with needs("sklearn"):
     from sklearn.utils.multiclass import check_classification_targets
@@ -32,7 +34,8 @@ class LogitCalibrator(Classifier):
             Options stand in the key, so that a grid search over them is one over keys. ``"sigmoid"`` is that of
             scikit-learn: Platt scaling of each class against the others.
         classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
-            labels, as text, are among them; else the sorted labels where all K occur; else, as some do not, the labels
+            labels, as text, are among them, without a prefix such as ``logit_`` if all have it; else the sorted labels
+            where all K occur, but that text is refused where columns have other names; else, as some do not, the labels
             are taken to be column numbers in [0, K), with a warning where none is 0.
 
     Attributes:
@@ -71,8 +74,8 @@ class LogitCalibrator(Classifier):
         check_classification_targets(y)
         if self.classes is not None:
             classes = to_array("classes", self.classes, "a list or an array, a class a column")
-        elif set(np.unique(y).astype(str)) <= set(columns):
-            classes = _names_as(y, columns)  # a table whose columns are called as the classes
+        elif names := _called_as(y, columns):
+            classes = _names_as(y, names)  # a table whose columns are called as the classes
         else:
             classes = _classes_of(y, max(X.shape[1], 2))
         if classes.shape != (max(X.shape[1], 2),):
@@ -89,6 +92,21 @@ class LogitCalibrator(Classifier):
         z = validate_data(self, as_numpy("X", X), dtype=(np.float64, np.float32), reset=False)
         probs = self.calibrator_(z)
         return np.hstack([1 - probs, probs]) if probs.shape[1] == 1 else probs
+
+
+def _called_as(y: np.ndarray, columns: list[str]) -> list[str]:
+    """The names of the columns, without a prefix such as ``logit_``, where labels are among them; else none."""
+    seen = np.unique(y)
+    for prefix in ("", *PREFIXES):
+        names = [name.removeprefix(prefix) for name in columns]
+        if all(name.startswith(prefix) for name in columns) and set(seen.astype(str)) <= set(names):
+            return names
+    texts = [name for name in names_of(columns, len(columns)) if not name.isdecimal()]
+    if len(columns) > 1 and texts and all(isinstance(label, str) for label in seen.tolist()):
+        odd = ", ".join(sorted(set(seen) - set(columns))[:6])
+        cure = "name the class of each column in `classes`"
+        raise expected("y", f"among the columns {', '.join(columns[:6])}", f"{odd}; {cure}")
+    return []
 
 
 def _names_as(y: np.ndarray, columns: list[str]) -> np.ndarray:

@@ -33,8 +33,8 @@ class Fitted:
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
     Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
-    ``classes`` are the names of the columns that it was fitted to, where :func:`calibkit.report` knew them; ``floor``
-    is what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
+    ``classes`` are the names of the columns that it was fitted to, where these had some, without a prefix; ``floor`` is
+    what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
     Entries in ``fractions`` are between 0 and 1. ``keeps_predictions`` says whether the class with the largest
     probability stays the one with the largest logit, whatever is fitted, also where rounding makes several equal.
     ``signed`` says that a fit, which replays what public code does, may come to temperatures and shares of any sign.
@@ -58,10 +58,10 @@ class Fitted:
         for name in self.state:
             setattr(self, name, None)
 
-    def _set_data(self, n_classes: int | None) -> None:
-        """How many classes the data of the fit have; of their names and kind nothing is known any more."""
+    def _set_data(self, n_classes: int | None, classes: tuple[str, ...] = ()) -> None:
+        """How many classes the data of the fit have, and their names; of their kind nothing is known any more."""
         self.n_classes: int | None = n_classes
-        self.classes: tuple[str, ...] = ()
+        self.classes: tuple[str, ...] = classes
         self.floor: float | None = None
 
     @classmethod
@@ -215,7 +215,7 @@ class Calibrator(Fitted):
             vars(self).clear()
             vars(self).update(before)
             raise
-        self._set_data(z.shape[1])
+        self._set_data(z.shape[1], file_header.names_of(getattr(logits, "columns", ()), z.shape[1]))
         return self
 
     @overload

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from calibkit._checks import check_real, check_texts, expected
 from calibkit._files import read_json, read_npz
 from calibkit.objectives import OBJECTIVES
+from calibkit.reading.columns import PREFIXES
 
 
 def header_text(facts: dict[str, object]) -> str:
@@ -26,6 +27,20 @@ def read_header(path: str | os.PathLike) -> dict[str, object]:
         ValueError: no npz, or no JSON.
     """
     return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
+
+
+def names_of(columns: Iterable[object], n_classes: int) -> tuple[str, ...]:
+    """The names of K columns that are different texts, without a prefix that all have; of others none.
+
+    Example:
+        >>> names_of(["logit_cat", "logit_dog"], 2), names_of(range(2), 2)
+        (('cat', 'dog'), ())
+    """
+    names = [str(name) for name in columns if isinstance(name, str)]
+    if not len(set(names)) == len(names) == n_classes:
+        return ()
+    prefix = next((p for p in PREFIXES if all(name.startswith(p) and name != p for name in names)), "")
+    return tuple(name.removeprefix(prefix) for name in names)
 
 
 def check_order(columns: Iterable[object], classes: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ import json
 import runpy
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibkit._files import write_npz
@@ -138,6 +139,23 @@ def test_names_of_classes_do_not_outlive_their_fit(sample, tmp_path):
     named.classes = ("a", "b", "c")
     assert load_calibrator(named.save(tmp_path / "ts.npz")).classes == ("a", "b", "c")
     assert named.load_state_dict(TemperatureScaling().fit(z[:, :2], y % 2).state_dict()).classes == ()
+
+
+@pytest.mark.parametrize("prefix", ["", "logit_"])
+def test_a_fit_on_a_table_keeps_the_names_of_its_columns(sample, tmp_path, prefix):
+    z, y = sample
+    names = ["cat", "dog", "ant", "fox", "bee"][: z.shape[1]]
+    table = pd.DataFrame(z, columns=[prefix + name for name in names])
+    fitted = VectorScaling().fit(table, y)
+    again = load_calibrator(fitted.save(tmp_path / "vs.npz"))
+    assert fitted.classes == again.classes == tuple(names) and repr(fitted) == repr(VectorScaling().fit(z, y))
+    for calibrator in (fitted, again):
+        np.testing.assert_array_equal(calibrator(table), calibrator(z))
+        for turned in (table[table.columns[::-1]], table.set_axis(names, axis=1)[names[::-1]]):
+            with pytest.raises(ValueError, match="Expected `logits` to be with the columns .*, in this order"):
+                calibrator(turned)
+    for nameless in (z, pd.DataFrame(z), table.set_axis(["a"] * len(names), axis=1)):
+        assert fitted.fit(nameless, y).classes == ()
 
 
 # ------------------------------------------------------------------------------------------------------------ files
