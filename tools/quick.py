@@ -33,7 +33,7 @@ def _git(*words: str) -> list[str]:
 
 
 def tests_of(path: Path) -> list[tuple[int, Path]]:
-    """The tests of one file, and itself where it has doctests, with a rank: 0 itself, 1 by its name, 2 by its folder."""
+    """The tests of one file, and itself where it has doctests, ranked: 0 itself, 1 by its name, 2 by its folder."""
     parts = path.relative_to(ROOT).parts
     if path.suffix != ".py" or parts[0] not in ("calibkit", "book", "tools", "tests") or "browser" in parts:
         return []
