@@ -41,11 +41,16 @@ def test_a_box_says_how_many_answers_rest_on_trainings_that_are_not_stored(brief
 def test_each_chapter_of_a_paper_begins_with_its_box_which_links_to_the_paper(brief):
     for paper in PAPERS:
         cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
-        first = cells[cells.index("# # ") : cells.index("# ## ")]
-        assert f"```{{brief}} {paper}" in first
-        assert all(f"**{start}" in first for start in ("Paper", "They claim", "We find", "Do this"))
+        first, heading, _ = cells.partition("# ## ")
+        assert heading and f"```{{brief}} {paper}" in first, (
+            f"notebooks/{paper}.py wants its box before a `## ` heading"
+        )
+        absent = [start for start in ("Paper", "They claim", "We find", "Do this") if f"**{start}" not in first]
+        assert not absent, f"the box of notebooks/{paper}.py lacks {absent}, each after `**`"
         line = brief.links(first)
-        assert line.startswith("**Read** [article](https://doi.org/10.") or "[preprint](https://arxiv.org/abs/" in line
+        assert (
+            line.startswith("**Read** [article](https://doi.org/10.") or "[preprint](https://arxiv.org/abs/" in line
+        ), paper
         assert f"```{{counts}} {paper}" in cells
     with pytest.raises(ValueError, match="Expected `text` to cite the paper"):
         brief.links("none")

@@ -78,7 +78,9 @@ def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
 def test_the_readme_shows_the_figure_of_the_present_results(frontpage):
     """``make readme`` draws it; both files say in words what they show, numbers and all."""
     readme, words = (ROOT / "README.md").read_text(), frontpage.seen()
-    assert f'alt="{words}"' in readme, f'after `make readme`, README.md says: alt="{words}"'
+    assert f'alt="{words}"' in readme, "run `make readme`"
+    other = frontpage.with_alt(readme, r"other \1 words")
+    assert r'alt="other \1 words"' in other and frontpage.with_alt(other, words) == readme
     for name in frontpage.README.values():
         drawn = ET.parse(ROOT / "book" / "_static" / name).getroot()
         assert drawn.get("aria-label") == words and f'"book/_static/{name}"' in readme

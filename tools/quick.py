@@ -2,9 +2,9 @@
 
     python tools/quick.py
 
-A file of tests is its own; a module has the files that are called after it, and its doctests. What is called otherwise
-has the folder of tests that its own folder has. Of many files what all of a kind share, and the smallest, so that it
-stays a minute.
+A file of tests is its own; a module has the files that are called after it, in the folder of tests that its own folder
+has or beside those folders, and its doctests. What has none has that whole folder. Of many files what changed and what
+is called after it, then what all of a kind share and the smallest, so that it stays a minute.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def _git(*words: str) -> list[str]:
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
 
 
-def tests_of(path: Path) -> list[Path]:
-    """The files of tests of one file, and itself where it has doctests."""
+def tests_of(path: Path) -> list[tuple[int, Path]]:
+    """The tests of one file, and itself where it has doctests, ranked: 0 itself, 1 by its name, 2 by its folder."""
     parts = path.relative_to(ROOT).parts
     if path.suffix != ".py" or parts[0] not in ("calibkit", "book", "tools", "tests") or "browser" in parts:
         return []
     if parts[0] == "tests":
-        return [path] if path.name.startswith("test_") else []
+        return [(0, path)] if path.name.startswith("test_") else []
     stem = path.parent.name if path.stem.startswith("__") else path.stem.removeprefix("_")
-    found = [test for name in (f"test_{stem}.py", f"test_{stem}_*.py") for test in TESTS.rglob(name)]
-    folders = [TESTS / FOLDERS.get(part, part) for part in parts[:-1]]
-    found = found or [folder for folder in folders if folder.is_dir()]
-    found = [test for each in found for test in (sorted(each.glob("test_*.py")) if each.is_dir() else [each])]
-    return found + ([path] if parts[0] != "tools" and ">>> " in path.read_text() else [])
+    folders = [folder for part in parts[:-1] if (folder := TESTS / FOLDERS.get(part, part)).is_dir()]
+    near = [test for folder in folders or [TESTS] for test in sorted(folder.rglob("test_*.py"))]
+    named = [test for test in {*near, *TESTS.glob("test_*.py")} if f"{test.stem}_".startswith(f"test_{stem}_")]
+    found = [(1, test) for test in named] or [(2, test) for test in near if folders]
+    return found + ([(0, path)] if parts[0] != "tools" and ">>> " in path.read_text() else [])
 
 
 def of_each_kind() -> list[Path]:
@@ -56,9 +56,9 @@ def of_each_kind() -> list[Path]:
 
 def chosen(paths: Iterable[Path]) -> list[str]:
     """The tests of these files, each once, by their paths below the checkout."""
-    found = list(dict.fromkeys(test for path in paths for test in tests_of(path))) or of_each_kind()
-    few = found if len(found) <= MOST else sorted(found, key=lambda path: (path.name != SHARED, _size(path)))[:MOST]
-    return [str(path.relative_to(ROOT)) for path in few]
+    found = [pair for path in paths for pair in tests_of(path)] or [(0, test) for test in of_each_kind()]
+    found.sort(key=lambda pair: (pair[0], pair[1].name != SHARED, _size(pair[1])))
+    return list(dict.fromkeys(str(path.relative_to(ROOT)) for _, path in found))[:MOST]
 
 
 def _size(path: Path) -> int:

@@ -6,7 +6,8 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
   than the network as it is; ``row_losses``: the losses as functions of a temperature of each row, from a table,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
   minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
-- ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes.
+- ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes,
+- ``own``: a class of one's own as a calibrator; ``sigmoid``: Platt's sigmoid of each class, for the estimators.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
 gradient flows back; ``fit_smooth`` (blocked float64 passes, L-BFGS, and the outer loop of the fixed point) does the

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 
 import pytest
+from cells_and_pages import says
 
-from book.kit.results import load, summary
+from book.kit.results import answered_in_words, load, summary
 from book.papers import PAPERS
 from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
@@ -16,6 +17,8 @@ from calibkit.objectives import OBJECTIVES
 #: Training methods that a paper prints beside its own and that are not losses of this package.
 ELSEWHERE = {"cutmix", "cape_bin", "mc_dropout", "patra"}
 CTS = "class_temperature_scaling"
+#: How many numbers each paper prints.
+PRINTED = {CTS: 234, "class_loss_scaling": 788, "neural_clamping": 290, "mbls": 211, "acls": 312 - 8}
 
 
 @pytest.mark.parametrize("which", ["paper", "ours"])
@@ -36,8 +39,8 @@ def test_every_printed_number_is_there():
     printed = load("paper").query("source == 'printed'")
     twice = printed["note"].str.contains("printed twice").sum()
     counts = Counter(printed["paper"])
-    assert [counts[paper] for paper in PAPERS] == [234, 788, 290, 211, 312 - 8]
-    assert len(printed) + twice == 1835
+    assert counts.keys() == PAPERS.keys() == PRINTED.keys(), "PRINTED wants a number for each paper"
+    assert counts == PRINTED and len(printed) + twice == 1835
 
 
 def test_printed_cells():
@@ -63,6 +66,17 @@ def test_every_printed_number_has_a_verdict():
     counts = summary()
     assert counts["printed"].sum() == 1835 - 8
     assert list(dict.fromkeys(paper for paper, _ in counts.index)) == list(PAPERS)
+
+
+@pytest.mark.slow
+def test_pages_say_how_many_numbers_are_printed_and_how_many_answers_say_something():
+    """As ``python -m book.kit verdicts`` counts them."""
+    counts = re.search(r"of ([\d,]+) printed numbers have an answer. (\d+) of these say", answered_in_words())
+    n, informative = counts.groups()
+    says("index", f"for {informative} of the papers' {n} printed numbers")
+    for page in ("ledger", "../README"):
+        says(page, f"We transcribed {n} numbers")
+    says("../CHANGELOG", f"{n} printed numbers of five papers")
 
 
 def test_notes_of_ours_fit_their_rows():

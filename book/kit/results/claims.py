@@ -2,7 +2,20 @@
 
 ``claims.csv`` holds the claims. One that is about a difference names it, loss and method against loss and method, and
 is computed from ``effects.csv``, over all networks that have it; one that is about a theorem or a mechanism says what
-its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ...
+its chapter found. A claim may have several rows, ``MbLS3``, ``MbLS3a``, ... Columns:
+
+=======================  ==============================================================================================
+id, paper, claim         ``MbLS3a``; a key of ``book.papers.PAPERS``; one sentence, a question of ours after
+                         "Our question: ".
+loss, method             what is claimed to differ, keys as in ``ours.csv``. No loss: of every loss.
+base_loss, base_method   from what.
+metric                   of the difference.
+networks                 sources of ``ours.csv`` with commas, then after spaces data sets; without these all.
+wants                    what is claimed of the difference, see ``WANTS``. Empty: the claim is judged by a person.
+strength, found,         of a judged claim: the evidence it rests on, what was found, and the answer. Else empty: they
+verdict                  are computed.
+chapter                  of ``notebooks/``, where it is found.
+=======================  ==============================================================================================
 """
 
 from __future__ import annotations
@@ -26,6 +39,7 @@ COLUMNS = (
 )
 #: What a claim wants of its difference: a side of 0; or, in percentage points, at least -x, or at most x either way.
 WANTS = re.compile(r"below|above|not below|(above -|within )(\d+(?:\.\d+)?)|")
+#: Best first.
 STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", "reduced": "reduced"}
 
 
@@ -77,9 +91,8 @@ def pooled(rows: pd.DataFrame) -> Pooled | None:
     if rows.empty:
         return None
     estimate = over_networks(rows)
-    best_first = ["published-logits", "paper", "reduced"]
     kinds = {"published-logits" if row.source == "published-logits" else row.budget for row in rows.itertuples()}
-    strength = STRENGTHS[max(kinds, key=best_first.index)]
+    strength = STRENGTHS[max(kinds, key=[*STRENGTHS].index)]
     seeds = int(rows[["n_seeds", "base_seeds"]].min(axis=None))
     return Pooled(estimate, int((rows["value"] < 0).sum()), len(rows), strength, seeds)
 

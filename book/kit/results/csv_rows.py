@@ -1,7 +1,7 @@
-"""Rows of the two result files: their schema, reading, appending, measuring.
+"""Rows of the three result files: their schema, reading, appending, measuring.
 
-Two CSV files, one number a row, in ``book/results``: ``paper.csv`` is typed from the papers and never changes;
-``ours.csv`` is written by :func:`append`, through ``make results``. Columns:
+CSV files, one number a row, in ``book/results``: ``paper.csv`` is typed from the papers and never changes; ``ours.csv``
+is written by :func:`append`, through ``make results``; ``third_party.csv`` is what others measured. Columns:
 
 ===========  ==========================================================================================================
 paper        name of a paper, a key of ``book.papers.PAPERS``. In ours.csv: the one whose training recipe was followed;
@@ -23,7 +23,7 @@ budget       reduced or paper (smoke never enters).
 source       paper.csv: printed, author-log. ours.csv: published-logits (the paper's own logits), ours (own training),
              public (weights that others than the paper's authors trained). third_party.csv: who measured it, a row of
              ``third_parties.csv``; of two with one cell the verdict takes that of the last row.
-commit       of this project, when the number was first measured: one that comes out the same keeps it.
+commit       of this project, when the number was first measured: one that comes out the same keeps it, and its note.
 note         what else there is to know.
 ===========  ==========================================================================================================
 
@@ -70,7 +70,7 @@ SOURCES = {
     "ours": ("published-logits", "ours", "public"),
     "third_party": ("calarena", "h-calibration", "re-labelsmoothing", "cals-4", "focal"),
 }
-#: What :func:`measure` records: the metrics that the papers print, and the two proper scores.
+#: What is compared in pairs, and what :func:`measure` takes by default: the printed metrics, and the proper scores.
 MEASURED = ("accuracy", "nll", "brier", "entropy", "ece", "adaptive_ece", "classwise_ece")
 UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats"), "third_party": ("fraction", "nats")}
 
@@ -189,14 +189,14 @@ def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
 
 
 def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Sequence[str]) -> pd.DataFrame:
-    """The rows ``old`` and ``new``: of equal keys the new one, unless it differs in its commit alone or one of its
-    ``counts``, of seeds or of the degrees of freedom of their spread, is lower.
+    """The rows ``old`` and ``new``: of equal keys the new one, unless it differs in its commit and note alone, or one
+    of its ``counts``, of seeds or of the degrees of freedom of their spread, is lower.
     """
     before = old.set_index(list(key))[list(counts)].replace("", "0").astype(float)
     before = before.reindex(pd.MultiIndex.from_frame(new[list(key)]), fill_value=0)
     enough = (new[list(counts)].replace("", "0").astype(float).to_numpy() >= before.to_numpy()).all(axis=1)
     both = pd.concat([old, new[enough]])
-    measured = [name for name in both if name != "commit"]
+    measured = [name for name in both if name not in ("commit", "note")]
     return both.drop_duplicates(measured).drop_duplicates(list(key), keep="last")
 
 

@@ -3,11 +3,12 @@
 ``{opening}`` is the figure that opens the book. ``{cards}`` has a card for each paper, by its record: in it
 ``{thumbnail} PAPER`` is a small picture of a paper's idea. ``{verdictlegend}`` draws how many printed numbers have
 which answer, on the ledger.
-As a program it draws the opening figure into two files for the README.
+As a program it draws the opening figure into two files for the README, and says there what it shows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -238,7 +239,14 @@ def setup(app: Sphinx) -> dict:
     return {"parallel_read_safe": True}
 
 
+def with_alt(readme: str, words: str) -> str:
+    """The README with other words for the opening figure."""
+    return re.sub(rf'("book/_static/{README[False]}" alt=")[^"]*', lambda found: found[1] + words, readme)
+
+
 if __name__ == "__main__":
     words, folder = seen(), Path(__file__).parents[2] / "_static"
     for dark, name in README.items():
         write_text(folder / name, plots.svg(opening, SIZE, words, dark=dark))
+    readme = Path(__file__).parents[3] / "README.md"
+    write_text(readme, with_alt(readme.read_text(), words))
