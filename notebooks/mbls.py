@@ -1453,7 +1453,10 @@ for key in ("cross_entropy", "label_smoothing", "mbls"):
         "accuracy, 20,000": f"{score(key, metric='accuracy', of=NEWS).value:.2f}",
         "accuracy, 1,999": f"{score(key, metric='accuracy', of=CLOSED).value:.2f}",
     }
-    ece, T = ([float(rows[SHORT[key]][f"{what}, {which}"]) for which in ("printed", "1,999")] for what in ("ECE", "T"))
+    ece, T = (
+        [float(rows[SHORT[key]][f"{what}, {which}"]) for which in ("printed", "1,999")]
+        for what in ("ECE", "T")
+    )
     before = float(rows[SHORT[key]]["ECE, 20,000 words"])
     assert abs(ece[1] - ece[0]) < abs(before - ece[0]) and abs(T[1] - T[0]) <= 0.21
 table(
