@@ -23,7 +23,7 @@ smoothing {ours}`ece cifar10 resnet20 label_smoothing | identity`.
 With a ResNet-50, as in the paper but trained once and for 20 of 350 epochs, it is
 {ours}`ece cifar10 resnet50 mbls | identity`, clearly lower than with label smoothing,
 {ours}`ece cifar10 resnet50 label_smoothing | identity`.
-Over the nine networks with both the two do not differ clearly.
+Over the ten networks with both the two do not differ clearly.
 With one temperature, cross-entropy has {ours}`ece cifar10 resnet20 temperature_scaling` and
 {ours}`ece cifar10 resnet50 temperature_scaling`, clearly below MbLS.
 Averaged over seven networks for balanced data, four of them trained once and one a text network with the paper's
