@@ -20,7 +20,6 @@ from calibkit.networks import PUBLISHED
 from calibkit.training.recipes import named_for
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
-_BEST_FIRST = {"published-logits": 0, "public": 1, "ours": 1, "paper": 0, "reduced": 1}
 
 
 def cell_of(row) -> tuple:
@@ -147,4 +146,5 @@ def _of_the_paper(paper: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(row) -> tuple:
-    return _BEST_FIRST[row.source], _BEST_FIRST[row.budget]
+    """Published logits, then the paper's budget, come first."""
+    return row.source != "published-logits", row.budget != "paper"
