@@ -365,7 +365,7 @@ table(
 # ```{widget} margin
 # ```
 #
-# Since a margin is a confidence, *the right margin depends on the accuracy that the network will reach*. Nobody knows it before training, so it has to be chosen on held-out data.
+# Since a margin is a confidence, *the right margin depends on the accuracy that the network will reach*. Nobody knows it before training, so choose it on held-out data.
 #
 # ## From one sample to networks
 #
@@ -421,7 +421,7 @@ Training images end near the closed form (right). New images are less certain, b
 margin all the same. Where it crosses the accuracy the ECE is lowest: {test[:-1, 0].min():.1f}% at a margin of
 {chosen["test"]:g}, against {test[-1, 0]:.1f}% with CE. A smaller margin leaves the network under-confident, a larger one
 over-confident. The accuracy hardly depends on the margin. So a margin sets the confidence during training, as a temperature does
-afterwards. Whether it does so as well, {{numref}}`tbl-mbls-five` tests on CIFAR-10.
+afterwards. {{numref}}`tbl-mbls-five` asks whether it does so as well.
 """)
 
 # %% [markdown]
@@ -578,9 +578,9 @@ With a temperature for both, MbLS has a clearly lower ECE than cross-entropy on 
 # 11% of the words, and bfloat16.
 #
 # Vocabulary, batch size and weight decay are not printed. We take the 20,000 most frequent words of the training messages,
-# one token for all others, batches of 128 and no weight decay. The public code by default keeps the 1,999 most frequent
-# words of all messages and leaves the others out, with a weight decay of $5 \cdot 10^{-4}$ and a rate of 0.01. What was run is not known. By
-# these words and that decay our ECEs and temperatures are {ref}`nearer to the printed ones <sec-mbls-newsgroups>`.
+# one token for all others, batches of 128 and no weight decay. The public code's defaults are the 1,999 most frequent words of all
+# messages, the others left out, a weight decay of $5 \cdot 10^{-4}$ and a rate of 0.01. What was run is not known. With these words
+# and decay we come {ref}`nearer to the printed numbers <sec-mbls-newsgroups>`.
 
 # %% tags=["hide-input", "nbval-check-output"]
 NEWS = "20newsgroups_random/gpool_cnn"
