@@ -696,7 +696,7 @@ data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {ave
 # (sec-cts-tiny)=
 # ## What choosing on test images would do
 #
-# The Tiny-ImageNet rows of the paper may have been chosen on the test images. It follows the setup of
+# The Tiny-ImageNet rows of the paper may have been chosen on the test images. The paper follows the setup of
 # [a public repository](https://github.com/torrvision/focal_calibration), whose `evaluate.py` reads `split='val'` both to fit and to test on this
 # data set. That of the paper's own repository does the same. The paper does not say how it ran.
 #

@@ -282,7 +282,7 @@ plt.show()
 #
 # The plots give a method the same colour each time, and a dash and a marker that tell it from its kin. `plots.look_of`
 # gives all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are
-# needed. Where a figure compares something else, such as printed and measured numbers, its key says what they stand for.
+# needed. Where a figure compares something else, such as printed and measured numbers, its key says what the colours stand for.
 
 # %% mystnb={"figure": {"caption": "Each calibrator has a look of its own, a colour, dash and marker together, and so has each loss. Left: calibrators. Right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: the calibrators and the losses, each with its colour, dash and marker."}} tags=["hide-input"]
 from calibkit.calibrators import CALIBRATORS

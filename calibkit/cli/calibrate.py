@@ -9,8 +9,6 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibkit._checks import expected
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
 
@@ -93,8 +91,9 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
 
     given = read_source(args, args.labels)
     if has_many(given):
-        many = f"{np.shape(given.val.labels)[1]} labels; `calibkit report` takes several"  # type: ignore[arg-type]
-        raise expected("source", "of one label a sample", many)
+        parts = [part.labels for part in (given.val, given.test) if part is not None and part.labels is not None]
+        n_labels = max(math.prod(labels.shape[1:]) for labels in parts)  # of one split or of both
+        raise expected("source", "of one label a sample", f"{n_labels} labels; `calibkit report` takes several")
     found = diagnose(given, suspect=False)
     for finding in found.findings:
         if finding.weight == "cured":

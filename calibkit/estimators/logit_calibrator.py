@@ -16,7 +16,7 @@ from calibkit.estimators._base import Classifier, as_numpy
 from calibkit.fitting.base import Calibrator
 from calibkit.fitting.file_header import names_of
 from calibkit.fitting.sigmoid import Sigmoid
-from calibkit.reading.columns import PREFIXES
+from calibkit.reading.columns import without_prefix
 
 with needs("sklearn"):
     from sklearn.utils.multiclass import check_classification_targets
@@ -97,10 +97,9 @@ class LogitCalibrator(Classifier):
 def _called_as(y: np.ndarray, columns: list[str]) -> list[str]:
     """The names of the columns, without a prefix such as ``logit_``, where labels are among them; else none."""
     seen = np.unique(y)
-    for prefix in ("", *PREFIXES):
-        names = [name.removeprefix(prefix) for name in columns]
-        if all(name.startswith(prefix) for name in columns) and set(seen.astype(str)) <= set(names):
-            return names
+    names, _ = without_prefix(columns, said := set(seen.astype(str)))
+    if said <= set(names):
+        return list(names)
     texts = [name for name in names_of(columns, len(columns)) if not name.isdecimal()]
     if len(columns) > 1 and texts and all(isinstance(label, str) for label in seen.tolist()):
         odd = ", ".join(sorted(set(seen) - set(columns))[:6])

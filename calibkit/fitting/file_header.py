@@ -11,7 +11,7 @@ from dataclasses import asdict
 from calibkit._checks import check_real, check_texts, expected
 from calibkit._files import read_json, read_npz
 from calibkit.objectives import OBJECTIVES
-from calibkit.reading.columns import PREFIXES
+from calibkit.reading.columns import without_prefix
 
 
 def header_text(facts: dict[str, object]) -> str:
@@ -37,10 +37,7 @@ def names_of(columns: Iterable[object], n_classes: int) -> tuple[str, ...]:
         (('cat', 'dog'), ())
     """
     names = [str(name) for name in columns if isinstance(name, str)]
-    if not len(set(names)) == len(names) == n_classes:
-        return ()
-    prefix = next((p for p in PREFIXES if all(name.startswith(p) and name != p for name in names)), "")
-    return tuple(name.removeprefix(prefix) for name in names)
+    return without_prefix(names)[0] if len(set(names)) == len(names) == n_classes else ()
 
 
 def check_order(columns: Iterable[object], classes: tuple[str, ...]) -> None:

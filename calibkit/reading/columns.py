@@ -60,9 +60,8 @@ def label_among(names: Collection[str], asked: str | None) -> str | None:
 
 def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
     """The first of the wanted names that a column has, letter by letter, or else in any case."""
-    either = {name.lower(): name for name in names} | {name: name for name in names}
-    exact = [name for name in wanted if name in names]
-    return next((either[name] for name in exact or wanted if name in either), None)
+    exact, lower = [name for name in wanted if name in names], {name.lower(): name for name in names}
+    return next(iter(exact or [lower[name] for name in wanted if name in lower]), None)
 
 
 def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
@@ -126,8 +125,7 @@ def class_columns(
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]
     said = as_text(table[label]) if label in table else set()
-    by_name = _by_name(rest, known[0], kind or known[1])
-    by_kind = by_name or _by_prefix(rest, said, kind)
+    shown = _by_name(rest, known[0], kind or known[1]) or _by_prefix(rest, said, kind)
     if classes is not None:
         chosen = set(map(str, classes))
         if twice := chosen & set(others):
@@ -135,8 +133,8 @@ def class_columns(
                 "classes", "other columns than those of labels, splits, groups and ids", listed(sorted(twice))
             )
         found, odd = [name for name in rest if name in chosen], []
-    elif by_kind:
-        found = by_kind
+    elif shown:
+        found = shown
         odd = [name for name in rest if name not in found]
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
@@ -149,7 +147,7 @@ def class_columns(
         raise expected("source", want, f"{_odd_cell(table, text[0])}; leave out what is no class{_option(text)}")
     if not found:
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
-    names, of_kind = _without_prefix(found, said)
+    names, of_kind = without_prefix(found, said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
         names = (*(both - {*names}), *names) if both else ()
@@ -192,11 +190,11 @@ def _by_prefix(rest: list[str], said: set[str], kind: str | None) -> list[str]:
     return next(iter(found.values()), [])
 
 
-def _without_prefix(found: list[str], said: set[str]) -> tuple[tuple[str, ...], str | None]:
+def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[str, ...], str | None]:
     """The names of classes, and what their prefix says that they hold."""
     for prefix, kind in PREFIXES.items():
         if all(name.startswith(prefix) and len(name) > len(prefix) for name in found):
-            return tuple(found if said and said <= set(found) else [name[len(prefix) :] for name in found]), kind
+            return tuple(found if said and set(said) <= set(found) else [name[len(prefix) :] for name in found]), kind
     return tuple(found), None
 
 
@@ -211,7 +209,7 @@ def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str
             if _sum_to_1(table, classes):
                 return [name for name in found if name not in classes]
     numbers = [int(name) for name in said if name.isdecimal()]
-    named = _without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
+    named = without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
     if named and len(numbers) == len(said) and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
         raise expected("source", want, f"the columns {listed(rest)}, and no label above {max(numbers)}; {cure}")
     if not odd:
