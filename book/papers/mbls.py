@@ -17,19 +17,16 @@ PAPER = Paper(
     citation="liu2022devil",
     claim="A margin on the logits calibrates better than other losses that are made for it, at no cost in accuracy.",
     found="""
-With a ResNet-20 on CIFAR-10 its ECE is {ours}`ece cifar10 resnet20 mbls | identity`. That of cross-entropy is
-{ours}`ece cifar10 resnet20 identity`, of the focal loss {ours}`ece cifar10 resnet20 focal | identity` and of label
-smoothing {ours}`ece cifar10 resnet20 label_smoothing | identity`.
-With a ResNet-50, as in the paper but trained once and for 20 of 350 epochs, it is
-{ours}`ece cifar10 resnet50 mbls | identity`, clearly lower than with label smoothing,
-{ours}`ece cifar10 resnet50 label_smoothing | identity`.
-Over the ten networks with both the two do not differ clearly.
-With one temperature, cross-entropy has {ours}`ece cifar10 resnet20 temperature_scaling` and
-{ours}`ece cifar10 resnet50 temperature_scaling`, clearly below MbLS.
 Averaged over seven networks for balanced data, four of them trained once and one a text network with the paper's
 layers, epochs and rates, the ECE and the NLL of MbLS are clearly higher than with cross-entropy and one temperature.
-The margin is the paper's, not tuned for our networks. At 4 and 8 instead of 6 the ECE on the ResNet-20 is
-{ours}`ece cifar10 resnet20 mbls margin=4 | identity` and {ours}`ece cifar10 resnet20 mbls margin=8 | identity`.
+The margin is not tuned for these networks. Accuracy is not affected.
+Without any temperature its ECE is lower than that of cross-entropy on six of the seven:
+{ours}`ece cifar10 resnet20 mbls | identity` against {ours}`ece cifar10 resnet20 identity` with a ResNet-20 on CIFAR-10,
+and {ours}`ece cifar10 resnet50 mbls | identity` against {ours}`ece cifar10 resnet50 identity` with the paper's
+ResNet-50, trained once and for 20 of 350 epochs. With one temperature, cross-entropy has
+{ours}`ece cifar10 resnet20 temperature_scaling` and {ours}`ece cifar10 resnet50 temperature_scaling`.
+Against label smoothing it is clearly lower averaged over the three networks for CIFAR-10, not over all seven.
+The margin itself helps: averaged over three networks, ECE and NLL are clearly lower with it than without.
 (Accuracy: our ResNet-20 {ours}`accuracy cifar10 resnet20 mbls | identity`, our ResNet-50
 {ours}`accuracy cifar10 resnet50 mbls | identity`, the paper's 95.25%.)
 """,

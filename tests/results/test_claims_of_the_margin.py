@@ -1,5 +1,6 @@
 """What the chapter, the record, the claims and the errata of MbLS say, counted again from the stored numbers."""
 
+import torch
 from cells_and_pages import by_id
 from counted_differences import alone, chapter, text
 
@@ -7,7 +8,8 @@ from book.kit.notebook.over_networks import stratum
 from book.kit.results.csv_rows import load, select
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
-from book.papers import PAPERS
+from calibkit import Network
+from calibkit.losses import LOSSES
 from calibkit.training.recipes import recipe_of
 
 CE, LS, TS = "cross_entropy", "label_smoothing", "temperature_scaling"
@@ -29,8 +31,6 @@ def test_the_margin_and_label_smoothing():
         "holds",
     ]
     assert len(rows) == 10 and over_networks(rows).below() == "not decided"
-    assert "over the ten networks with both the two do not differ clearly" in chapter("mbls")
-    assert "Over the ten networks with both the two do not differ clearly" in PAPERS["mbls"].found.replace("\n", " ")
 
 
 def test_the_margin_and_the_focal_losses():
@@ -139,3 +139,12 @@ def test_the_baseline_on_tiny_imagenet_is_the_best_calibrated_one():
     assert shown.min() == 3.73 and 15.32 in {*shown}
     user = select(load("third_party"), dataset="tiny_imagenet", loss=CE, metric="ece", source="cals-4")["value"].item()
     assert round(100 * user, 2) == 18.39 and "a user reports 18.39" in text("errata")
+
+
+def test_images_without_a_gradient_from_acls():
+    """The share on twenty classes, in the ledger and in the chapter of ACLS."""
+    z, y = (torch.from_numpy(of) for of in Network("tiny_imagenet_20", "resnet20", "acls").logits().test)
+    z = z.double().requires_grad_()
+    (push,) = torch.autograd.grad(LOSSES["acls"](margin=10.0).penalty(z, y), z)
+    share = f"{(push == 0).all(1).double().mean():.0%} of the test images"
+    assert share in by_id().loc["ACLS4", "effect"] and share in chapter("acls")

@@ -43,7 +43,7 @@ def averages() -> list[str]:
 def places(rows: pd.DataFrame) -> str:
     """The data sets of the networks, by name, with their number where a set has several."""
     numbers = rows["dataset"].map(DATASETS).value_counts().sort_index()
-    return ", ".join(name + f" ({n} networks)" * (n > 1) for name, n in numbers.items())
+    return "; ".join(name + f" ({n} networks)" * (n > 1) for name, n in numbers.items())
 
 
 def setup(app: Sphinx) -> dict:
