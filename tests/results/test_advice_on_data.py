@@ -23,7 +23,7 @@ from counted_differences import (
 )
 
 from book.kit.notebook.over_networks import select
-from book.kit.results import load
+from book.kit.results import compare, load
 from book.kit.results.difference_intervals import interval_of, over_networks
 from book.kit.results.paired_differences import load_effects
 from book.kit.sphinx.others_calibrators import less, wide
@@ -146,6 +146,9 @@ def test_the_limits_on_the_front_page():
     assert {*ours[ours["dataset"] == "camvid"]["model"]} == {"deeplabv3_resnet34"}
     assert {*ours[ours["dataset"].str.startswith("20news")]["model"]} == {"gpool_cnn"}
     assert "trained once for 20 of 350 epochs" in text("index")
+    own = pd.concat([compare("mbls").query("loss.str.startswith('mbls')"), compare("acls").query("loss == 'acls'")])
+    assert {*own["verdict"]} == {"not decided", "not run"}
+    assert "No number that is printed for MbLS or ACLS itself is decided on the paper's own network" in text("index")
     for budget, epochs in (("reduced", 20), ("paper", 350)):
         assert recipe_of("cifar10", budget, "mbls", model="resnet50").epochs == epochs
     runs = ours.query("dataset == 'cifar10' and model == 'resnet50' and source == 'ours'")
