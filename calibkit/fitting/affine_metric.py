@@ -204,9 +204,7 @@ def _pair(h: Tensor, penalty: Tensor, x: Tensor, jitter: float) -> Metric:
     scale = _scale(h.diagonal().view(2, k).T, gather(penalty).view(2, k).T).T.reshape(-1)
     solve, pull = _whitened(h, scale, jitter)
     return Metric(
-        2 * k,
-        lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T,
-        lambda g: pull(gather(g)),
+        2 * k, lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T, lambda g: pull(gather(g))
     )
 
 

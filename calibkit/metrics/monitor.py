@@ -189,15 +189,13 @@ class Monitor:
                 perfect?
             alpha: the chance of "drifted" where nothing has changed, in (0, 0.5].
 
-        Returns:
-            ``Drift(verdict, p, change, z, statistic, dof)``.
-
         Raises:
             ValueError: a period that was never updated or is in both, or none; ``alpha`` outside (0, 0.5].
         """
         check_alpha(alpha)
-        base = self._reference(reference)
-        return self._drift(self._known("current", current, base), base, alpha)
+        base = [] if reference is None else self._known("reference", reference)
+        keys = self._known("current", current, base)
+        return drift_of(self._of(keys)[0], self._of(base)[0] if base else None, alpha)
 
     def drift_by_period(
         self, current: Periods | None = None, reference: Periods | None = None, alpha: float = 0.01
@@ -212,30 +210,21 @@ class Monitor:
             reference: as in :meth:`drift`.
             alpha: for all periods together.
 
-        Returns:
-            ``{period: Drift}``.
-
         Raises:
             ValueError: as :meth:`drift`.
         """
         check_alpha(alpha)
-        base = self._reference(reference)
+        base = [] if reference is None else self._known("reference", reference)
         rest = [key for key in self.periods if key not in base]
         keys = self._known("current", rest if current is None else current, base)
-        found = {key: self._drift([key], base, alpha) for key in keys}
+        found = {key: self.drift(key, base or None, alpha) for key in keys}
         adjusted = holm({key: drift.p for key, drift in found.items()})
         return {key: drift._replace(p=adjusted[key]).at(alpha) for key, drift in found.items()}
-
-    def _drift(self, current: list[str], reference: list[str], alpha: float) -> Drift:
-        return drift_of(self._of(current)[0], self._of(reference)[0] if reference else None, alpha)
 
     def _of(self, keys: list[str]) -> tuple[Bins, np.ndarray]:
         """The sums of some periods: those by bin, and the four others."""
         total = np.sum([self._sums[key] for key in keys], axis=0)
         return Bins(*total[:-4].reshape(4, self.n_bins)), total[-4:]
-
-    def _reference(self, reference: Periods | None) -> list[str]:
-        return [] if reference is None else self._known("reference", reference)
 
     def _known(self, name: str, periods: Periods, others: Iterable[str] = ()) -> list[str]:
         """Distinct keys that were updated and are not among others."""

@@ -10,8 +10,7 @@ import torch
 from calibkit._blocks import blocks
 from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
-from calibkit.metrics.metric import Metric
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Metric, Sample
 
 #: Name -> record, in the order in which they are listed.
 METRICS: dict[str, Metric] = {

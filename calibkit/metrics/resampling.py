@@ -13,9 +13,8 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.metric import Statistic, as_number, on_copies
 from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
-from calibkit.metrics.sample import Sample, check_groups
+from calibkit.metrics.sample import Sample, Statistic, as_number, check_groups, on_copies
 
 #: Of a block of resamples' weights (R, N) in float64.
 BLOCK_BYTES = 1 << 25

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice, expected, to_array
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
-from calibkit.metrics.iou import iou_of_confusion
+from calibkit.metrics.proper import iou_of_confusion
 from calibkit.training.batches import Feed
 from calibkit.training.setup import Setup
 
