@@ -59,9 +59,8 @@ class ClassTemperatureScaling(Replayable):
             held-out data after the step. The first row is the start (sweep 0, class -1). Empty for smooth objectives.
 
     Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+        ValueError: an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
             or beside an objective object, ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
-        RuntimeError: called before ``fit``.
 
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
     and Algorithm 1; code: https://github.com/liorfrenkel1992/calibration, ``temperature_scaling.py``.

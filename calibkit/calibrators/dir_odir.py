@@ -13,8 +13,8 @@ class DirODIR(MSODIR):
     .. math:: \min_{W, b}\; L(W, b) + \frac{\lambda}{K (K - 1)} \sum_{i \neq j} w_{ij}^2
               + \frac{\mu}{K} \sum_j b_j^2
 
-    It is ``MSODIR`` on log-probabilities in place of logits; arguments, attributes and errors are the same. The input
-    are logits, as everywhere. A constant added to a row of logits changes nothing here, while it does in MS-ODIR.
+    It is ``MSODIR`` on log-probabilities in place of logits; arguments, attributes and errors are the same. A constant
+    added to a row of logits changes nothing here, while it does in MS-ODIR.
 
     Of two classes ``DirODIR(lam=0, mu=0)`` is beta calibration of Kull, Silva Filho and Flach 2017,
     :math:`\sigma(a \ln q_1 - b \ln q_0 + c)`, but for their constraint a, b >= 0: where the best map does not rise, the

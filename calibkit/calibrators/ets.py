@@ -45,10 +45,6 @@ class ETS(Replayable):
         temperature: T > 0 (any sign with ``solver="sctl"``).
         weights: (3,) float64 w.
 
-    Raises:
-        ValueError: bad input, an unknown or unsuited objective, an unknown solver.
-        RuntimeError: called before ``fit``.
-
     Paper: Zhang, Kailkhura and Han 2020, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration
     in Deep Learning", section 4.1.
 

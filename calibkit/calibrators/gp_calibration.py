@@ -56,8 +56,7 @@ class GPCalibration(Calibrator):
         deviation: :math:`\sigma`.
 
     Raises:
-        ValueError: bad input, ``n_knots`` < 2.
-        RuntimeError: called before ``fit``.
+        ValueError: ``n_knots`` < 2.
 
     Paper: Wenger, Kjellstrom and Triebel 2020, "Non-Parametric Calibration for Classification", AISTATS.
 

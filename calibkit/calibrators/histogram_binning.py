@@ -27,8 +27,7 @@ class HistogramBinning(Calibrator):
         frequencies: (K, n_bins) float64, the share of label k in each bin; the bin's midpoint where it is empty.
 
     Raises:
-        ValueError: bad input, ``n_bins`` < 1.
-        RuntimeError: called before ``fit``.
+        ValueError: ``n_bins`` < 1.
 
     Paper: Zadrozny and Elkan 2001, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
     classifiers"; for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.

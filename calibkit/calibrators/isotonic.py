@@ -27,7 +27,6 @@ class Isotonic(Calibrator):
     Raises:
         ValueError: bad input.
         ImportError: ``fit`` without scikit-learn (``pip install ".[sklearn]"``).
-        RuntimeError: called before ``fit``.
 
     Paper: Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates";
     for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.

@@ -41,7 +41,6 @@ class PriorCorrection(Calibrator):
 
     Raises:
         ValueError: bad input; frequencies that are negative, all 0, or not K.
-        RuntimeError: called before ``fit``.
 
     Papers: Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", Neural Computation 14, equations 2.4 (correction) and 2.9 (estimate); Menon et al. 2021, "Long-tail

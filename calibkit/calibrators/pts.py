@@ -53,8 +53,7 @@ class PTS(Replayable):
             biases.
 
     Raises:
-        ValueError: bad input or options, an unknown or unsuited objective, an unknown solver.
-        RuntimeError: called before ``fit``.
+        ValueError: bad options, an unknown or unsuited objective, an unknown solver.
 
     Paper: Tomani, Cremers and Buettner 2022, "Parameterized Temperature Scaling for Boosting the Expressive Power in
     Post-Hoc Uncertainty Calibration", ECCV.

@@ -41,8 +41,7 @@ class Spline(Calibrator):
         calibrated: (N,) float64 r of them, before clipping.
 
     Raises:
-        ValueError: bad input, ``n_knots`` < 3 or > 1,000.
-        RuntimeError: called before ``fit``.
+        ValueError: ``n_knots`` < 3 or > 1,000.
 
     Paper: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu and Hartley 2021, "Calibration of Neural Networks using
     Splines", ICLR, sections 3 and 4.

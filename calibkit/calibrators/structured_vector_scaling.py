@@ -24,7 +24,7 @@ class StructuredVectorScaling(StructuredCalibrator):
     Args:
         objective: what is L: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
         lam: lambda >= 0; 1 (default) is the authors'. A factor of their penalty, seldom worth changing: with 0 there is
-            none, and what ``VectorScaling`` says of separated labels holds.
+            none, and what ``MatrixScaling`` says of separated labels holds.
 
     Attributes:
         temperature: T of temperature scaling.
@@ -34,8 +34,7 @@ class StructuredVectorScaling(StructuredCalibrator):
         fell_back: whether the fit is temperature scaling, without smoothing, which was as good by the objective itself.
 
     Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0.
-        RuntimeError: called before ``fit``.
+        ValueError: an unknown objective or ``"ece"``, ``lam`` < 0.
 
     Paper: Berta, Holzmueller, Jordan and Bach 2026, "Structured Matrix Scaling for Multi-Class Calibration", AISTATS;
     the defaults are those of their package ``probmetrics`` 1.3.

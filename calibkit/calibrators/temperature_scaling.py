@@ -43,9 +43,8 @@ class TemperatureScaling(Replayable):
             By ECE it tells where T is the highest of the grid.
 
     Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+        ValueError: an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
             or beside an objective object, an unknown solver.
-        RuntimeError: called before ``fit``.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
 

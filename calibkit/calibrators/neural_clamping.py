@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -11,10 +11,21 @@ from torch import Tensor, nn
 
 from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_flag, check_int, check_labels, check_real, expected, like
-from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
-from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
 from calibkit.fitting.base import Fitted, Shape, without_autocast
+from calibkit.fitting.network import (
+    Range,
+    check_images,
+    check_range,
+    entropy_gradient,
+    forward,
+    frozen,
+    place,
+    run,
+    theorem_delta,
+)
 from calibkit.fitting.temperature import fit_temperature, softmax_at
+
+__all__ = ["NeuralClamping", "entropy_gradient", "theorem_delta"]
 
 #: What the authors' demonstration minimises.
 FOCAL = objectives.Focal(gamma=1.0)
@@ -83,8 +94,7 @@ class NeuralClamping(Fitted):
         torch.Size([200, 2])
     """
 
-    state: ClassVar[tuple[str, ...]] = ("delta", "temperature", "loss_curve")
-    reported: ClassVar[tuple[str, ...]] = ("loss_curve",)
+    state, reported = ("delta", "temperature", "loss_curve"), ("loss_curve",)
 
     def __init__(
         self,
