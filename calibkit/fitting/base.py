@@ -199,9 +199,8 @@ class Calibrator(Fitted):
     def fit(self, logits: Array, labels: Array) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is.
 
-        Logits z (N,) are those of class 1 of two, and stand for the columns 0 and z.
-        A fit that fails or is interrupted leaves what was fitted before. Inside ``torch.inference_mode`` and
-        ``torch.autocast`` it is the same as outside.
+        Logits z (N,) are those of class 1 of two, and stand for the columns 0 and z. A fit that fails or is interrupted
+        leaves what was fitted before. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside.
         """
         z, y = check_held_out(logits, labels)
         before = vars(self).copy()

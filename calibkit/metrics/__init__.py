@@ -5,12 +5,11 @@ tells of others, of ``n_bins`` < 1, and of an option that is unknown or out of i
 predictions, which a metric takes in the place of ``probs``, with ``labels=None``.
 
 ``METRICS`` has a record of each, a ``Metric``; ``evaluate`` computes all in one pass, ``bootstrap`` gives intervals,
-``calibration_test`` says whether a network is calibrated and what would have been seen,
-``detectable`` what a test set can decide, ``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of
-selective prediction, ``variational_ece`` a lower bound, ``score_parts`` what of a proper score is calibration,
-``mean_iou`` the mIoU of dense prediction.
-``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day what a
-deployed network does.
+``calibration_test`` says whether a network is calibrated and what would have been seen, ``detectable`` what a test set
+can decide, ``reliability_bins`` the numbers of a diagram, ``risk_coverage`` those of selective prediction,
+``variational_ece`` a lower bound, ``score_parts`` what of a proper score is calibration, ``mean_iou`` the mIoU of dense
+prediction. ``calibkit.metrics.streaming`` has the metrics that can be summed over batches, and ``Monitor`` sums by day
+what a deployed network does.
 """
 
 from calibkit.metrics.binning import ReliabilityBins, reliability_bins

@@ -113,17 +113,15 @@ def bootstrap_difference(
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
     interval: between two methods that are equally well calibrated the first alone sees a difference in 16 to 21% of
-    test sets, and both together in at most about 5%. Of two methods whose own intervals begin at 0 it holds 0: both
-    may be calibrated, and the one that says fewer different values has less bias. Near 0 a difference looks smaller
-    than it is, for there an error is mostly bias. So with v the difference on the sample and [l, h] its percentile
-    interval,
+    test sets, and both together in at most about 5%. Of two methods whose own intervals begin at 0 it holds 0: both may
+    be calibrated, and the one that says fewer different values has less bias. Near 0 a difference looks smaller than it
+    is, for there an error is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
 
     * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
     * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
 
     but an end that lies beyond 0, on the side of v, stays where it is: whether 0 is held does not depend on this. At
-    N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 93% of test sets (chapter
-    metrics).
+    N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 93% of test sets (chapter metrics).
 
     Two infinite values, as the NLL has where both give a label the probability 0, differ by 0. Where that of ``after``
     is infinite, the interval is the percentile one.

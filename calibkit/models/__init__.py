@@ -2,7 +2,8 @@
 
 The keys are the names by which the papers' tables are recorded. Without options a network suits 32 x 32 images where a
 paper trains it on CIFAR, and 224 x 224 images where it does so on ImageNet only; ``stem`` changes that. ``vit`` takes
-images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel.
+images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel. Inputs are
+normalised images (N, C, H, W), outputs logits (N, K). ValueError tells of fewer than K = 2 classes.
 """
 
 from __future__ import annotations
@@ -96,10 +97,9 @@ def takes(name: str, option: str) -> bool:
 def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:
     """The options with which network ``name`` suits inputs of ``shape``, (H, W, C) of an image: ``build(.., **these)``.
 
-    ``n_tokens`` is the size of the vocabulary where the inputs are token ids.
-
-    The papers take the "cifar" form of a network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of
-    Tiny-ImageNet, and the "imagenet" form for larger ones.
+    ``n_tokens`` is the size of the vocabulary where the inputs are token ids. The papers take the "cifar" form of a
+    network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of Tiny-ImageNet, and the "imagenet" form for
+    larger ones.
 
     Example:
         >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))

@@ -44,12 +44,9 @@ class DeepLabV3(nn.Module):
     """DeepLabV3 at output stride 8. The names of its weights are torchvision's.
 
     Args:
-        backbone: "resnet34" or "resnet50".
+        backbone: "resnet34" or "resnet50"; ValueError of another.
         n_classes: number of classes K, background included: 21 for PASCAL VOC.
         weights: name of pretrained weights of the backbone, as "DEFAULT"; None: fresh ones.
-
-    Raises:
-        ValueError: another backbone, fewer than 2 classes, unknown weights.
     """
 
     def __init__(self, backbone: str, n_classes: int, weights: str | None = None) -> None:

@@ -42,8 +42,8 @@ class GPoolCNN(nn.Module):
         dropout: rate before the last layer. Default 0, as in MbLS's code.
 
     Raises:
-        ValueError: fewer than 2 classes or tokens, a dimension below 1, a rate outside [0, 1], vectors that are not a
-            matrix of floating-point numbers.
+        ValueError: fewer than 2 tokens, a dimension below 1, a rate outside [0, 1], vectors that are no matrix of
+            floating-point numbers.
 
     Example:
         >>> import torch

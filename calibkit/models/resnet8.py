@@ -40,12 +40,6 @@ class Stage(nn.Module):
 class ResNet8(nn.Module):
     """ResNet-8 for K = ``n_classes``.
 
-    Args:
-        n_classes: number of classes K.
-
-    Raises:
-        ValueError: fewer than 2 classes.
-
     Example:
         >>> sum(p.numel() for p in ResNet8(10).parameters())
         1972826

@@ -11,12 +11,7 @@ from calibkit._checks import check_int
 class SmallCNN(nn.Module):
     """Two 3 x 3 convolutions of 32 channels, average pooling to 4 x 4, one hidden layer of 64 units.
 
-    Args:
-        n_classes: number of classes K.
-        channels: of the input image: 1 grey, 3 colour.
-
-    Raises:
-        ValueError: fewer than 2 classes, fewer than 1 channel.
+    The input image has 1 of ``channels``, grey, or 3, colour.
 
     Example:
         >>> import torch

@@ -12,7 +12,8 @@ configuration of ResNet-101 for CUB-200-2011 has dropout before the last layer, 
 there is none.
 
 ``weights`` is a name that torchvision knows, as "DEFAULT" or "IMAGENET1K_V1": it downloads the file into torch's cache.
-For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for CUB-200-2011.
+Without it a network is fresh. For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for
+CUB-200-2011.
 
 Papers: He et al. 2016 (arXiv:1512.03385); Huang et al. 2017 (arXiv:1608.06993); Dosovitskiy et al. 2021
 (arXiv:2010.11929); Mukhoti et al. 2020 (arXiv:2002.09437).
@@ -32,19 +33,10 @@ from calibkit._torchvision import ensure_importable
 
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:
-    """A network of torchvision, as it is.
-
-    Args:
-        name: of a classification network of torchvision.
-        n_classes: number of classes K.
-        weights: name of pretrained weights; None: fresh ones.
-        **options: torchvision's own.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+    """A classification network of torchvision, as it is, for K = ``n_classes``; ``options`` are torchvision's own.
 
     Raises:
-        ValueError: fewer than 2 classes, a name or weights that torchvision does not have.
+        ValueError: a name or weights that torchvision does not have.
 
     Example:
         >>> sum(p.numel() for p in plain("efficientnet_b0", 1000).parameters())
@@ -72,19 +64,9 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options: Any)
 
 
 def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
-    """ResNet with bottlenecks: ``name`` is "resnet50", "resnet101" or "resnet152".
+    """ResNet with bottlenecks: torchvision's "resnet50", "resnet101" or "resnet152", with one of the three stems.
 
-    Args:
-        name: of torchvision's network.
-        n_classes: number of classes K.
-        stem: "cifar" (default), "tiny" or "imagenet": see above.
-        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
-
-    Raises:
-        ValueError: fewer than 2 classes, an unknown stem or weights.
+    ValueError tells of an unknown stem, and of unknown weights or any with another stem than ImageNet's.
 
     Example:
         >>> sum(p.numel() for p in resnet("resnet50", 10).parameters())
@@ -103,20 +85,10 @@ def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None =
 
 
 def densenet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
-    """DenseNet-BC with four blocks: ``name`` is "densenet121" or "densenet161".
+    """DenseNet-BC with four blocks: torchvision's "densenet121" or "densenet161", with the stem "cifar" or "imagenet".
 
-    Args:
-        name: of torchvision's network.
-        n_classes: number of classes K.
-        stem: "cifar" (default) or "imagenet": see above. With "cifar" the first dense block follows the convolution
-            directly, as in Mukhoti et al.'s code.
-        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
-
-    Raises:
-        ValueError: fewer than 2 classes, an unknown stem or weights.
+    With "cifar" the first dense block follows the convolution directly, as in Mukhoti et al.'s code. Errors are those
+    of :func:`resnet`.
 
     Example:
         >>> sum(p.numel() for p in densenet("densenet121", 10).parameters())
@@ -136,21 +108,13 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
     """Vision transformer ViT-B/16: 12 blocks of 12 heads, dimension 768, on patches of 16 x 16 pixels.
 
     MbLS (App. E) names no size; its code takes this one at 224 x 224 with dropout 0.1, from weights that were trained
-    on ImageNet-21k and then ImageNet-1k. Those of torchvision are of ImageNet-1k alone.
-
-    Args:
-        n_classes: number of classes K.
-        image_size: side in pixels, a multiple of 16, to which images of another size are resized bilinearly. Default
-            224.
-        weights: name of pretrained weights of that image size; None: fresh ones.
-        dropout: rate after the position embedding, the attention, and in the hidden layers. Default 0.1.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+    on ImageNet-21k and then ImageNet-1k. Those of torchvision are of ImageNet-1k alone. Images of another size are
+    resized to ``image_size`` pixels, bilinearly. ``dropout`` is the rate after the position embedding, the attention,
+    and in the hidden layers.
 
     Raises:
-        ValueError: fewer than 2 classes, a size that is no multiple of 16 or does not fit the weights, unknown weights,
-            a rate outside [0, 1].
+        ValueError: a size that is no multiple of 16 or does not fit the weights, unknown weights, a rate outside
+            [0, 1].
     """
     image_size = check_int("image_size", image_size, 16)
     if image_size % 16:

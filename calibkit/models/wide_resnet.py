@@ -47,15 +47,7 @@ class Block(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """Wide ResNet of a given depth and width.
-
-    Args:
-        depth: 6n + 4: 28 and 40 in the paper.
-        n_classes: number of classes K.
-        width: factor k on the channels. Default 10, the paper's best networks.
-
-    Raises:
-        ValueError: a depth that is not 6n + 4, fewer than 2 classes, a width below 1.
+    """Wide ResNet of a given depth, 6n + 4, and width k >= 1; ValueError of others. 10 is the paper's best.
 
     Example:
         >>> import torch
