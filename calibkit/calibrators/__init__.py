@@ -121,27 +121,8 @@ def on_logits() -> dict[str, type[Fitted]]:
 
 
 __all__ = [
-    "CALIBRATORS",
-    "ETS",
-    "MSODIR",
-    "PTS",
-    "Calibrator",
-    "ClassTemperatureScaling",
-    "DirODIR",
-    "GPCalibration",
-    "HistogramBinning",
-    "Identity",
-    "Isotonic",
-    "MatrixScaling",
-    "NeuralClamping",
-    "OrderPreserving",
-    "PriorCorrection",
-    "Spline",
-    "StructuredMatrixScaling",
-    "StructuredVectorScaling",
-    "TemperatureScaling",
-    "VectorScaling",
-    "calibrator",
-    "load_calibrator",
-    "on_logits",
-]
+    "CALIBRATORS", "ETS", "MSODIR", "PTS", "Calibrator", "ClassTemperatureScaling", "DirODIR", "GPCalibration",
+    "HistogramBinning", "Identity", "Isotonic", "MatrixScaling", "NeuralClamping", "OrderPreserving", "PriorCorrection",
+    "Spline", "StructuredMatrixScaling", "StructuredVectorScaling", "TemperatureScaling", "VectorScaling", "calibrator",
+    "load_calibrator", "on_logits",
+]  # fmt: skip

@@ -18,13 +18,7 @@ CELL = 1 / 16
 
 
 class RowLosses:
-    """Cross-entropies of rows and their slopes, by log inverse temperature.
-
-    Args:
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        smoothing: of the targets.
-    """
+    """Cross-entropies of rows and their slopes, by log inverse temperature; ``smoothing`` is that of the targets."""
 
     def __init__(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> None:
         self.logits, self.labels, self.smoothing = logits, labels, smoothing
@@ -54,16 +48,10 @@ class RowLosses:
             z, labels = self.logits[rows], self.labels[rows]
             (p, v, a), (q, w, b) = (self._at(z, labels, (left + end) * CELL) for end in (0, 1))
             rise = q - p
-            self.polynomial[:, rows] = torch.stack(
-                [
-                    p,
-                    v,
-                    a / 2,
-                    10 * rise - 6 * v - 4 * w - (3 * a - b) / 2,
-                    -15 * rise + 8 * v + 7 * w + (3 * a - 2 * b) / 2,
-                    6 * rise - 3 * (v + w) - (a - b) / 2,
-                ]
-            )
+            third = 10 * rise - 6 * v - 4 * w - (3 * a - b) / 2
+            fourth = -15 * rise + 8 * v + 7 * w + (3 * a - 2 * b) / 2
+            fifth = 6 * rise - 3 * (v + w) - (a - b) / 2
+            self.polynomial[:, rows] = torch.stack([p, v, a / 2, third, fourth, fifth])
 
     def _at(self, logits: Tensor, labels: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Losses at x (n,) and two derivatives by x, in units of a cell."""

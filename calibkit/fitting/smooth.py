@@ -35,19 +35,9 @@ def value_and_grad(
     forward: Forward,
     backward: Backward,
 ) -> tuple[float, Tensor, Tensor]:
-    """Value, gradient by ``x`` and losses of ``sum_i weights_i * phi(ce_i)`` at ``x``, in one blocked pass.
+    """``sum_i weights_i * phi(ce_i)`` at ``x``, its gradient by ``x``, and the (N,) losses, in one blocked pass.
 
-    Args:
-        objective: a smooth objective.
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        weights: (N,) float64, held fixed.
-        x: float64 parameters, of any shape.
-        forward: gives the calibrated logits of a block, a new tensor.
-        backward: adds the gradient of a block.
-
-    Returns:
-        The value, its gradient in the shape of ``x``, and the (N,) cross-entropies.
+    The weights (N,) are held fixed; the other arguments are those of :func:`fit_smooth`.
     """
     value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
     for rows in row_blocks(logits):
@@ -81,6 +71,8 @@ def fit_smooth(
     flexible that it can make all class losses equal may have none, for there the weights of class-wise loss scaling
     jump. Then the weights are averaged over a number of rounds, which ends near the point where the class losses meet.
 
+    A RuntimeWarning tells when the parameters are not converged, or no fixed point was found.
+
     Args:
         objective: any objective with ``smooth``.
         logits: (N, K) float32 or float64.
@@ -88,13 +80,10 @@ def fit_smooth(
         x: where to start, float64, of any shape.
         forward: ``forward(x, z) -> u``: calibrated logits of a float64 block of rows, a new tensor.
         backward: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``.
-        curvature: see ``minimize``.
+        curvature: see :func:`minimize`, as of ``tolerance`` and ``max_iter``.
         penalty: ``x -> (value, gradient)`` to be added.
-        tolerance: see ``minimize``.
-        max_iter: see ``minimize``.
-
-    Returns:
-        The parameters. A RuntimeWarning tells when they are not converged, or no fixed point was found.
+        tolerance: see there.
+        max_iter: see there.
     """
 
     def ce(x: Tensor) -> Tensor:
@@ -158,14 +147,8 @@ def fixed_point(
     ends of a round agree to ``CHANGE``. Where their difference does not halve in ``PATIENCE`` rounds there is no such
     point, for the weights jump: then they are averaged over ``AVERAGED`` rounds, with a RuntimeWarning.
 
-    Args:
-        solve: ``solve(x, weights, tolerance)``: the minimum under fixed weights, from x.
-        own_weights: (N,) weights at x, that sum to 1.
-        x: where to start, float64, of any shape.
-        tolerance: of the last ``solve``; the earlier ones are no more exact than the weights.
-
-    Returns:
-        The last minimum; ``x`` in it is the fixed point.
+    ``solve(x, weights, tolerance)`` gives the minimum under fixed weights, from x, and ``own_weights(x)`` the (N,) at
+    x, that sum to 1. ``tolerance`` is that of the last ``solve``; the earlier ones are no more exact than the weights.
     """
     starts, ends = deque(maxlen=DEPTH), deque(maxlen=DEPTH)
     weights, change, least, n_stalled = own_weights(x), 1.0, math.inf, 0

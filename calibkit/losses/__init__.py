@@ -64,19 +64,6 @@ def loss(key: str | Key, **options: object) -> Loss:
 
 
 __all__ = [
-    "ACLS",
-    "CPC",
-    "CRL",
-    "ECP",
-    "FLSD",
-    "LOSSES",
-    "MDCA",
-    "MMCE",
-    "Brier",
-    "CrossEntropy",
-    "Focal",
-    "LabelSmoothing",
-    "Loss",
-    "MbLS",
-    "loss",
-]
+    "ACLS", "CPC", "CRL", "ECP", "FLSD", "LOSSES", "MDCA", "MMCE", "Brier", "CrossEntropy", "Focal", "LabelSmoothing",
+    "Loss", "MbLS", "loss",
+]  # fmt: skip

@@ -149,7 +149,24 @@ class PenalisedLoss(Loss):
 
 
 class RankedLoss(PenalisedLoss):
-    """A penalised loss with a history in buffers, by which it ranks each sample of a batch and the next: see `CRL`."""
+    """A penalised loss with a history in buffers, by which it ranks each sample of a batch and the next: see `CRL`.
+
+    Where it ``uses_index``, it is called with the samples' positions. A subclass implements
+    ``_ranked(z, keep, index)``.
+    """
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The loss; ``index`` has the shape of ``labels`` and is in [0, n_samples)."""
+        z, y, keep = as_rows(logits, labels, self.ignore_index)
+        return mean(cross_entropy(z, y), keep) + self.weight * self._ranked(z, keep, self._check(index, labels))
+
+    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The penalty alone, not multiplied by ``weight``: a scalar."""
+        z, _, keep = as_rows(logits, labels, self.ignore_index)
+        return self._ranked(z, keep, self._check(index, labels))
+
+    def _ranked(self, z: Tensor, keep: Tensor, index: Tensor | None) -> Tensor:
+        raise NotImplementedError
 
     def _remember(self, n_samples: int) -> None:
         """Start the history of a training set of ``n_samples``."""
@@ -171,7 +188,9 @@ class RankedLoss(PenalisedLoss):
         """Count an epoch as finished."""
         self.epochs += 1
 
-    def _check(self, index: Tensor, labels: Tensor) -> Tensor:
+    def _check(self, index: Tensor | None, labels: Tensor) -> Tensor | None:
+        if not self.uses_index:
+            return None
         flat = check_integers("index", index, labels.shape, self.counts.device)
         check_values("index", flat, self.n_samples)
         return flat

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real
-from calibkit.losses._base import Indicator, RankedLoss, as_rows, confidence_ahead, cross_entropy, mean
+from calibkit.losses._base import Indicator, RankedLoss, confidence_ahead, mean
 
 
 class CRL(RankedLoss):
@@ -75,17 +75,7 @@ class CRL(RankedLoss):
         self.margin = check_real("margin", margin, 0.0)
         self._remember(n_samples)
 
-    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss; ``index`` has the shape of ``labels`` and is in [0, n_samples)."""
-        z, y, keep = as_rows(logits, labels, self.ignore_index)
-        return mean(cross_entropy(z, y), keep) + self.weight * self._ranking(z, keep, self._check(index, labels))
-
-    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The ranking loss alone, not multiplied by ``weight``: a scalar."""
-        z, _, keep = as_rows(logits, labels, self.ignore_index)
-        return self._ranking(z, keep, self._check(index, labels))
-
-    def _ranking(self, z: Tensor, keep: Tensor, index: Tensor) -> Tensor:
+    def _ranked(self, z: Tensor, keep: Tensor, index: Tensor) -> Tensor:
         if self.indicator == "margin":
             return mean(self._confidence_beyond_the_margin(z), keep)
         ahead = self._ahead(index, z.dtype)

@@ -193,6 +193,8 @@ def reliability_bins(
 ) -> ReliabilityBins:
     """Counts, mean confidence and accuracy in bins of confidence: what a reliability diagram draws.
 
+    ``sum(counts / N * abs(accuracy - confidence))`` over the bins that are not empty is the ECE.
+
     Paper: DeGroot & Fienberg 1983; for networks Niculescu-Mizil & Caruana 2005 and Guo et al. 2017 (Fig. 1).
 
     Args:
@@ -201,12 +203,6 @@ def reliability_bins(
         n_bins: number of bins; 15 as in Guo et al. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
         class_index: None for the top label; k for the probability of class k against ``labels == k``.
-
-    Returns:
-        ``ReliabilityBins``; ``sum(counts / N * abs(accuracy - confidence))`` over its non-empty bins is the ECE.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.
 
     Example:
         >>> import numpy as np

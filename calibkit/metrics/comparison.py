@@ -114,19 +114,16 @@ class Comparison:
 
     Each method's probabilities are resampled once, when they are added; the draws are the same for all, so a difference
     is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Intervals speak of the draw of
-    the test set, not of the training seed.
+    the test set, not of the training seed. A method that was not added is refused, with ValueError.
 
     Args:
         labels: (N,) integers in [0, K), which are copied.
         metrics: names of ``METRICS``; that of the methods below is "ece" where none is named and it is among them, else
             the first.
-        groups: (N,) integers or strings: rows of one group, as the pixels of an image, are resampled together.
-        n_bins: of the binned metrics.
-        n_resamples: number of resamples.
-        seed: of the draws.
-
-    Raises:
-        ValueError: bad labels or probabilities, an unknown metric, a method that was not added.
+        groups: as in :func:`calibkit.metrics.bootstrap`, as are ``n_bins``, ``n_resamples`` and ``seed``.
+        n_bins: see there.
+        n_resamples: see there.
+        seed: see there.
 
     Example:
         >>> import numpy as np
@@ -171,14 +168,8 @@ class Comparison:
     ) -> Self:
         """Fitted calibrators on one split of a Logits file.
 
-        Args:
-            held_out: ``data.test``, with ``logits``, ``labels`` and ``groups``.
-            methods: name -> fitted calibrator, or any function from logits to probabilities.
-            metrics: as in the class.
-            options: n_bins, n_resamples, seed, as in the class.
-
-        Raises:
-            ValueError: no split, or no methods; what the class refuses.
+        ``held_out`` is such as ``data.test``, ``methods`` a mapping of names to fitted calibrators, or to any functions
+        from logits to probabilities, and ValueError tells of others. ``options`` are those of the class.
 
         Example:
             >>> from calibkit import Network, TemperatureScaling, calibrator

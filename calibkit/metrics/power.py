@@ -77,8 +77,7 @@ def detectable(
         ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power``
-            outside (0, 1), ``alpha`` outside (0, 0.5], ``n`` or ``n_resamples`` < 2, ``n_sets`` < 1, ``n_bins`` < 1.
+        ValueError: another metric, ``error`` that no s has, ``n`` or ``n_resamples`` < 2, others out of their range.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -16,11 +16,10 @@ from calibkit.metrics.sample import Metric, Sample
 METRICS: dict[str, Metric] = {
     metric.name: metric for module in (proper, calibration, classwise, ece_alternatives) for metric in module.RECORDS
 }
-#: Those of bins, whose number is an argument.
+#: Those of bins, whose number is an argument; those that are no shares, and so not shown in percent; and what is
+#: reported with intervals: all whose bootstrap is not slow.
 BINNED = tuple(name for name, metric in METRICS.items() if metric.binned)
-#: Those that are no shares, and so not shown in percent.
 IN_NATS = tuple(name for name, metric in METRICS.items() if metric.unit == "nats")
-#: What is reported with intervals: all whose bootstrap is not slow.
 REPORTED = tuple(name for name, metric in METRICS.items() if not metric.slow)
 #: Of a block of gaps (R, N) in float64.
 BLOCK_BYTES = 1 << 25
@@ -35,16 +34,12 @@ def evaluate(
         probs: (N, K) probabilities, numpy or torch; rows sum to 1.
         labels: (N,) integers in [0, K). Or, where each sample has several labels, (N, K) of 0 and 1; ``probs`` are
             then those of each label, and rows need not sum to 1: K problems of two classes.
-        metrics: names of ``METRICS``; all of them if None.
+        metrics: names of ``METRICS``; all of them if None. Functions of one's own are for :func:`bootstrap`.
         n_bins: number of bins of the binned metrics.
 
     Returns:
         ``{name: value}``, each equal to ``METRICS[name](probs, labels)``; of several labels to the mean of
         ``METRICS[name](probs[:, k], labels[:, k])``, in which every label counts the same (macro).
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, a mapping of
-            functions of one's own, which :func:`bootstrap` takes, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np

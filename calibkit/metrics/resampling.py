@@ -33,7 +33,7 @@ def bootstrap(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    r"""Bootstrap intervals: rows are drawn with replacement, N of N, and the metrics computed on each draw.
+    r"""Bootstrap intervals (low, high) by name: rows are drawn with replacement, N of N, and the metrics computed.
 
     With v the value on the sample itself, and l and h the (1 - level) / 2 and (1 + level) / 2 quantiles of the draws,
     the interval is the reflected one,
@@ -75,9 +75,6 @@ def bootstrap(
         level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
         seed: of numpy's PCG64, so the draws are the same on every device.
         n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: (low, high)}``.
 
     Raises:
         ValueError: bad ``probs``, ``labels`` or ``groups``, an unknown metric, ``n_resamples`` < 1, ``level`` outside
@@ -130,22 +127,7 @@ def bootstrap_difference(
     rules near 0 can make it wider. Two methods differ beyond the chance of the test set where the interval does not
     hold 0.
 
-    Args:
-        before: (N, K) probabilities.
-        after: (N, K) probabilities of the same samples.
-        labels: (N,) integers in [0, K).
-        metrics: as in :func:`bootstrap`.
-        groups: as there.
-        n_resamples: number of resamples.
-        level: coverage in (0, 1).
-        seed: of the draws.
-        n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: (low, high)}``.
-
-    Raises:
-        ValueError: as :func:`bootstrap`; probabilities of different shapes.
+    ``before`` and ``after`` are (N, K) probabilities of the same samples; all else is as in :func:`bootstrap`.
 
     Example:
         >>> import numpy as np
@@ -174,26 +156,11 @@ def bootstrap_values(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, np.ndarray]:
-    """The metrics on each draw of :func:`bootstrap`, to compare many methods on the same draws.
+    """The metrics on each draw of :func:`bootstrap`, (n_resamples,) float64 by name, with its arguments and errors.
 
     The draws depend on N, ``groups`` and ``seed`` alone. So the difference of two results is what
     :func:`bootstrap_difference` takes its interval of, and each method is resampled once however many others it is
     compared with.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        metrics: as in :func:`bootstrap`.
-        groups: as there.
-        n_resamples: number of resamples, R.
-        seed: of the draws.
-        n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: values}``, values (R,) in float64.
-
-    Raises:
-        ValueError: as :func:`bootstrap`.
 
     Example:
         >>> import numpy as np
@@ -240,7 +207,7 @@ def resampled(
 
 def check_functions(metrics: Mapping[str, object]) -> None:
     """Raise ValueError unless every value can be called."""
-    if not all(callable(metric) for metric in metrics.values()):
+    if not all(map(callable, metrics.values())):
         raise expected("metrics", "names, or a mapping of names to functions", repr(metrics))
 
 

@@ -75,7 +75,7 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
             one draw.
 
     Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_bins`` < 1, fewer than 5 rows or groups.
+        ValueError: bad ``groups``, or fewer than 5 rows or groups.
 
     Example:
         >>> import numpy as np
@@ -126,8 +126,7 @@ def variational_calibration_error(
         groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
 
     Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the
-            recalibrator raises.
+        ValueError: bad ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the recalibrator raises.
 
     Example:
         >>> import numpy as np
@@ -201,8 +200,7 @@ def score_parts(
         seed: of the resamples.
 
     Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_resamples`` < 1, fewer than 5 rows or groups, and
-            whatever the recalibrator raises.
+        ValueError: bad ``groups``, fewer than 5 rows or groups, and whatever the recalibrator raises.
 
     Example:
         >>> import numpy as np

@@ -26,10 +26,9 @@ from calibkit.logits import Logits
 from calibkit.models import load_weights, mc_dropout
 from calibkit.training.batches import Batch, shuffled
 from calibkit.training.distributed import gather_batch, launch
-from calibkit.training.fingerprint import digest_of, settings_of
 from calibkit.training.inference import BINS, gap_of_bins, held_out
 from calibkit.training.recipes import Recipe
-from calibkit.training.run_folder import LOG, Run, best_epoch
+from calibkit.training.run_folder import LOG, Run, best_epoch, digest_of, settings_of
 from calibkit.training.setup import Setup, check_run, set_up
 
 
