@@ -39,12 +39,12 @@ class ClassTemperatureScaling(Replayable):
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object.
-        grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
-            0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of which 0 is none, and
-            nothing of those of the classes. With 1 among them the ECE is no higher than before.
-        n_bins: bins of the objective ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III). An object
-            ``ECE(n_bins)`` has its own.
-        max_sweeps: rounds over all classes at most; 5, which section III finds enough.
+        grid: temperatures searched for ``"ece"``, positive and rising, or one number, their step up to 10; None
+            (default) is 0.1, 0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of
+            which 0 is none, and nothing of those of the classes. With 1 among them the ECE is no higher than before.
+        n_bins: bins of the objective ``"ece"``, 1 or more: 15 as in Tables I and II of the paper (25 in Table III). An
+            object ``ECE(n_bins)`` has its own.
+        max_sweeps: rounds over all classes at most, 1 or more; 5, which section III finds enough.
         accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code
             ran it in January 2021 (commit ace3b9f), which gives eight of nine printed ECEs: the candidates are tried in
             rising order, and one is taken if its ECE is lower and its accuracy no lower than those of the last one
@@ -58,13 +58,8 @@ class ClassTemperatureScaling(Replayable):
         history: (steps + 1, 4) float64, the accepted steps of the greedy search: sweep, class, temperature, ECE on the
             held-out data after the step. The first row is the start (sweep 0, class -1). Empty for smooth objectives.
 
-    Raises:
-        ValueError: an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
-            or beside an objective object, ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
-
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
     and Algorithm 1; code: https://github.com/liorfrenkel1992/calibration, ``temperature_scaling.py``.
-
     Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay
     equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
     and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K).

@@ -47,7 +47,6 @@ class ETS(Replayable):
 
     Paper: Zhang, Kailkhura and Han 2020, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration
     in Deep Learning", section 4.1.
-
     Differs from the paper: none in the model. The authors' code fits both stages by the Brier score, whatever loss it
     is asked for, and searches T in [0.05, 5] only.
 

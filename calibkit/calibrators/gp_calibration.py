@@ -46,7 +46,7 @@ class GPCalibration(Calibrator):
     weighing :math:`p_k (1 - p_k)` after one temperature.
 
     Args:
-        n_knots: M; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.
+        n_knots: M >= 2; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.
 
     Attributes:
         temperature: T > 0.
@@ -55,11 +55,7 @@ class GPCalibration(Calibrator):
         length: :math:`\ell`, 0 where :math:`\sigma` is.
         deviation: :math:`\sigma`.
 
-    Raises:
-        ValueError: ``n_knots`` < 2.
-
     Paper: Wenger, Kjellstrom and Triebel 2020, "Non-Parametric Calibration for Classification", AISTATS.
-
     Differs from the paper: its mean of f is z and not z / T; it fits u, its covariance and the prior by a variational
     bound at ten points that k-means finds, and averages p over 100 draws of f. With thousands of samples f hardly
     varies, and the public code, too, has an option for its mean alone.

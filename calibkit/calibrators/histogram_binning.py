@@ -20,18 +20,14 @@ class HistogramBinning(Calibrator):
     change: recompute the accuracy.
 
     Args:
-        n_bins: bins for each class; 15 as in Guo et al. 2017 and Kull et al. 2019. They are right-closed, as those of
-            ``ece``.
+        n_bins: bins for each class, 1 or more; 15 as in Guo et al. 2017 and Kull et al. 2019. They are right-closed, as
+            those of ``ece``.
 
     Attributes:
         frequencies: (K, n_bins) float64, the share of label k in each bin; the bin's midpoint where it is empty.
 
-    Raises:
-        ValueError: ``n_bins`` < 1.
-
     Paper: Zadrozny and Elkan 2001, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
     classifiers"; for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.
-
     Differs from the paper: Kull et al.'s code gives 0 in an empty bin, which makes a label there impossible and the
     NLL infinite. A row whose K shares are all 0 keeps its softmax.
 

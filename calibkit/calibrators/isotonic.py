@@ -30,7 +30,6 @@ class Isotonic(Calibrator):
 
     Paper: Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates";
     for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.
-
     Differs from the paper: a row whose K values are all 0 keeps its softmax. f may be exactly 0, so the NLL of a new
     sample may be infinite.
 

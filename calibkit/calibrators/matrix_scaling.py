@@ -15,7 +15,7 @@ class MatrixScaling(AffineCalibrator):
     et al.'s penalty, which leaves the diagonal free, is ``MSODIR``. The argmax may change: recompute the accuracy.
 
     Args:
-        objective: as in ``VectorScaling``, as are ``n_folds``, what is raised, and the attributes not named here.
+        objective: as in ``VectorScaling``, as are ``n_folds`` and the attributes not named here.
         lam: lambda >= 0; 0 (default) is plain matrix scaling, as in the paper: K^2 + K parameters, which overfit unless
             N is many times that, and where N is less the labels are separated and there is no minimum. None chooses
             lambda by cross-validation among 100, 10, ..., 1e-6 and temperature scaling.
@@ -26,7 +26,6 @@ class MatrixScaling(AffineCalibrator):
         bias: (K,) float64 b.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
-
     Differs from the paper: the fit starts from temperature scaling and is at the optimum, where there is one. On
     separated labels it stops, with a RuntimeWarning, as soon as every row has its label at a probability above 1/2.
     The penalty is an addition. Without one, a row added to all rows of W changes nothing and is left at the start's.

@@ -22,7 +22,7 @@ class MSODIR(AffineCalibrator):
     may change: recompute the accuracy.
 
     Args:
-        objective: what is L: as in ``VectorScaling``, as are what is raised and the attributes not named here.
+        objective: what is L: as in ``VectorScaling``, as are the attributes not named here.
         lam: lambda >= 0; None (default) chooses it by cross-validation, from 100 K down by powers of ten.
         mu: mu >= 0; None (default) chooses it by cross-validation, from 10 down by powers of ten.
         n_folds: folds of the cross-validation, in which temperature scaling takes part; 5 as in the authors' code.
@@ -36,7 +36,6 @@ class MSODIR(AffineCalibrator):
 
     Paper: Kull, Perello Nieto, Kaengsepp, Silva Filho, Song and Flach 2019, "Beyond temperature scaling: Obtaining
     well-calibrated multi-class probabilities with Dirichlet calibration", NeurIPS, section 3.
-
     Differs from the paper: none in the penalty. Their code for networks leaves out the divisors K (K - 1) and K, so its
     coefficients are not on the scale of the paper's; fits by Adam on batches until the training loss stalls; searches
     the full grid of lambda and mu, here walked along its descent; predicts with the mean of the five fold models, here

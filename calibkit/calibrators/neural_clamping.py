@@ -68,13 +68,12 @@ class NeuralClamping(Fitted):
         loss_curve: (epochs,) mean of objective plus penalty over the steps of each epoch.
 
     Raises:
-        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite,
-            to T <= 0 or to ten times the loss of the first epoch plus 1; or a model that gives anything but a tensor
-            (N, K). The model is left as it was found, also then.
+        ValueError: in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite, to T <= 0 or to ten
+            times the loss of the first epoch plus 1; or a model that gives anything but a tensor (N, K). The model is
+            left as it was found, also then.
 
     Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".
-
     Differs from the paper: the loss is the mean over images, where eq. 9 prints the sum (its lambda is n times ours;
     the authors' code takes the mean too), and T is exact by default. Differs from the authors' code: no augmentation
     of the calibration images, Theorem 1 as printed (the code's data-driven start uses the gradient of the summed

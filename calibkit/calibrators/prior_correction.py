@@ -31,7 +31,8 @@ class PriorCorrection(Calibrator):
 
     Args:
         target: :math:`\pi'`: "uniform" (default), such as the balanced test set of a long-tailed data set; or K
-            frequencies >= 0 in the order of the classes, which are scaled to sum to 1. :meth:`adapt` estimates them.
+            frequencies >= 0, not all 0, in the order of the classes, which are scaled to sum to 1. :meth:`adapt`
+            estimates them.
 
     Attributes:
         temperature: T > 0.
@@ -39,14 +40,10 @@ class PriorCorrection(Calibrator):
             leaves no class with 0.
         target_prior: (K,) float64 :math:`\pi'`.
 
-    Raises:
-        ValueError: bad input; frequencies that are negative, all 0, or not K.
-
     Papers: Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", Neural Computation 14, equations 2.4 (correction) and 2.9 (estimate); Menon et al. 2021, "Long-tail
     learning via logit adjustment", section 4.1; of the leaps Varadhan and Roland 2008, "Simple and globally convergent
     methods for accelerating the convergence of any EM algorithm", Scandinavian Journal of Statistics 35.
-
     Differs from the papers: they take the frequencies of the training set and no temperature. Here both are of the
     validation set, which the network has not learnt by heart.
 

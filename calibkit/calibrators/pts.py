@@ -52,12 +52,8 @@ class PTS(Replayable):
         parameters: (P,) float64, the network on raw logits: for each layer its weights (out, in) row by row, then its
             biases.
 
-    Raises:
-        ValueError: bad options, an unknown or unsuited objective, an unknown solver.
-
     Paper: Tomani, Cremers and Buettner 2022, "Parameterized Temperature Scaling for Boosting the Expressive Power in
     Post-Hoc Uncertainty Calibration", ECCV.
-
     Differs from the paper: it minimises the squared error by Adam on mini-batches (learning rate 0.00005, 100,000
     steps of 1,000 rows), ReLU units, no weight decay. Here tanh units, which cannot die, and the optimum of the NLL.
 

@@ -33,19 +33,15 @@ class Spline(Calibrator):
     At r = 1 the others have 0, so the NLL may be infinite, even on the samples of the fit.
 
     Args:
-        n_knots: equally spaced knots of the spline, >= 3; 6 as in the paper.
+        n_knots: equally spaced knots of the spline, 3 to 1,000; 6 as in the paper.
 
     Attributes:
         knot_values: (n_knots,) float64, the fitted h at the knots.
         scores: (N,) float64 sorted confidences of the held-out samples.
         calibrated: (N,) float64 r of them, before clipping.
 
-    Raises:
-        ValueError: ``n_knots`` < 3 or > 1,000.
-
     Paper: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu and Hartley 2021, "Calibration of Neural Networks using
     Splines", ICLR, sections 3 and 4.
-
     Differs from the paper: it says nothing of the other classes. In its public code the two neighbours of a new score
     get each other's weight in the interpolation: on the logits of Jung et al. 2023 that moves a confidence by 0.0001
     in the mean and by up to 0.025. It clips to [0, 1].

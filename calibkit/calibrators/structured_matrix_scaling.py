@@ -19,7 +19,7 @@ class StructuredMatrixScaling(StructuredCalibrator):
     fifty samples each are few: where much can be gained off the diagonal, ``MSODIR``, which chooses its penalty by
     cross-validation, then gains more. The argmax may change: recompute the accuracy.
 
-    Arguments, errors, source and what differs are those of ``StructuredVectorScaling``, and the attributes but for
+    Arguments, source and what differs are those of ``StructuredVectorScaling``, and the attributes but for
     ``weights``: (K, K) float64 W, whose row k gives the calibrated logit of class k. It is ``"logistic"`` of the
     authors' package ``probmetrics`` 1.3 from three classes on.
 

@@ -33,12 +33,8 @@ class StructuredVectorScaling(StructuredCalibrator):
         bias: (K,) float64 biases b.
         fell_back: whether the fit is temperature scaling, without smoothing, which was as good by the objective itself.
 
-    Raises:
-        ValueError: an unknown objective or ``"ece"``, ``lam`` < 0.
-
     Paper: Berta, Holzmueller, Jordan and Bach 2026, "Structured Matrix Scaling for Multi-Class Calibration", AISTATS;
     the defaults are those of their package ``probmetrics`` 1.3.
-
     Differs from the package: the same convex objective, but at its optimum, where the package's BFGS, in float32, stops
     short by up to 1e-5 nats and some thousandths in single probabilities. T comes from the logits, where the package
     has probabilities and clips their logarithms at -87. An objective other than the NLL and the return to temperature

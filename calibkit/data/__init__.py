@@ -185,9 +185,7 @@ def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
     They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters; where the
     data set has a ``closed_vocabulary``, on all messages, and there is no token for unknown words.
 
-    Raises:
-        ValueError: a data set of another kind, or a seed that is no integer >= 0.
-        FileNotFoundError: the cache lacks the files.
+    Raises ValueError of a data set of another kind, and FileNotFoundError where the cache lacks the files.
     """
     if DATASETS[check_choice("name", name, DATASETS)].kind != "text":
         raise expected("name", "a data set of kind text", repr(name))

@@ -191,7 +191,8 @@ class Fitted:
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
-    Raises ValueError of bad input, and RuntimeError where it is called before ``fit``.
+    Raises ValueError of an option that is unknown or out of the range that its text states, and of bad input, and
+    RuntimeError where it is called before ``fit``.
 
     A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows.
     """

@@ -114,7 +114,6 @@ def calibration_test(
 
     Papers: Spiegelhalter 1986 for U; Broecker & Smith 2007 and Vaicenavicius et al. 2019 for labels drawn from the
     hypothesis; Lee et al. 2023, T-Cal, for many numbers of bins at once.
-
     Differs from T-Cal: bins of equal variance in place of equal width, numbers of bins joined by their smallest tail in
     place of Bonferroni, U beside them, and all critical values by simulation.
     """

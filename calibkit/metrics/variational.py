@@ -87,7 +87,6 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
 
     Paper: Berta, Braun, Holzmueller, Bach and Jordan 2026, "A Variational Estimator for L_p Calibration Errors"
     (arXiv:2602.24230): the bound, cross-fitting, and the split.
-
     Differs from it and from the authors' package ``probmetrics``: s is from bins, where they fit a classifier (boosted
     trees, isotonic regression); over-confident is a confidence that is too large, where theirs, below 1/2, is one that
     is too small; the interval is an addition.
@@ -142,7 +141,6 @@ def variational_calibration_error(
         '-0.02 [-0.06, 0.03]'
 
     Paper: as :func:`variational_ece`.
-
     Differs from the authors' package: g is a calibrator of the caller's choice, there boosted trees that start at f;
     the interval is an addition.
     """
@@ -216,7 +214,6 @@ def score_parts(
 
     Papers: Broecker 2009 and Kull & Flach 2015 for the two parts; Berta, Holzmueller, Jordan and Bach 2025, "Rethinking
     Early Stopping: Refine, Then Calibrate" (arXiv:2501.19195), for one temperature as g.
-
     Differs from the last: g never sees the rows that it is judged on, by cross-fitting.
     """
     sample = Sample.of(probs, labels)

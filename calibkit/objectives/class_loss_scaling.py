@@ -44,7 +44,6 @@ class ClassLossScaling(Objective):
 
     Source: Jung, Seo, Jeong and Choi 2023, "Scaling of Class-wise Training Losses for Post-hoc Calibration", ICML,
     equations 3-6.
-
     Differs from the paper: alpha and beta are not relearned inside the fit (``fit_shape`` does it, eq. 6); a class
     without a sample is left out (the public code returns NaN); the fixed point is reached (the public code runs L-BFGS
     on weights that change between its evaluations and stops early).

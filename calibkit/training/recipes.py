@@ -171,14 +171,7 @@ LOSS_OPTIONS: dict[tuple[str, str], dict] = {
 
 # Mukhoti et al.'s and MbLS's numbers (Appendix B) but for the schedule: crops are left out in the last epochs, as He et
 # al. 2019 (arXiv:1909.09148) do, so that a network fits its training images after 20 epochs, and is over-confident.
-_SHORT_CIFAR = {
-    "epochs": 20,
-    "weight_decay": 5e-4,
-    "schedule": "cosine",
-    "warmup": 2.0,
-    "augment": "crop+flip",
-    "uncropped": 5,
-}
+_SHORT_CIFAR = dict(epochs=20, weight_decay=5e-4, schedule="cosine", warmup=2.0, augment="crop+flip", uncropped=5)
 
 #: (paper, dataset, model) -> what its recipe has another value of. SCTL Table 4; and for the ResNet-110 the warm-up of
 #: He et al. 2016, Sec. 4.2: some 400 steps, here 5 epochs of linear rise where they hold 0.01. Without it ours for

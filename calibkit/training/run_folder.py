@@ -57,8 +57,7 @@ class Run:
     def held(self, fabric: Fabric) -> Iterator[bool]:
         """Hold the folder against other runs while the block lasts; gives whether the run is finished.
 
-        Raises:
-            ValueError: another run holds it, or another run's files are in it.
+        ValueError tells that another run holds it, or that another run's files are in it.
         """
         with ExitStack() as stack:
             finished, error = False, None
@@ -98,8 +97,7 @@ class Run:
     def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
         """Fill model, loss and optimiser from the checkpoint; a row of ``LOG`` for each epoch done so far.
 
-        Raises:
-            ValueError: a checkpoint of another network, loss or optimiser, or one that cannot be read.
+        ValueError tells of one of another network, loss or optimiser, or that cannot be read.
         """
         if not self.newest.exists():
             return []
@@ -147,11 +145,7 @@ class Run:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Keep other processes, also those of other machines, out of a folder until the block or this process ends.
-
-    Raises:
-        ValueError: another process holds it.
-    """
+    """Keep others, also on other machines, out of a folder until the block or this process ends; ValueError of one."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
     with open(path, "ab") as stream:

@@ -50,8 +50,8 @@ def assemble(
             has no others. The later ones of the ResNets were trained with label smoothing.
 
     Raises:
-        ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe; a
-            paper at another budget; an option that the data set fixes, such as the number of training samples.
+        ValueError: an unknown data set, network, loss, option of it, or recipe; a paper at another budget; an option
+            that the data set fixes, such as the number of training samples.
 
     Example:
         >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")
@@ -120,22 +120,14 @@ def check_run(
 
 @dataclass(frozen=True)
 class Setup:
-    """What every epoch takes.
+    """What every epoch takes; all but the ``splits`` is on the device.
 
     Attributes:
-        fabric: the processes of the run.
-        recipe: what to do.
         seed: of image order, augmentation and stochastic layers.
-        model: the network, with its weights.
-        network: the same as Fabric and ``torch.compile`` wrap it: it is called in training.
-        loss: the loss, on the device.
-        optimizer: of the network's parameters.
-        spec: the data set.
+        network: the ``model`` as Fabric and ``torch.compile`` wrap it: it is called in training.
         splits: "train", "val" and "test" as they are stored.
-        train: inputs of the training set, on the device.
-        labels: of it.
-        val: inputs of the validation set, on the device.
-        val_labels: of it.
+        train: inputs of the training set, whose ``labels`` are beside it.
+        val: inputs of the validation set, likewise.
     """
 
     fabric: Fabric

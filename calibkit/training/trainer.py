@@ -127,8 +127,7 @@ def facts_of(setup: Setup, history: list) -> dict:
 def train(setup: Setup, history: list, save: Callable[[list], None]) -> None:
     """Go on from ``history``, a row of ``LOG`` an epoch, to the recipe's end; ``save(history)`` after every epoch.
 
-    Raises:
-        ValueError: a loss that is not finite any more; the epoch is not saved.
+    An epoch after which the loss is not finite any more is not saved: it ends in a ValueError.
     """
     while (epoch := len(history)) < setup.recipe.epochs:
         start = time.perf_counter()
