@@ -1,4 +1,8 @@
-"""Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``."""
+"""Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``.
+
+Each has the option ``ignore_index``, the label of rows that do not count: -100. ValueError tells of an option that is
+unknown or out of the range that its text states.
+"""
 
 from __future__ import annotations
 

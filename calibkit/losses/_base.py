@@ -88,7 +88,7 @@ def cross_entropy(z: Tensor, y: Tensor) -> Tensor:
 
 
 class Loss(nn.Module):
-    """Base of all losses: ``loss(logits, labels) -> scalar``, the mean over all rows whose label is not ignored.
+    """Base of all losses: ``loss(logits, labels) -> scalar``, the mean over rows whose label is not ``ignore_index``.
 
     A subclass implements ``_each`` on rows: z (M, K), y (M,) -> (M,).
     Half-precision logits are computed in float32, so the losses are safe under autocast.

@@ -40,7 +40,6 @@ class ACLS(RankedLoss):
             and its history of right predictions order it and the next of the batch differently (supplement eq. 21). The
             loss is then called with the samples' positions, ``loss(logits, labels, index)``, as `CRL` is.
         n_samples: size of the training set, for ``"ranking"``.
-        ignore_index: label of rows that do not count.
 
     Paper: Park et al. 2023, "ACLS: Adaptive and Conditional Label Smoothing for Network Calibration", eqs. 10-14.
     Differs from the paper: it states no reduction over the classes; the code's mean over the K - 1 others is taken in

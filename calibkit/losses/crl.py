@@ -18,7 +18,7 @@ class CRL(RankedLoss):
        - \operatorname{sign}(c_i - c_j)\,(\kappa_i - \kappa_j)\big), \qquad j = i + 1
 
     with :math:`\kappa` the top confidence and c the share of past epochs in which a sample was right, over the batch's
-    neighbours (the last sample's neighbour is the first).
+    neighbours (the last sample's neighbour is the first). A pair counts if both its rows do.
 
     ``loss(logits, labels, index)`` and ``loss.penalty(logits, labels, index)`` take the samples' positions in the
     training set; after each step the training loop calls `update`, after each epoch `end_epoch`. The history is in
@@ -36,7 +36,6 @@ class CRL(RankedLoss):
             :math:`p_{\hat y} (\mathbb 1[j = \hat y] - p_j)` in every sample, where the logit is at least ``margin``
             below the top (at the top: above the smallest). It pushes confidence down and ranks nothing.
         margin: of that control, in logit units. 10, as in ACLS.
-        ignore_index: label of rows that do not count; a pair counts if both its rows do.
 
     Attributes:
         counts: (n_samples,) int64, how often each sample was right.

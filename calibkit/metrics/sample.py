@@ -107,32 +107,21 @@ Prepare = Callable[[Sample, int], Statistic]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of ``METRICS``. Called, it is its function.
+    """A metric of ``METRICS``. Called, it is its function."""
 
-    Attributes:
-        function: ``f(probs, labels, *, n_bins=15) -> float``, or without ``n_bins``; its name is that of the metric.
-        of_weights: the metric as a function of how often each row is drawn. Without it rows are copied.
-        of_gaps: a calibration error as a function of the gaps, confidence - correct, of other outcomes in the bins of
-            the sample: what a calibrated network scores follows. None where that is not known.
-        sums: sums over the rows of a sample and a number of bins, which add up over batches; None if there are none.
-        of_sums: the metric from these sums.
-        unit: a share is shown in percent.
-        most: the largest value; None for the logarithm of the number of classes. The least is 0.
-        higher_is_better: as an accuracy is.
-        mean: whether it is a mean over rows, which noise makes neither larger nor smaller.
-        slow: whether its intervals take minutes at 100 classes, so that reports leave it out.
-    """
-
+    #: ``f(probs, labels, *, n_bins=15) -> float``, or without ``n_bins``; its name is that of the metric.
     function: Callable[..., float]
-    of_weights: Prepare | None = None
+    of_weights: Prepare | None = None  #: the metric by how often each row is drawn; without it rows are copied
+    #: A calibration error as a function of the gaps, confidence - correct, of other outcomes in the bins of the sample:
+    #: what a calibrated network scores follows. None where that is not known.
     of_gaps: Prepare | None = None
-    sums: Callable[[Sample, int], tuple[Tensor, ...]] | None = None
-    of_sums: Callable[..., Tensor] | None = None
-    unit: Literal["share", "nats"] = "share"
-    most: float | None = 1.0
+    sums: Callable[[Sample, int], tuple[Tensor, ...]] | None = None  #: over rows, which add up over batches
+    of_sums: Callable[..., Tensor] | None = None  #: the metric from these sums
+    unit: Literal["share", "nats"] = "share"  #: a share is shown in percent
+    most: float | None = 1.0  #: the largest value; None for the logarithm of the number of classes. The least is 0
     higher_is_better: bool = False
-    mean: bool = False
-    slow: bool = False
+    mean: bool = False  #: whether it is a mean over rows, which noise makes neither larger nor smaller
+    slow: bool = False  #: whether its intervals take minutes at 100 classes, so that reports leave it out
 
     def __call__(self, *args: Any, **options: Any) -> float:
         """The value of its function."""

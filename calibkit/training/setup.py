@@ -120,27 +120,19 @@ def check_run(
 
 @dataclass(frozen=True)
 class Setup:
-    """What every epoch takes; all but the ``splits`` is on the device.
-
-    Attributes:
-        seed: of image order, augmentation and stochastic layers.
-        network: the ``model`` as Fabric and ``torch.compile`` wrap it: it is called in training.
-        splits: "train", "val" and "test" as they are stored.
-        train: inputs of the training set, whose ``labels`` are beside it.
-        val: inputs of the validation set, likewise.
-    """
+    """What every epoch takes; all but the ``splits`` is on the device."""
 
     fabric: Fabric
     recipe: Recipe
-    seed: int
+    seed: int  #: of image order, augmentation and stochastic layers
     model: nn.Module
-    network: nn.Module
+    network: nn.Module  #: the model as Fabric and ``torch.compile`` wrap it: it is called in training
     loss: nn.Module
     optimizer: torch.optim.Optimizer
     spec: Dataset
-    splits: dict[str, Split]
+    splits: dict[str, Split]  #: "train", "val" and "test" as they are stored
     train: Feed
-    labels: Tensor
+    labels: Tensor  #: of ``train``
     val: Feed
     val_labels: Tensor
 
