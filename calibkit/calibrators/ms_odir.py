@@ -8,7 +8,7 @@ from torch import Tensor
 from calibkit._checks import check_real
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.cross_validation import Strengths
+from calibkit.fitting.affine_fit import Strengths
 from calibkit.objectives import Objective, SmoothName
 
 

@@ -12,7 +12,7 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector
-from calibkit.fitting.row_losses import RowLosses
+from calibkit.fitting.interpolate import RowLosses
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.cross_validation import Strengths
+from calibkit.fitting.affine_fit import Strengths
 
 
 class VectorScaling(AffineCalibrator):

@@ -14,7 +14,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._files import remove_strays, write_atomic
 from calibkit._folders import cache
-from calibkit.data import DATASETS, SplitName, camvid, files, images, newsgroups, voc2012
+from calibkit.data import DATASETS, SplitName, camvid, files, images, newsgroups
 from calibkit.data._archive import File, official
 
 
@@ -36,7 +36,7 @@ SOURCES: dict[str, Source] = {
     "tiny_imagenet_20": Source((images.TINY_IMAGENET,), images.tiny_imagenet),
     "imagenet": Source(images.IMAGENET, images.imagenet),
     "cub200": Source((images.CUB200,), images.cub200),
-    "voc2012": Source(voc2012.FILES, voc2012.samples),
+    "voc2012": Source((images.VOC2012,), images.voc2012),
     "camvid": Source(camvid.FILES, camvid.samples),
     "20newsgroups": Source(newsgroups.FILES, newsgroups.samples),
 }

@@ -105,10 +105,8 @@ class Fitted:
     def load_state_dict(self, arrays: dict[str, np.ndarray]) -> Self:
         """Take the state that ``state_dict`` gave; returns self.
 
-        Raises:
-            ValueError: other entries; arrays that are not finite or of another shape than ``n_classes`` and the options
-                ask for; temperatures that are not positive, or other numbers that no fit gives. What was fitted before
-                stays.
+        ValueError tells of other entries, of arrays that are not finite or of another shape than ``n_classes`` and the
+        options ask for, and of numbers that no fit gives. What was fitted before stays.
         """
         wanted = {"n_classes", *self.state}
         if not isinstance(arrays, dict) or arrays.keys() != wanted:
@@ -139,9 +137,7 @@ class Fitted:
     def load(cls, path: str | os.PathLike) -> Self:
         """What :meth:`save` of this class wrote to ``path``, of a class of one's own too; no pickle is read.
 
-        Raises:
-            ValueError: another file, also that of another class.
-            FileNotFoundError: no such file.
+        ValueError tells of another file, also of another class's, and FileNotFoundError of none.
 
         Example:
             >>> from tempfile import TemporaryDirectory
@@ -191,10 +187,9 @@ class Fitted:
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
-    Raises ValueError of an option that is unknown or out of the range that its text states, and of bad input, and
-    RuntimeError where it is called before ``fit``.
-
-    A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows.
+    ValueError tells of bad input, and of an option that is unknown or out of the range that its text states;
+    RuntimeError of a call before ``fit``. A subclass implements ``_fit(logits, labels)`` on checked tensors and
+    ``_probs(logits)`` on a block of rows.
     """
 
     def fit(self, logits: Array, labels: Array) -> Self:
