@@ -86,10 +86,6 @@ class PriorCorrection(Calibrator):
         The most likely frequencies, by Saerens et al.'s steps :math:`\pi' \leftarrow \frac1N \sum_i p(z_i)` from the
         present ones of the validation set, and leaps along them (Varadhan and Roland 2008). Give all samples that are
         judged together: a few say little. A RuntimeWarning tells where the rounds did not suffice.
-
-        Raises:
-            ValueError: bad ``logits``, or another number of classes than in ``fit``.
-            RuntimeError: called before ``fit``.
         """
         z = self._checked(logits).double()
         prior = as_vector(self.prior, z)

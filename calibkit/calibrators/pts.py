@@ -91,18 +91,7 @@ class PTS(Replayable):
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0, 2**63)
 
     def temperatures(self, logits: Array) -> Array:
-        """The temperature T(z) that divides each row of the logits.
-
-        Args:
-            logits: (N, K) before softmax, as in the call.
-
-        Returns:
-            (N,) float64, in the container and on the device of ``logits``.
-
-        Raises:
-            ValueError: bad ``logits``, or another number of classes than in ``fit``.
-            RuntimeError: called before ``fit``.
-        """
+        """The temperature T(z) that divides each row of logits (N, K): (N,) float64, in their container."""
         return like(self._temperatures(self._checked(logits).double()), logits)
 
     def _temperatures(self, z: Tensor) -> Tensor:

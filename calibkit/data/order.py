@@ -89,10 +89,8 @@ def _fault(found: np.ndarray, wanted: np.ndarray) -> str:
 def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
     """The rows (n,), ascending, of ``n`` samples, drawn at random with the shares of the classes, rounded.
 
-    The samples are shuffled, put in the order of their classes (N,), and taken at equal steps.
-
-    Raises:
-        ValueError: labels of another shape, ``n`` outside 1 ... N, or a seed that is no integer >= 0.
+    The samples are shuffled, put in the order of their classes (N,), and taken at equal steps. ValueError tells of
+    labels of another shape, of ``n`` outside 1 ... N, and of a seed that is no integer >= 0.
 
     Example:
         >>> labels = np.repeat([0, 1, 2], [60, 30, 10])
@@ -107,10 +105,7 @@ def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
 
 
 def halves(labels: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of two halves with the same shares of the classes; of an odd number the second has one more.
-
-    Raises:
-        ValueError: labels of another shape than (N,), fewer than two, or a seed that is no integer >= 0.
+    """The rows of two halves with the same shares of the classes (N,), N >= 2; of an odd N the second has one more.
 
     Example:
         >>> first, second = halves(np.repeat([0, 1, 2], [4, 4, 2]))

@@ -43,12 +43,8 @@ LOSSES: dict[str, type[Loss]] = {
 def loss(key: str | Key, **options: object) -> Loss:
     """The loss of a key, such as ``"mbls"`` or ``"mbls margin=8"``.
 
-    Args:
-        key: a name of ``LOSSES``, with options that are not the default.
-        options: more of them, as ``n_samples``, which ``"crl"`` needs.
-
-    Raises:
-        ValueError: no such loss, an option that it does not have or that is given twice, or none that it needs.
+    ``options`` are more of them, as ``n_samples``, which ``"crl"`` needs. ValueError tells of no such loss, of an
+    option that it does not have or that is given twice, and of one that it needs.
 
     Example:
         >>> loss("mbls margin=8")

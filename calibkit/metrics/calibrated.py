@@ -100,10 +100,6 @@ def calibration_test(
         n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``alpha``.
         seed: of everything random.
 
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``alpha`` or ``power`` out of its range, ``n_draws`` < 1 or so few that
-            no p-value is as small as ``alpha``.
-
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
         >>> print(calibration_test(probs, np.repeat([0, 1], [840, 160])))

@@ -76,10 +76,6 @@ def bootstrap(
         seed: of numpy's PCG64, so the draws are the same on every device.
         n_bins: number of bins of the binned metrics.
 
-    Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, an unknown metric, ``n_resamples`` < 1, ``level`` outside
-            (0, 1).
-
     Example:
         >>> import numpy as np
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])

@@ -64,8 +64,8 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     bin, it is too low. An ECE errs to the other side: of a calibrated network with ten classes, 1,000
     rows show one of 1 to 3 points on average, the more the less accurate it is.
 
-    The interval says how far other test sets would have moved the value. The true error lies below its lower end in at
-    most 2.5% of test sets; the upper end is no limit of the true error.
+    It takes 5 rows, or groups, at least. The interval says how far other test sets would have moved the value. The true
+    error lies below its lower end in at most 2.5% of test sets; the upper end is no limit of the true error.
 
     Args:
         probs: (N, K) probabilities.
@@ -73,9 +73,6 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
         n_bins: number of bins.
         groups: (N,) integers or strings: rows of one group, as the pixels of an image, are in one fold and count as
             one draw.
-
-    Raises:
-        ValueError: bad ``groups``, or fewer than 5 rows or groups.
 
     Example:
         >>> import numpy as np
@@ -123,9 +120,6 @@ def variational_calibration_error(
         recalibrator: what g is, such as ``StructuredMatrixScaling()``; a copy is fitted on log-probabilities.
         p: of the norm, from 1 to infinity.
         groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
-
-    Raises:
-        ValueError: bad ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the recalibrator raises.
 
     Example:
         >>> import numpy as np
@@ -196,9 +190,6 @@ def score_parts(
             :func:`~calibkit.metrics.bootstrap_difference`; that of the calibration ends at 0 or above. The fits stay as
             they are.
         seed: of the resamples.
-
-    Raises:
-        ValueError: bad ``groups``, fewer than 5 rows or groups, and whatever the recalibrator raises.
 
     Example:
         >>> import numpy as np

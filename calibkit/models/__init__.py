@@ -3,7 +3,8 @@
 The keys are the names by which the papers' tables are recorded. Without options a network suits 32 x 32 images where a
 paper trains it on CIFAR, and 224 x 224 images where it does so on ImageNet only; ``stem`` changes that. ``vit`` takes
 images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel. Inputs are
-normalised images (N, C, H, W), outputs logits (N, K). ValueError tells of fewer than K = 2 classes.
+normalised images (N, C, H, W), outputs logits (N, K). ValueError tells of fewer than K = 2 classes, and of an option
+that is unknown or out of the range that its text states.
 """
 
 from __future__ import annotations
@@ -66,11 +67,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build(name: str, n_classes: int, **options: Any) -> nn.Module:
-    """A fresh network ``MODELS[name]`` for K = ``n_classes``.
-
-    Raises:
-        ValueError: an unknown name, or an option that the network does not have; the message lists those there are.
-    """
+    """A fresh network ``MODELS[name]`` for K = ``n_classes``; a ValueError lists the names, or options, there are."""
     return make(MODELS[check_choice("model", name, MODELS)], "model", {"n_classes": n_classes, **options})
 
 
@@ -118,10 +115,8 @@ def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) 
 def load_weights(model: nn.Module, path: str | os.PathLike) -> nn.Module:
     """Fill ``model`` from an npz of its ``state_dict`` arrays; returns it, in evaluation mode.
 
-    Batch-normalisation step counters (``num_batches_tracked``) may be absent: nothing here reads them.
-
-    Raises:
-        ValueError: an array is missing, superfluous, or of another shape.
+    Batch-normalisation step counters (``num_batches_tracked``) may be absent: nothing here reads them. ValueError tells
+    of an array that is missing, superfluous, or of another shape.
     """
     return fill(model, read_npz(path))
 

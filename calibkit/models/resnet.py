@@ -60,12 +60,9 @@ class ResNet(nn.Module):
     Args:
         depth: 6n + 2: 20, 32, 44, 56, 110 in the paper.
         n_classes: number of classes K.
-        drop: skip probability of the last block, falling linearly to 0 at the input. 0 is the plain network; the
-            stochastic-depth paper takes 0.5.
+        drop: skip probability of the last block, in [0, 1], falling linearly to 0 at the input. 0 is the plain network;
+            the stochastic-depth paper takes 0.5.
         shortcut: "A" or "B" of He et al., Sec. 4.1, where the size changes. Their networks for CIFAR have A.
-
-    Raises:
-        ValueError: a depth that is not 6n + 2, a drop outside [0, 1], another shortcut.
 
     Example:
         >>> sum(p.numel() for p in ResNet(20, 10).parameters())     # 0.27 million, He et al. Table 6

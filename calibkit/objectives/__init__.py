@@ -14,7 +14,7 @@ small maps on the N numbers ``ce``, so that a new one works with every calibrato
 
 ``ece`` alone is not smooth (``objective.smooth`` is False): it is piecewise constant and searched on a grid.
 
-How they are minimised is in ``calibkit.fitting``.
+How they are minimised is in ``calibkit.fitting``. ValueError tells of an option out of the range that its text states.
 """
 
 from __future__ import annotations

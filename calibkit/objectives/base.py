@@ -98,9 +98,6 @@ class LabelSmoothing(Objective):
     A class that is masked by a very low logit has its share as well, and to give it that a calibrator flattens all
     others: leave such classes out.
 
-    Raises:
-        ValueError: ``alpha`` outside [0, 1).
-
     Differs from the paper: the paper's optimiser stops long before the optimum (CIFAR-10 DenseNet-40, temperature
     scaling: T = 3.23 there, T = 5.54 at the optimum). Here every fit reaches the optimum.
 
@@ -128,9 +125,6 @@ class Focal(Objective):
         gamma: focusing exponent >= 0; 3 as in Mukhoti et al. 2020 (FL-3) and Jung et al. 2023 (SCTL). 0 is the NLL.
         detach: hold the factor :math:`(1 - p)^\gamma` fixed where the gradient is taken, as the public code of SCTL
             does. Its fit is then a fixed point, not the minimum of a function.
-
-    Raises:
-        ValueError: ``gamma`` < 0.
 
     Example:
         >>> round(Focal(gamma=3.0).value([[2.0, 0.0]], [0]), 8)
