@@ -45,10 +45,7 @@ def hashes(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def arranged(name: str, split: str, paths: tuple[Path, Path]) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of an official split in the stored order; memory-mapped images where they lie so already.
 
-    A copy is hashed once a process.
-
-    Raises:
-        ValueError: a copy that lacks samples, or has others.
+    A copy is hashed once a process. ValueError tells of one that lacks samples, or has others.
     """
     images, labels = np.load(paths[0], mmap_mode="r"), np.load(paths[1])
     order = FOLDER / f"{name}.npz"

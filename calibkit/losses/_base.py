@@ -108,11 +108,8 @@ class Loss(nn.Module):
             logits: (N, K) or, for dense prediction, (N, K, *); before softmax.
             labels: (N,) or (N, *) integers in [0, K), or ``ignore_index``.
 
-        Returns:
-            A scalar in float32, or in float64 if the logits are; 0 if every label is ignored.
-
-        Raises:
-            ValueError: wrong type, shape, dtype or device; on the CPU also a label that is out of range.
+        A scalar in float32, or in float64 if the logits are; 0 if every label is ignored. ValueError tells of a wrong
+        type, shape, dtype or device; on the CPU also of a label that is out of range.
         """
         z, y, keep = as_rows(logits, labels, self.ignore_index)
         return mean(self._each(z, y), keep)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
-from calibkit.metrics.sample import Metric, Sample
+from calibkit.metrics.sample import Metric, Sample, Statistic
 
 #: Name -> record, in the order in which they are listed.
 METRICS: dict[str, Metric] = {
@@ -21,7 +22,7 @@ METRICS: dict[str, Metric] = {
 BINNED = tuple(name for name, metric in METRICS.items() if metric.binned)
 IN_NATS = tuple(name for name, metric in METRICS.items() if metric.unit == "nats")
 REPORTED = tuple(name for name, metric in METRICS.items() if not metric.slow)
-#: Of a block of gaps (R, N) in float64.
+#: Of a block of resamples, weights or gaps (R, N), in float64.
 BLOCK_BYTES = 1 << 25
 
 
@@ -99,11 +100,16 @@ def null_draws(
     Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
     """
     known = {name: of_gaps(sample, n_bins) for name in names if (of_gaps := METRICS[name].of_gaps)}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in known}
     confidence = sample.confidence.double().cpu()
-    for block in blocks(n_draws, len(sample), 8, BLOCK_BYTES) if known else ():
+
+    def gaps(block: slice) -> Tensor:
         drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
-        gaps = (confidence - (drawn < confidence).double()).to(sample.labels.device)
-        for name, statistic in known.items():
-            found[name].append(statistic(gaps).cpu().numpy())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        return (confidence - (drawn < confidence).double()).to(sample.labels.device)
+
+    return in_blocks(known, map(gaps, blocks(n_draws, len(sample), 8, BLOCK_BYTES))) if known else {}
+
+
+def in_blocks(statistics: Mapping[str, Statistic], resamples: Iterable[Tensor]) -> dict[str, np.ndarray]:
+    """Each statistic (R,) of numbers of each row, which come in blocks (r, N)."""
+    parts = [[statistic(block).cpu().numpy() for statistic in statistics.values()] for block in resamples]
+    return {name: np.concatenate(of) for name, of in zip(statistics, zip(*parts, strict=True), strict=True)}

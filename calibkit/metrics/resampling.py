@@ -13,11 +13,9 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
-from calibkit.metrics.sample import Sample, Statistic, as_number, check_groups, on_copies
+from calibkit.metrics.registry import BLOCK_BYTES, METRICS, check_names, in_blocks, measure, null_draws
+from calibkit.metrics.sample import Sample, as_number, check_groups, on_copies
 
-#: Of a block of resamples' weights (R, N) in float64.
-BLOCK_BYTES = 1 << 25
 #: A metric of one's own.
 Function = Callable[[Array, Array], float]
 
@@ -181,15 +179,22 @@ def resampled(
     n_resamples, n_bins = check_draws("n_resamples", n_resamples), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     counts = draws(len(sample), n_resamples, rng, groups)
+
+    def weights(block: slice) -> Tensor:
+        drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
+        # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
+        return drawn.to(sample.labels.device).double()
+
+    resamples = map(weights, blocks(n_resamples, len(sample), 8, BLOCK_BYTES))
     if isinstance(metrics, Mapping):
         check_functions(metrics)
-        drawn = _by_weights(sample, {name: on_copies(sample, of) for name, of in metrics.items()}, counts, n_resamples)
+        drawn = in_blocks({name: on_copies(sample, of) for name, of in metrics.items()}, resamples)
         values = {name: as_number(of(sample.probs, sample.labels)) for name, of in metrics.items()}
         return {name: Resampled(value, drawn[name], False, None) for name, value in values.items()}
     known = {name: METRICS[name] for name in check_names(metrics)}
     values = measure(sample, tuple(known), n_bins)
     statistics = {name: metric.statistic(sample, n_bins) for name, metric in known.items()}
-    drawn = _by_weights(sample, statistics, counts, n_resamples)
+    drawn = in_blocks(statistics, resamples)
     null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
     if groups is None:
         null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
@@ -215,19 +220,6 @@ def in_container(
         return metrics
     check_functions(metrics)
     return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}
-
-
-def _by_weights(
-    sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
-) -> dict[str, np.ndarray]:
-    found = {name: [] for name in statistics}
-    for block in blocks(n_resamples, len(sample), 8, BLOCK_BYTES):
-        drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
-        # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
-        weights = drawn.to(sample.labels.device).double()
-        for name, statistic in statistics.items():
-            found[name].append(statistic(weights).cpu().numpy())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:

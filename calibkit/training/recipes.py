@@ -207,10 +207,7 @@ def papers_of(dataset: str) -> list[str]:
 
 def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> str:
     """Whose recipe a training follows: at the budget "paper" that of ``paper``, else of the loss's own paper, else any;
-    at another budget there is one for all papers, and ``paper`` is None.
-
-    Raises:
-        ValueError: nobody has such a recipe; the message lists those there are. A paper at another budget.
+    at another budget there is one for all papers, and ``paper`` is None. ValueError lists the recipes there are.
 
     Example:
         >>> owner_of("cifar10", "paper", "acls"), owner_of("cifar10", "paper", "cross_entropy", "mbls")
@@ -232,10 +229,7 @@ def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> 
 
 def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *, model: str = "") -> Recipe:
     """The recipe for a data set of :func:`owner_of`, with what that paper has of its own for ``model``; of one of
-    ``VARIANTS`` with its change, and with the options of its key.
-
-    Raises:
-        ValueError: as :func:`owner_of`; an option of a variant that is no field of a recipe.
+    ``VARIANTS`` with its change, and with the options of its key, of which ValueError refuses what no recipe has.
 
     Example:
         >>> recipe_of("cifar10", "paper", "mbls") == RECIPES["mbls", "cifar10"]
