@@ -34,8 +34,7 @@ class ClassTemperatureScaling(Replayable):
     gradients, with no constraint on accuracy: what the class-loss paper (Jung et al. 2023) calls CTS is
     ``objective="nll"`` or ``"class_loss_scaling"``.
 
-    No fit is worse than the logits as they are by its own objective; where the weights of the objective depend on the
-    losses, by the sum with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.
+    No fit is worse than the logits as they are, in the sense of ``TemperatureScaling``.
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object.
@@ -49,8 +48,7 @@ class ClassTemperatureScaling(Replayable):
             ran it in January 2021 (commit ace3b9f), which gives eight of nine printed ECEs: the candidates are tried in
             rising order, and one is taken if its ECE is lower and its accuracy no lower than those of the last one
             taken. False is U-CTS, the lowest ECE at any accuracy.
-        solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) for the fit of Jung et al. 2023 as their code runs
-            it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
+        solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) as in ``TemperatureScaling``.
 
     Attributes:
         temperatures: (K,) float64; None before ``fit``. By ECE a RuntimeWarning tells where the one temperature of the

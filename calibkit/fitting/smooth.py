@@ -73,17 +73,10 @@ def fit_smooth(
 
     A RuntimeWarning tells when the parameters are not converged, or no fixed point was found.
 
-    Args:
-        objective: any objective with ``smooth``.
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        x: where to start, float64, of any shape.
-        forward: ``forward(x, z) -> u``: calibrated logits of a float64 block of rows, a new tensor.
-        backward: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``.
-        curvature: see :func:`minimize`, as of ``tolerance`` and ``max_iter``.
-        penalty: ``x -> (value, gradient)`` to be added.
-        tolerance: see there.
-        max_iter: see there.
+    The objective is any with ``smooth``, logits are (N, K) float32 or float64, labels (N,) int64, x float64 of any
+    shape, where to start. ``forward(x, z) -> u`` gives the calibrated logits of a float64 block of rows, a new tensor,
+    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. ``penalty``, ``x ->
+    (value, gradient)``, is added; the other options are those of :func:`minimize`.
     """
 
     def ce(x: Tensor) -> Tensor:

@@ -110,9 +110,9 @@ def mass_edges(values: Tensor, n_bins: int) -> Tensor:
 def mass_bins(values: Tensor, n_bins: int) -> Tensor:
     """Index of the equal-mass bin of each of (N,) values: int64 in [0, n_bins).
 
-    The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values
-    stay together, in the first part that holds one of them. So no value is dropped, the order of the rows is of no
-    account, and bins are empty where N < n_bins or where ties span them.
+    The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values stay
+    together, in the first part that holds one. So no value is dropped, the order of the rows is of no account, and bins
+    are empty where N < n_bins or where ties span them.
 
     Example:
         >>> mass_bins(torch.tensor([0.9, 0.1, 0.5, 0.5, 0.5, 0.7]), 3)

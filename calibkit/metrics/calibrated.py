@@ -158,16 +158,9 @@ def calibration_by_group(
 
     The groups must be known before the labels are: among the samples of one label, no network is calibrated.
 
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        groups: (N,) integers or strings, as a list, an array or a column; ValueError of others.
-        classwise: as in :func:`calibration_test`, as are ``power`` and ``seed``.
-        alpha: for all groups together, in (0, 0.5].
-        power: see there.
-        n_draws: at least so many; raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can
-            be small enough.
-        seed: see there.
+    ``groups`` are (N,) integers or strings, as a list, an array or a column; ``alpha`` is for all of them together.
+    ``n_draws`` are raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can be small
+    enough. The other arguments are those of the test.
 
     Example:
         >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)

@@ -85,10 +85,9 @@ def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable], corre
 
     The interval speaks of these networks and fits on other test samples.
 
-    Args:
-        differences: of each network; where there is none, or one is not finite, the mean is NaN.
-        test_sets: what the test set of each is called.
-        correlation: such as that of ``CORRELATION``; 1 never makes an interval too short.
+    ``differences`` has that of each network, ``test_sets`` what its test set is called. The correlation is such as that
+    of ``CORRELATION``; 1 never makes an interval too short. Where there is no difference, or one is not finite, the
+    mean is NaN.
 
     Example:
         >>> two = [Estimate(1, -2, 4), Estimate(3, -1, 7)]
@@ -116,14 +115,9 @@ class Comparison:
     is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Intervals speak of the draw of
     the test set, not of the training seed. A method that was not added is refused, with ValueError.
 
-    Args:
-        labels: (N,) integers in [0, K), which are copied.
-        metrics: names of ``METRICS``; that of the methods below is "ece" where none is named and it is among them, else
-            the first.
-        groups: as in :func:`calibkit.metrics.bootstrap`, as are ``n_bins``, ``n_resamples`` and ``seed``.
-        n_bins: see there.
-        n_resamples: see there.
-        seed: see there.
+    ``labels`` are (N,) integers in [0, K), which are copied, ``metrics`` names of ``METRICS``. Where a method below is
+    told none, it takes "ece", or where that is not among them the first. The options are those of
+    :func:`calibkit.metrics.bootstrap`.
 
     Example:
         >>> import numpy as np

@@ -58,10 +58,10 @@ def bootstrap(
     of the same ones.
 
     A metric of ``METRICS`` is computed from how often each row is drawn, without copying rows; its values equal those
-    of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared.
+    of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared. An interval
+    speaks of the draw of test samples, not of the training seed.
 
-    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap. An interval speaks of the draw of test samples, not
-    of the training seed.
+    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap.
 
     Args:
         probs: (N, K) probabilities.
