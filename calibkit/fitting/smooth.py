@@ -9,6 +9,7 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,11 +58,7 @@ def fit_smooth(
     x: Tensor,
     forward: Forward,
     backward: Backward,
-    *,
-    curvature: Tensor | None = None,
-    penalty: Callable[[Tensor], tuple[float, Tensor]] | None = None,
-    tolerance: float = 1e-15,
-    max_iter: int = 500,
+    **options: Any,
 ) -> Tensor:
     """Parameters at the minimum of a smooth objective, or at its fixed point where its weights depend on the losses.
 
@@ -75,8 +72,8 @@ def fit_smooth(
 
     The objective is any with ``smooth``, logits are (N, K) float32 or float64, labels (N,) int64, x float64 of any
     shape, where to start. ``forward(x, z) -> u`` gives the calibrated logits of a float64 block of rows, a new tensor,
-    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. ``penalty``, ``x ->
-    (value, gradient)``, is added; the other options are those of :func:`minimize`.
+    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. The options are
+    those of :func:`fit_losses`.
     """
 
     def ce(x: Tensor) -> Tensor:
@@ -85,7 +82,6 @@ def fit_smooth(
     def gradient(x: Tensor, weights: Tensor) -> tuple[float, Tensor]:
         return value_and_grad(objective, logits, labels, weights, x, forward, backward)[:2]
 
-    options = {"curvature": curvature, "penalty": penalty, "tolerance": tolerance, "max_iter": max_iter}
     return fit_losses(objective, labels, logits.shape[1], x, ce, gradient, **options)
 
 
@@ -105,7 +101,8 @@ def fit_losses(
     """``fit_smooth`` for a calibrator that has a shorter way to its losses than a pass over the logits.
 
     ``losses(x)`` are the (N,) cross-entropies at x, and ``gradient(x, weights)`` is the value and the gradient of
-    ``sum_i weights_i * phi(ce_i)`` for (N,) weights held fixed.
+    ``sum_i weights_i * phi(ce_i)`` for (N,) weights held fixed. ``penalty``, ``x -> (value, gradient)``, is added; the
+    other options are those of :func:`minimize`.
     """
     pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 

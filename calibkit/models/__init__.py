@@ -27,10 +27,8 @@ from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
 from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
-from calibkit.models.resnet import ResNet
-from calibkit.models.resnet8 import ResNet8
-from calibkit.models.small_cnn import SmallCNN
-from calibkit.models.wide_resnet import WideResNet
+from calibkit.models.resnet import ResNet, WideResNet
+from calibkit.models.small import ResNet8, SmallCNN
 
 __all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited", "takes"]
 
