@@ -41,9 +41,8 @@ class GPCalibration(Calibrator):
 
     So no strength has to be chosen, and where nothing bends the fit is near one temperature. It takes samples to know:
     refitted 20 times for each of 14 published networks, the test NLL was above that of one temperature by up to 0.008
-    nats with 1,000 samples, and by up to 0.08 with 100. f need not rise: the argmax may change, and the accuracy with
-    it, though seldom. The knots cut the validation logits into pieces of equal weight, a logit
-    weighing :math:`p_k (1 - p_k)` after one temperature.
+    nats with 1,000 samples, and by up to 0.08 with 100. f need not rise: the argmax, and so the accuracy, may change,
+    though seldom. The knots cut the logits into pieces of equal weight, as in ``OrderPreserving``.
 
     Args:
         n_knots: M >= 2; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.

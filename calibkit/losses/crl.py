@@ -22,9 +22,9 @@ class CRL(RankedLoss):
 
     ``loss(logits, labels, index)`` and ``loss.penalty(logits, labels, index)`` take the samples' positions in the
     training set; after each step the training loop calls `update`, after each epoch `end_epoch`. The history is in
-    buffers, so ``state_dict`` holds it and ``to`` moves it. In the first epoch the penalty is 0.
-    Counts enter as :math:`c = (\text{count} - \min) / (\max - \min)`, with the minimum over the whole history and the
-    number of finished epochs (at least 1) as maximum.
+    buffers, so ``state_dict`` holds it and ``to`` moves it. In the first epoch the penalty is 0. Counts enter as
+    :math:`c = (\text{count} - \min) / (\max - \min)`, with the minimum over the whole history and the number of
+    finished epochs (at least 1) as maximum.
 
     Where the penalty of a pair is active, its gradient in :math:`z_j` of the sample that should be less confident is
     :math:`p_{\hat y} (\mathbb 1[j = \hat y] - p_j)` (ACLS supplement eq. 19), and minus that in the other sample.

@@ -173,19 +173,12 @@ def bin_sums(index: Tensor, weights: Tensor | None, n_bins: int) -> Tensor:
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """The numbers of a reliability diagram, as numpy arrays.
+    """The numbers of a reliability diagram."""
 
-    Attributes:
-        edges: (n_bins + 1,) edges; for equal mass the lowest value, then each bin's largest.
-        counts: (n_bins,) samples in each bin, int64.
-        confidence: (n_bins,) mean confidence, NaN in an empty bin.
-        accuracy: (n_bins,) fraction of correct predictions (of labels ``class_index``), NaN in an empty bin.
-    """
-
-    edges: np.ndarray
-    counts: np.ndarray
-    confidence: np.ndarray
-    accuracy: np.ndarray
+    edges: np.ndarray  #: (n_bins + 1,); for equal mass the lowest value, then each bin's largest
+    counts: np.ndarray  #: (n_bins,) samples in each bin, int64
+    confidence: np.ndarray  #: (n_bins,) their mean confidence, NaN in an empty bin
+    accuracy: np.ndarray  #: (n_bins,) share of correct predictions (of labels ``class_index``), NaN in an empty bin
 
 
 def reliability_bins(

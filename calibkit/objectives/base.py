@@ -16,19 +16,12 @@ SMALLEST = 2.0**-52  # of 1 - p: a cross-entropy is rounded by as much, and its 
 
 @dataclass(frozen=True)
 class Objective:
-    """Base of all objectives: cross-entropy per sample, an elementwise map of it, and weights.
+    """Base of all objectives: cross-entropy per sample, an elementwise map of it, and weights."""
 
-    Attributes:
-        smooth: whether it has a gradient (False: searched on a grid).
-        convex: whether it is convex in the calibrated logits, so that temperature scaling has one minimum.
-        adaptive: whether ``weights`` depends on the losses, so that the fit is a fixed point.
-        smoothing: share alpha of the target that is spread evenly over all classes.
-    """
-
-    smooth: ClassVar[bool] = True
-    convex: ClassVar[bool] = True
-    adaptive: ClassVar[bool] = False
-    smoothing: ClassVar[float] = 0.0
+    smooth: ClassVar[bool] = True  #: whether it has a gradient; else it is searched on a grid
+    convex: ClassVar[bool] = True  #: in the calibrated logits, so that temperature scaling has one minimum
+    adaptive: ClassVar[bool] = False  #: whether ``weights`` depends on the losses, so that the fit is a fixed point
+    smoothing: ClassVar[float] = 0.0  #: share alpha of the target that is spread evenly over all classes
 
     def transform(self, ce: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """phi(ce), phi'(ce) and phi''(ce), elementwise; the identity here."""
