@@ -14,7 +14,7 @@ from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.interpolate import interpolate, knots_of_equal_weight
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import NLL
-from calibkit.objectives.blocked_ce import cross_entropy_grad
+from calibkit.objectives.base import cross_entropy_grad
 
 LENGTHS, DEVIATIONS = (1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0)  # of the prior, in logits after one temperature
 OUTERMOST = 1e-3  # share of the weight that lies beyond an outer knot

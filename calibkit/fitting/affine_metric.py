@@ -24,7 +24,7 @@ from calibkit._blocks import BLOCK_BYTES
 from calibkit._checks import expected
 from calibkit.fitting.affine import Ridge, Rows, apply, is_diagonal
 from calibkit.objectives import Objective
-from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad
+from calibkit.objectives.base import cross_entropy, cross_entropy_grad
 
 JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit.fitting.lbfgs import MEMORY, Minimum, minimize
-from calibkit.objectives.base import Objective
-from calibkit.objectives.blocked_ce import Forward, cross_entropy_grad, losses
+from calibkit.objectives.base import Forward, Objective, cross_entropy_grad, losses
 
 #: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` (shape of x) in place, where g (n, K) is dL/du.
 Backward = Callable[[Tensor, Tensor, Tensor, Tensor], None]

@@ -23,7 +23,6 @@ from calibkit._checks import check_choice, expected
 from calibkit._files import read_npz
 from calibkit.keys import make
 from calibkit.models import vision
-from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
 from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
@@ -59,8 +58,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "regnet_y_400mf": partial(vision.plain, "regnet_y_400mf"),
     "vit": vision.vit,
     "gpool_cnn": GPoolCNN,
-    "deeplabv3_resnet34": partial(DeepLabV3, "resnet34"),
-    "deeplabv3_resnet50": partial(DeepLabV3, "resnet50"),
+    "deeplabv3_resnet34": partial(vision.DeepLabV3, "resnet34"),
+    "deeplabv3_resnet50": partial(vision.DeepLabV3, "resnet50"),
 }
 
 

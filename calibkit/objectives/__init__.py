@@ -24,8 +24,16 @@ from typing import Literal
 from torch import nn
 
 from calibkit._checks import expected
-from calibkit.objectives.base import NLL, ClassBalanced, Focal, LabelSmoothing, Objective
-from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad, losses
+from calibkit.objectives.base import (
+    NLL,
+    ClassBalanced,
+    Focal,
+    LabelSmoothing,
+    Objective,
+    cross_entropy,
+    cross_entropy_grad,
+    losses,
+)
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
 from calibkit.objectives.ece import ECE
 
