@@ -18,12 +18,16 @@ from calibkit.data._archive import Archive, File, crop_of, image_of
 
 Pairs = Iterator[tuple[np.ndarray, int | np.ndarray]]
 
-_KRIZ = "https://www.cs.toronto.edu/~kriz/"
+
+def _at(folder: str, name: str, digest: str, splits: tuple[str, ...] | None = None) -> File:
+    return File(name, f"{folder}/{name}", digest, splits)
+
+
+_KRIZ, _SVHN = "https://www.cs.toronto.edu/~kriz", "http://ufldl.stanford.edu/housenumbers"
+_CUB, _VOC = "https://data.caltech.edu/records/65de6-vp158/files", "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012"
 CIFAR = {
-    "cifar10": File("cifar-10-binary.tar.gz", f"{_KRIZ}cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),
-    "cifar100": File(
-        "cifar-100-binary.tar.gz", f"{_KRIZ}cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"
-    ),
+    "cifar10": _at(_KRIZ, "cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),
+    "cifar100": _at(_KRIZ, "cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"),
 }
 CIFAR_MEMBERS = {
     "cifar10": {
@@ -32,26 +36,18 @@ CIFAR_MEMBERS = {
     },
     "cifar100": {"train": ["cifar-100-binary/train.bin"], "test": ["cifar-100-binary/test.bin"]},
 }
-_SVHN = "http://ufldl.stanford.edu/housenumbers/"
 SVHN = (
-    File("train_32x32.mat", _SVHN + "train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373", ("train",)),
-    File("test_32x32.mat", _SVHN + "test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3", ("test",)),
+    _at(_SVHN, "train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373", ("train",)),
+    _at(_SVHN, "test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3", ("test",)),
 )
-_TINY = "tiny-imagenet-200"
-TINY_IMAGENET = File(f"{_TINY}.zip", f"http://cs231n.stanford.edu/{_TINY}.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de")
-_CUB = "CUB_200_2011"
-CUB200 = File(
-    f"{_CUB}.tgz",
-    f"https://data.caltech.edu/records/65de6-vp158/files/{_CUB}.tgz",
-    "md5:97eceeb196236b17998738112f37df78",
-)
+TINY_IMAGENET = _at("http://cs231n.stanford.edu", "tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de")
+CUB200 = _at(_CUB, "CUB_200_2011.tgz", "md5:97eceeb196236b17998738112f37df78")
 IMAGENET = (
     File("ILSVRC2012_devkit_t12.tar.gz", None, "md5:fa75699e90414af021442c21a62c3abf"),
     File("ILSVRC2012_img_train.tar", None, "md5:1d675b47d978889d74fa0da5fadfb00e", ("train",)),
     File("ILSVRC2012_img_val.tar", None, "md5:29b22e2961454d5413ddabcf34fc5622", ("val", "test")),
 )
-_VOC = "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar"
-VOC2012 = File("VOCtrainval_11-May-2012.tar", _VOC, "md5:6cd6e144f989b92b3379bac3b3de84fd")
+VOC2012 = _at(_VOC, "VOCtrainval_11-May-2012.tar", "md5:6cd6e144f989b92b3379bac3b3de84fd")
 VOC_SIZE = 512
 
 
@@ -100,16 +96,16 @@ def tiny_imagenet(name: str, paths: dict[str, Path], split: str) -> Pairs:
     so does ``load``; Mukhoti et al. 2020, whose networks CTS takes, fit the temperature on the test images themselves.
     Classes are numbered in the alphabetical order of their WordNet ids.
     """
-    step = 10 if name == "tiny_imagenet_20" else 1
+    step, root = 10 if name == "tiny_imagenet_20" else 1, "tiny-imagenet-200"
     with Archive(paths[TINY_IMAGENET.name]) as archive:
-        ids = sorted(archive.lines(f"{_TINY}/wnids.txt"))[::step]
+        ids = sorted(archive.lines(f"{root}/wnids.txt"))[::step]
         if split == "train":
-            folders = {f"{_TINY}/train/{wnid}/images": wnid for wnid in ids}
+            folders = {f"{root}/train/{wnid}/images": wnid for wnid in ids}
             owner = {file: folders[folder] for file in archive.names if (folder := file.rpartition("/")[0]) in folders}
             archive.in_order(f"{folder}/{wnid}_0.JPEG" for folder, wnid in folders.items())
         else:
-            rows = (line.split("\t") for line in archive.lines(f"{_TINY}/val/val_annotations.txt"))
-            owner = {f"{_TINY}/val/images/{row[0]}": row[1] for row in rows if row[1] in ids}
+            rows = (line.split("\t") for line in archive.lines(f"{root}/val/val_annotations.txt"))
+            owner = {f"{root}/val/images/{row[0]}": row[1] for row in rows if row[1] in ids}
         for file in archive.in_order(owner):
             yield np.asarray(image_of(archive.read(file))), ids.index(owner[file])
 
@@ -121,11 +117,11 @@ def cub200(name: str, paths: dict[str, Path], split: str) -> Pairs:
     images a species as ``val``. Images are resized to 256 x 256 and cropped to the central 224 x 224, as MbLS does when
     it tests; it trains on random 224 x 224 crops.
     """
-    flag = "1" if split == "train" else "0"
+    flag, root = "1" if split == "train" else "0", "CUB_200_2011"
     with Archive(paths[CUB200.name]) as archive:
         tables = ("images", "image_class_labels", "train_test_split")
-        file, label, training = (dict(map(str.split, archive.lines(f"{_CUB}/{table}.txt"))) for table in tables)
-        owner = {f"{_CUB}/images/{file[i]}": int(label[i]) - 1 for i in file if training[i] == flag}
+        file, label, training = (dict(map(str.split, archive.lines(f"{root}/{table}.txt"))) for table in tables)
+        owner = {f"{root}/images/{file[i]}": int(label[i]) - 1 for i in file if training[i] == flag}
         for name in archive.in_order(owner):
             yield crop_of(image_of(archive.read(name)), (256, 256), 224), owner[name]
 

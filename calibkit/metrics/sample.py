@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -144,14 +144,14 @@ class Metric:
 
     def value(self, sample: Sample, n_bins: int) -> float:
         """The metric of a checked sample."""
-        return self.function(sample, None, **({"n_bins": n_bins} if self.binned else {}))
+        return self._with(n_bins)(sample, None)
 
     def statistic(self, sample: Sample, n_bins: int) -> Statistic:
         """The metric as a function of weights, by its formula or else by copies of the rows."""
-        if self.of_weights is not None:
-            return self.of_weights(sample, n_bins)
-        options = {"n_bins": n_bins} if self.binned else {}
-        return on_copies(sample, lambda probs, labels: self.function(probs, labels, **options))
+        return on_copies(sample, self._with(n_bins)) if self.of_weights is None else self.of_weights(sample, n_bins)
+
+    def _with(self, n_bins: int) -> Callable[..., float]:
+        return partial(self.function, n_bins=n_bins) if self.binned else self.function
 
 
 def row_mean(function: Callable[..., float], of_rows: Callable[[Sample], Tensor], **facts: Any) -> Metric:
