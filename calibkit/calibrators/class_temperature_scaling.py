@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Shape, as_vector
+from calibkit.fitting.base import as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.sctl_replay import Replayable, Solver
@@ -75,6 +75,7 @@ class ClassTemperatureScaling(Replayable):
     """
 
     state, reported = ("temperatures", "history"), ("history",)
+    shapes = {"temperatures": ("K",)}
 
     def __init__(
         self,
@@ -109,9 +110,6 @@ class ClassTemperatureScaling(Replayable):
             )
         self.temperatures = temperatures.cpu().numpy()
         self.history = np.array(history, dtype=np.float64).reshape(-1, 4)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperatures": (n_classes,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / as_vector(self.temperatures, logits)).softmax(1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import ROUNDING, Shape, as_vector
+from calibkit.fitting.base import ROUNDING, as_vector
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses, fit_smooth, is_lowest, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -63,6 +63,7 @@ class ETS(Replayable):
     """
 
     state, fractions = ("temperature", "weights"), ("weights",)
+    shapes = {"temperature": (), "weights": (3,)}
     keeps_predictions = True
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
@@ -76,9 +77,6 @@ class ETS(Replayable):
             temperature = fit_temperature(objective, logits, labels)
             weights = _keeping_order(fit_weights(objective, logits, labels, temperature))
         self.temperature, self.weights = float(temperature), weights.cpu().numpy()
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": (), "weights": (3,)}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
         super()._check_state(name, value)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_bins
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
 
@@ -40,6 +40,7 @@ class HistogramBinning(Calibrator):
     """
 
     state, fractions, looks_up = ("frequencies",), ("frequencies",), True
+    shapes = {"frequencies": ("K", "bins")}
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()
@@ -62,9 +63,6 @@ class HistogramBinning(Calibrator):
     def _cells(self, probs: Tensor, n_bins: int) -> Tensor:
         """(n, K) index of the cell of each probability in the flattened (K, n_bins) table."""
         return width_bins(probs, n_bins).add_(torch.arange(0, probs.shape[1] * n_bins, n_bins, device=probs.device))
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"frequencies": (n_classes, "bins")}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_real, expected
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import NLL
 
@@ -58,6 +58,7 @@ class PriorCorrection(Calibrator):
     """
 
     state, fractions = ("temperature", "prior", "target_prior"), ("prior", "target_prior")
+    shapes = {"temperature": (), "prior": ("K",), "target_prior": ("K",)}
 
     def __init__(self, target: Target = "uniform") -> None:
         super().__init__()
@@ -113,9 +114,6 @@ class PriorCorrection(Calibrator):
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         self.target_prior = (target / target.sum()).cpu().numpy()
         return self
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": (), "prior": (n_classes,), "target_prior": (n_classes,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         shift = as_vector(self.target_prior, logits).log() - as_vector(self.prior, logits).log()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_count
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import interpolate
 
 MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
@@ -57,6 +57,7 @@ class Spline(Calibrator):
     """
 
     state, reported, fractions = ("knot_values", "scores", "calibrated"), ("knot_values",), ("scores",)
+    shapes = {"scores": ("rows",), "calibrated": ("rows",)}
     looks_up, keeps_predictions = True, True
 
     def __init__(self, *, n_knots: int = 6) -> None:
@@ -77,9 +78,6 @@ class Spline(Calibrator):
         error = np.cumsum(correct - self.scores) / len(self.scores)
         self.knot_values = np.linalg.lstsq(values, error, rcond=None)[0]
         self.calibrated = (np.bincount(tie, self.scores + slopes @ self.knot_values) / counts)[tie]
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"scores": ("rows",), "calibrated": ("rows",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs, index = logits.softmax(1), logits.argmax(1)

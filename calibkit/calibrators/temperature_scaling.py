@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Shape
 from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -54,6 +53,7 @@ class TemperatureScaling(Replayable):
     """
 
     state = ("temperature",)
+    shapes = {"temperature": ()}
     keeps_predictions = True
 
     def __init__(
@@ -75,9 +75,6 @@ class TemperatureScaling(Replayable):
             self.temperature = fit_temperature(objective, logits, labels)
         else:
             self.temperature = lowest_ece(logits, labels, grid_temperatures(self.grid), objective.n_bins)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return softmax_at(logits, self.temperature)

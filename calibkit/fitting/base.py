@@ -42,10 +42,11 @@ class Fitted:
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
     what is deployed also runs them in float32, with fitted attributes that are tensors; ``as_vector`` reads either.
-    It may declare ``_shapes(n_classes)``, so that a state of other shapes is not loaded.
+    It may declare ``shapes`` of entries, "K" being the number of classes, so that a state of others is not loaded.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
+    shapes: ClassVar[dict[str, Shape]] = {}
     reported: ClassVar[tuple[str, ...]] = ()
     fractions: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
@@ -167,8 +168,8 @@ class Fitted:
         raise NotImplementedError
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        """The shapes that entries of a loaded state must have; an entry without one is taken as it is."""
-        return {}
+        """``shapes`` for so many classes; of a class whose options enter, a method of its own."""
+        return {name: tuple(n_classes if n == "K" else n for n in of) for name, of in self.shapes.items()}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
         """Raise unless an entry holds what a fit gives; single numbers but temperatures only report."""
