@@ -24,18 +24,13 @@ from typing import Literal
 from torch import nn
 
 from calibkit._checks import expected
-from calibkit.objectives.base import (
-    NLL,
-    ClassBalanced,
-    Focal,
-    LabelSmoothing,
-    Objective,
-    cross_entropy,
-    cross_entropy_grad,
-    losses,
-)
+from calibkit.objectives.base import Objective, cross_entropy, cross_entropy_grad, losses
+from calibkit.objectives.class_balanced import ClassBalanced
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
 from calibkit.objectives.ece import ECE
+from calibkit.objectives.focal import Focal
+from calibkit.objectives.label_smoothing import LabelSmoothing
+from calibkit.objectives.nll import NLL
 
 OBJECTIVES = {
     "nll": NLL,
