@@ -16,9 +16,8 @@ import torch
 from calibkit import TemperatureScaling, _folders
 from calibkit._files import write_text
 from calibkit.metrics import evaluate
-from calibkit.training.distributed import launch
 from calibkit.training.inference import held_out
-from calibkit.training.setup import Setup, assemble, set_up
+from calibkit.training.setup import Setup, assemble, launch, set_up
 from calibkit.training.trainer import train
 
 KEY = ["dataset", "model", "loss", "seed", "budget", "epoch"]

@@ -16,9 +16,9 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit._one_column import two_columns
 from calibkit.calibrators import Calibrator, NeuralClamping
-from calibkit.calibrators.neural_clamping.network import frozen
 from calibkit.fitting.base import Fitted, check_shape, without_autocast
 from calibkit.fitting.interpolate import first_by_logits
+from calibkit.fitting.network import frozen
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)

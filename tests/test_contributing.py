@@ -67,7 +67,7 @@ def added(text: str, lines: list[str]) -> str:
             text = re.sub(r"^from calibkit", f"{line}\nfrom calibkit", text, count=1, flags=re.M)
         else:
             end = "}" if ":" in line else "]"
-            text = re.sub(rf"^{re.escape(end)}$", f"{line}\n{end}", text, count=1, flags=re.M)
+            text = re.sub(rf"^{re.escape(end)}(?=$|  # fmt)", f"{line}\n{end}", text, count=1, flags=re.M)
         assert line in text
     return text
 

@@ -67,12 +67,8 @@ def calibrator(key: str | Key, **options: object) -> Calibrator:
     ``transform(logits)``, which get and give numpy. ``"neural_clamping"`` alone is no :class:`Calibrator`: its ``fit``
     and its call take the network and its inputs.
 
-    Args:
-        key: a name of ``CALIBRATORS``, with an objective, and with options that are not the default.
-        options: more of them, also ``objective``.
-
-    Raises:
-        ValueError: no such calibrator or objective, an option that it does not have or that is given twice.
+    ``options`` are more of them, also ``objective``. ValueError tells of no such calibrator or objective, of an option
+    that it does not have, and of one that is given twice.
 
     Example:
         >>> calibrator("ets:class_loss_scaling normalization=cm").objective.normalization
@@ -121,27 +117,8 @@ def on_logits() -> dict[str, type[Fitted]]:
 
 
 __all__ = [
-    "CALIBRATORS",
-    "ETS",
-    "MSODIR",
-    "PTS",
-    "Calibrator",
-    "ClassTemperatureScaling",
-    "DirODIR",
-    "GPCalibration",
-    "HistogramBinning",
-    "Identity",
-    "Isotonic",
-    "MatrixScaling",
-    "NeuralClamping",
-    "OrderPreserving",
-    "PriorCorrection",
-    "Spline",
-    "StructuredMatrixScaling",
-    "StructuredVectorScaling",
-    "TemperatureScaling",
-    "VectorScaling",
-    "calibrator",
-    "load_calibrator",
-    "on_logits",
-]
+    "CALIBRATORS", "ETS", "MSODIR", "PTS", "Calibrator", "ClassTemperatureScaling", "DirODIR", "GPCalibration",
+    "HistogramBinning", "Identity", "Isotonic", "MatrixScaling", "NeuralClamping", "OrderPreserving", "PriorCorrection",
+    "Spline", "StructuredMatrixScaling", "StructuredVectorScaling", "TemperatureScaling", "VectorScaling", "calibrator",
+    "load_calibrator", "on_logits",
+]  # fmt: skip

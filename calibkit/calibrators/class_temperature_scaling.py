@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Shape, as_vector
+from calibkit.fitting.base import as_vector
 from calibkit.fitting.greedy import Constraint, greedy_search
 from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.sctl_replay import Replayable, Solver
@@ -34,23 +34,21 @@ class ClassTemperatureScaling(Replayable):
     gradients, with no constraint on accuracy: what the class-loss paper (Jung et al. 2023) calls CTS is
     ``objective="nll"`` or ``"class_loss_scaling"``.
 
-    No fit is worse than the logits as they are by its own objective; where the weights of the objective depend on the
-    losses, by the sum with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.
+    No fit is worse than the logits as they are, in the sense of ``TemperatureScaling``.
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object.
-        grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
-            0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of which 0 is none, and
-            nothing of those of the classes. With 1 among them the ECE is no higher than before.
-        n_bins: bins of the objective ``"ece"``: 15 as in Tables I and II of the paper (25 in Table III). An object
-            ``ECE(n_bins)`` has its own.
-        max_sweeps: rounds over all classes at most; 5, which section III finds enough.
+        grid: temperatures searched for ``"ece"``, positive and rising, or one number, their step up to 10; None
+            (default) is 0.1, 0.2, ..., 10.0. Section III says 0 to 10 in steps of 0.1 of the single temperature, of
+            which 0 is none, and nothing of those of the classes. With 1 among them the ECE is no higher than before.
+        n_bins: bins of the objective ``"ece"``, 1 or more: 15 as in Tables I and II of the paper (25 in Table III). An
+            object ``ECE(n_bins)`` has its own.
+        max_sweeps: rounds over all classes at most, 1 or more; 5, which section III finds enough.
         accuracy_constraint: True is CTS as section III writes it. ``"running"`` is CTS as the authors' code
             ran it in January 2021 (commit ace3b9f), which gives eight of nine printed ECEs: the candidates are tried in
             rising order, and one is taken if its ECE is lower and its accuracy no lower than those of the last one
             taken. False is U-CTS, the lowest ECE at any accuracy.
-        solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) for the fit of Jung et al. 2023 as their code runs
-            it: float32, L-BFGS on T itself from 1 without a line search. Only for reproducing their tables.
+        solver: ``"exact"``, or ``"sctl"`` (smooth objectives only) as in ``TemperatureScaling``.
 
     Attributes:
         temperatures: (K,) float64; None before ``fit``. By ECE a RuntimeWarning tells where the one temperature of the
@@ -58,14 +56,8 @@ class ClassTemperatureScaling(Replayable):
         history: (steps + 1, 4) float64, the accepted steps of the greedy search: sweep, class, temperature, ECE on the
             held-out data after the step. The first row is the start (sweep 0, class -1). Empty for smooth objectives.
 
-    Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
-            or beside an objective object, ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
-        RuntimeError: called before ``fit``.
-
     Paper: Frenkel and Goldberger 2021, "Network Calibration by Class-based Temperature Scaling", EUSIPCO, section III
     and Algorithm 1; code: https://github.com/liorfrenkel1992/calibration, ``temperature_scaling.py``.
-
     Differs from the paper: where the text ("not decreasing") and Algorithm 1 ("increase") part, accuracy may stay
     equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
     and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K).
@@ -83,6 +75,7 @@ class ClassTemperatureScaling(Replayable):
     """
 
     state, reported = ("temperatures", "history"), ("history",)
+    shapes = {"temperatures": ("K",)}
 
     def __init__(
         self,
@@ -117,9 +110,6 @@ class ClassTemperatureScaling(Replayable):
             )
         self.temperatures = temperatures.cpu().numpy()
         self.history = np.array(history, dtype=np.float64).reshape(-1, 4)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperatures": (n_classes,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return (logits / as_vector(self.temperatures, logits)).softmax(1)

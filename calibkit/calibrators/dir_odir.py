@@ -13,8 +13,8 @@ class DirODIR(MSODIR):
     .. math:: \min_{W, b}\; L(W, b) + \frac{\lambda}{K (K - 1)} \sum_{i \neq j} w_{ij}^2
               + \frac{\mu}{K} \sum_j b_j^2
 
-    It is ``MSODIR`` on log-probabilities in place of logits; arguments, attributes and errors are the same. The input
-    are logits, as everywhere. A constant added to a row of logits changes nothing here, while it does in MS-ODIR.
+    It is ``MSODIR`` on log-probabilities in place of logits; arguments and attributes are the same. A constant
+    added to a row of logits changes nothing here, while it does in MS-ODIR.
 
     Of two classes ``DirODIR(lam=0, mu=0)`` is beta calibration of Kull, Silva Filho and Flach 2017,
     :math:`\sigma(a \ln q_1 - b \ln q_0 + c)`, but for their constraint a, b >= 0: where the best map does not rise, the
@@ -26,7 +26,6 @@ class DirODIR(MSODIR):
 
     Paper: Kull, Perello Nieto, Kaengsepp, Silva Filho, Song and Flach 2019, "Beyond temperature scaling: Obtaining
     well-calibrated multi-class probabilities with Dirichlet calibration", NeurIPS, section 3.
-
     Differs from the paper: ln q is the exact log-softmax, where the authors' code for networks clips q at 2.2e-16; the
     rest as in ``MSODIR``. The package ``dirichletcal`` subtracts the last row of W before it penalises, unless told
     ``ref_row=False``, and drops the divisors unless told ``reg_norm=True``.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibkit._checks import expected
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import ROUNDING, Shape, as_vector
+from calibkit.fitting.base import ROUNDING, as_vector
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses, fit_smooth, is_lowest, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -45,13 +45,8 @@ class ETS(Replayable):
         temperature: T > 0 (any sign with ``solver="sctl"``).
         weights: (3,) float64 w.
 
-    Raises:
-        ValueError: bad input, an unknown or unsuited objective, an unknown solver.
-        RuntimeError: called before ``fit``.
-
     Paper: Zhang, Kailkhura and Han 2020, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration
     in Deep Learning", section 4.1.
-
     Differs from the paper: none in the model. The authors' code fits both stages by the Brier score, whatever loss it
     is asked for, and searches T in [0.05, 5] only.
 
@@ -68,6 +63,7 @@ class ETS(Replayable):
     """
 
     state, fractions = ("temperature", "weights"), ("weights",)
+    shapes = {"temperature": (), "weights": (3,)}
     keeps_predictions = True
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, solver: Solver = "exact") -> None:
@@ -81,9 +77,6 @@ class ETS(Replayable):
             temperature = fit_temperature(objective, logits, labels)
             weights = _keeping_order(fit_weights(objective, logits, labels, temperature))
         self.temperature, self.weights = float(temperature), weights.cpu().numpy()
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": (), "weights": (3,)}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
         super()._check_state(name, value)

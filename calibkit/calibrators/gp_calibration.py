@@ -14,7 +14,7 @@ from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.interpolate import interpolate, knots_of_equal_weight
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import NLL
-from calibkit.objectives.blocked_ce import cross_entropy_grad
+from calibkit.objectives.base import cross_entropy_grad
 
 LENGTHS, DEVIATIONS = (1.0, 2.0, 4.0, 8.0), (0.1, 0.3, 1.0, 3.0)  # of the prior, in logits after one temperature
 OUTERMOST = 1e-3  # share of the weight that lies beyond an outer knot
@@ -41,12 +41,11 @@ class GPCalibration(Calibrator):
 
     So no strength has to be chosen, and where nothing bends the fit is near one temperature. It takes samples to know:
     refitted 20 times for each of 14 published networks, the test NLL was above that of one temperature by up to 0.008
-    nats with 1,000 samples, and by up to 0.08 with 100. f need not rise: the argmax may change, and the accuracy with
-    it, though seldom. The knots cut the validation logits into pieces of equal weight, a logit
-    weighing :math:`p_k (1 - p_k)` after one temperature.
+    nats with 1,000 samples, and by up to 0.08 with 100. f need not rise: the argmax, and so the accuracy, may change,
+    though seldom. The knots cut the logits into pieces of equal weight, as in ``OrderPreserving``.
 
     Args:
-        n_knots: M; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.
+        n_knots: M >= 2; 24. With 40 the test NLL of those networks is the same to 0.0003 nats.
 
     Attributes:
         temperature: T > 0.
@@ -55,12 +54,7 @@ class GPCalibration(Calibrator):
         length: :math:`\ell`, 0 where :math:`\sigma` is.
         deviation: :math:`\sigma`.
 
-    Raises:
-        ValueError: bad input, ``n_knots`` < 2.
-        RuntimeError: called before ``fit``.
-
     Paper: Wenger, Kjellstrom and Triebel 2020, "Non-Parametric Calibration for Classification", AISTATS.
-
     Differs from the paper: its mean of f is z and not z / T; it fits u, its covariance and the prior by a variational
     bound at ten points that k-means finds, and averages p over 100 draws of f. With thousands of samples f hardly
     varies, and the public code, too, has an option for its mean alone.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_bins
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import normalize
 from calibkit.metrics.binning import bin_edges, width_bins
 
@@ -20,19 +20,14 @@ class HistogramBinning(Calibrator):
     change: recompute the accuracy.
 
     Args:
-        n_bins: bins for each class; 15 as in Guo et al. 2017 and Kull et al. 2019. They are right-closed, as those of
-            ``ece``.
+        n_bins: bins for each class, 1 or more; 15 as in Guo et al. 2017 and Kull et al. 2019. They are right-closed, as
+            those of ``ece``.
 
     Attributes:
         frequencies: (K, n_bins) float64, the share of label k in each bin; the bin's midpoint where it is empty.
 
-    Raises:
-        ValueError: bad input, ``n_bins`` < 1.
-        RuntimeError: called before ``fit``.
-
     Paper: Zadrozny and Elkan 2001, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
     classifiers"; for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.
-
     Differs from the paper: Kull et al.'s code gives 0 in an empty bin, which makes a label there impossible and the
     NLL infinite. A row whose K shares are all 0 keeps its softmax.
 
@@ -45,6 +40,7 @@ class HistogramBinning(Calibrator):
     """
 
     state, fractions, looks_up = ("frequencies",), ("frequencies",), True
+    shapes = {"frequencies": ("K", "bins")}
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()
@@ -67,9 +63,6 @@ class HistogramBinning(Calibrator):
     def _cells(self, probs: Tensor, n_bins: int) -> Tensor:
         """(n, K) index of the cell of each probability in the flattened (K, n_bins) table."""
         return width_bins(probs, n_bins).add_(torch.arange(0, probs.shape[1] * n_bins, n_bins, device=probs.device))
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"frequencies": (n_classes, "bins")}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._extras import needs
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import interpolate, normalize
 
 
@@ -27,11 +27,9 @@ class Isotonic(Calibrator):
     Raises:
         ValueError: bad input.
         ImportError: ``fit`` without scikit-learn (``pip install ".[sklearn]"``).
-        RuntimeError: called before ``fit``.
 
     Paper: Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates";
     for networks Guo et al. 2017, section 4.1, and Kull et al. 2019.
-
     Differs from the paper: a row whose K values are all 0 keeps its softmax. f may be exactly 0, so the NLL of a new
     sample may be infinite.
 
@@ -43,6 +41,7 @@ class Isotonic(Calibrator):
     """
 
     state, fractions, looks_up = ("nodes", "values"), ("nodes", "values"), True
+    shapes = {"nodes": ("K", "nodes"), "values": ("K", "nodes")}
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         with needs("sklearn"):
@@ -57,9 +56,6 @@ class Isotonic(Calibrator):
         parts = [fit.X_thresholds_ for fit in fits], [fit.y_thresholds_ for fit in fits]
         size = max(map(len, parts[0]))
         self.nodes, self.values = (np.stack([np.pad(a, (0, size - len(a)), "edge") for a in part]) for part in parts)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"nodes": (n_classes, "nodes"), "values": (n_classes, "nodes")}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs = (logits - logits.logsumexp(1, keepdim=True)).exp_()

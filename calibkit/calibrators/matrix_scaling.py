@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.cross_validation import Strengths
+from calibkit.fitting.affine_fit import Strengths
 
 
 class MatrixScaling(AffineCalibrator):
@@ -15,29 +15,17 @@ class MatrixScaling(AffineCalibrator):
     et al.'s penalty, which leaves the diagonal free, is ``MSODIR``. The argmax may change: recompute the accuracy.
 
     Args:
-        objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
+        objective: as in ``VectorScaling``, as are ``n_folds`` and the attributes not named here.
         lam: lambda >= 0; 0 (default) is plain matrix scaling, as in the paper: K^2 + K parameters, which overfit unless
             N is many times that, and where N is less the labels are separated and there is no minimum. None chooses
             lambda by cross-validation among 100, 10, ..., 1e-6 and temperature scaling.
-        n_folds: folds of the cross-validation; 5 as in Kull et al. 2019. Rows are dealt out at random, always in
-            the same way, and the criterion is the objective at the out-of-fold losses.
+        n_folds: folds of the cross-validation; 5.
 
     Attributes:
         weights: (K, K) float64 W; row k gives the calibrated logit of class k.
         bias: (K,) float64 b.
-        chosen_lam: lambda used; infinite where it is temperature scaling.
-        fell_back: whether the fit is temperature scaling, which was at least as good in cross-validation or by the
-            objective itself.
-        cv_loss: lowest criterion over lambda; NaN without cross-validation.
-        cv_loss_temperature: the criterion of temperature scaling on the same folds.
-
-    Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than
-            folds.
-        RuntimeError: called before ``fit``.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
-
     Differs from the paper: the fit starts from temperature scaling and is at the optimum, where there is one. On
     separated labels it stops, with a RuntimeWarning, as soon as every row has its label at a probability above 1/2.
     The penalty is an addition. Without one, a row added to all rows of W changes nothing and is left at the start's.

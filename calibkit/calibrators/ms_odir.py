@@ -8,7 +8,7 @@ from torch import Tensor
 from calibkit._checks import check_real
 from calibkit.fitting.affine import Ridge
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.cross_validation import Strengths
+from calibkit.fitting.affine_fit import Strengths
 from calibkit.objectives import Objective, SmoothName
 
 
@@ -22,31 +22,20 @@ class MSODIR(AffineCalibrator):
     may change: recompute the accuracy.
 
     Args:
-        objective: what is L: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
+        objective: what is L: as in ``VectorScaling``, as are the attributes not named here.
         lam: lambda >= 0; None (default) chooses it by cross-validation, from 100 K down by powers of ten.
         mu: mu >= 0; None (default) chooses it by cross-validation, from 10 down by powers of ten.
-        n_folds: folds of the cross-validation; 5 as in the authors' code. Rows are dealt out at random, always in the
-            same way, and the criterion is the objective at the out-of-fold losses. Temperature scaling takes part on
-            the same folds, and is the fit where nothing is better.
+        n_folds: folds of the cross-validation, in which temperature scaling takes part; 5 as in the authors' code.
 
     Attributes:
-        weights: (K, K) float64 W; row k gives the calibrated logit of class k.
+        weights: (K, K) float64 W; row k gives the calibrated logit of class k. I / T where the fit is temperature
+            scaling.
         bias: (K,) float64 b.
         chosen_lam: lambda used; infinite where the fit is temperature scaling.
-        chosen_mu: mu used; infinite where the fit is temperature scaling.
-        fell_back: whether the fit is temperature scaling, which was at least as good in cross-validation or by the
-            objective itself. Then W = I / T and b = 0.
-        cv_loss: lowest criterion over lambda and mu; NaN without cross-validation.
-        cv_loss_temperature: the criterion of temperature scaling on the same folds.
-
-    Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` or ``mu`` < 0, ``n_folds`` < 2, fewer rows
-            than folds.
-        RuntimeError: called before ``fit``.
+        chosen_mu: mu used; likewise.
 
     Paper: Kull, Perello Nieto, Kaengsepp, Silva Filho, Song and Flach 2019, "Beyond temperature scaling: Obtaining
     well-calibrated multi-class probabilities with Dirichlet calibration", NeurIPS, section 3.
-
     Differs from the paper: none in the penalty. Their code for networks leaves out the divisors K (K - 1) and K, so its
     coefficients are not on the scale of the paper's; fits by Adam on batches until the training loss stalls; searches
     the full grid of lambda and mu, here walked along its descent; predicts with the mean of the five fold models, here

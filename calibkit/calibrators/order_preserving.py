@@ -20,29 +20,23 @@ class OrderPreserving(Calibrator):
 
     .. math:: \min_{s \ge 0}\; L(s) + \frac{\lambda}{N} \sum_j (T s_j - 1)^2
 
-    L is the objective over N rows, T the temperature that minimises it: the penalty pulls towards temperature scaling.
-    m is linear between knots and beyond the outer ones (there without the outer bounds of min and max). Every class
-    keeps its rank, and with it the accuracy. One piece is temperature scaling. In the slopes :math:`s_j` the NLL is
-    convex, and the fit is at its optimum, never above that of one temperature. The knots cut the validation logits into
-    pieces of equal weight, a logit weighing :math:`p_k (1 - p_k)` after one temperature: as much as it can move the
-    NLL.
+    L is the objective over N rows, T the temperature that minimises it: the penalty pulls towards temperature scaling,
+    which one piece is. m is linear between knots and beyond the outer ones (there without the outer bounds of min and
+    max). Every class keeps its rank, and with it the accuracy. In the slopes :math:`s_j` the NLL is convex, and the fit
+    is at its optimum, never above that of one temperature. The knots cut the validation logits into pieces of equal
+    weight, a logit weighing :math:`p_k (1 - p_k)` after one temperature: as much as it can move the NLL.
 
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
         lam: lambda >= 0; 1. With 0 the optimum is at infinity where the true class never lies in an outer piece.
-        n_pieces: of m; 10, as many as Rahimi et al. give hidden units to theirs.
+        n_pieces: of m, 1 or more; 10, as many as Rahimi et al. give hidden units to theirs.
 
     Attributes:
         knots: (n_pieces - 1,) float64, rising.
         slopes: (n_pieces,) float64.
 
-    Raises:
-        ValueError: bad input, an unknown or unsuited objective, ``n_pieces`` < 1, ``lam`` < 0.
-        RuntimeError: called before ``fit``.
-
     Paper: Rahimi, Shaban, Cheng, Hartley and Boots 2020, "Intra Order-Preserving Functions for Calibration of
     Multi-Class Neural Networks", section 4.3, the diagonal family.
-
     Differs from the paper: m is a monotone network there, trained by gradient steps with weight decay.
 
     Example:

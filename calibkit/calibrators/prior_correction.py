@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import Array, check_real, expected
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.temperature import fit_temperature, softmax_at
 from calibkit.objectives import NLL
 
@@ -31,7 +31,8 @@ class PriorCorrection(Calibrator):
 
     Args:
         target: :math:`\pi'`: "uniform" (default), such as the balanced test set of a long-tailed data set; or K
-            frequencies >= 0 in the order of the classes, which are scaled to sum to 1. :meth:`adapt` estimates them.
+            frequencies >= 0, not all 0, in the order of the classes, which are scaled to sum to 1. :meth:`adapt`
+            estimates them.
 
     Attributes:
         temperature: T > 0.
@@ -39,15 +40,10 @@ class PriorCorrection(Calibrator):
             leaves no class with 0.
         target_prior: (K,) float64 :math:`\pi'`.
 
-    Raises:
-        ValueError: bad input; frequencies that are negative, all 0, or not K.
-        RuntimeError: called before ``fit``.
-
     Papers: Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori
     probabilities", Neural Computation 14, equations 2.4 (correction) and 2.9 (estimate); Menon et al. 2021, "Long-tail
     learning via logit adjustment", section 4.1; of the leaps Varadhan and Roland 2008, "Simple and globally convergent
     methods for accelerating the convergence of any EM algorithm", Scandinavian Journal of Statistics 35.
-
     Differs from the papers: they take the frequencies of the training set and no temperature. Here both are of the
     validation set, which the network has not learnt by heart.
 
@@ -62,6 +58,7 @@ class PriorCorrection(Calibrator):
     """
 
     state, fractions = ("temperature", "prior", "target_prior"), ("prior", "target_prior")
+    shapes = {"temperature": (), "prior": ("K",), "target_prior": ("K",)}
 
     def __init__(self, target: Target = "uniform") -> None:
         super().__init__()
@@ -90,10 +87,6 @@ class PriorCorrection(Calibrator):
         The most likely frequencies, by Saerens et al.'s steps :math:`\pi' \leftarrow \frac1N \sum_i p(z_i)` from the
         present ones of the validation set, and leaps along them (Varadhan and Roland 2008). Give all samples that are
         judged together: a few say little. A RuntimeWarning tells where the rounds did not suffice.
-
-        Raises:
-            ValueError: bad ``logits``, or another number of classes than in ``fit``.
-            RuntimeError: called before ``fit``.
         """
         z = self._checked(logits).double()
         prior = as_vector(self.prior, z)
@@ -121,9 +114,6 @@ class PriorCorrection(Calibrator):
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         self.target_prior = (target / target.sum()).cpu().numpy()
         return self
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": (), "prior": (n_classes,), "target_prior": (n_classes,)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         shift = as_vector(self.target_prior, logits).log() - as_vector(self.prior, logits).log()

@@ -12,7 +12,7 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector
-from calibkit.fitting.row_losses import RowLosses
+from calibkit.fitting.interpolate import RowLosses
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.smooth import fit_losses, is_no_worse
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -52,13 +52,8 @@ class PTS(Replayable):
         parameters: (P,) float64, the network on raw logits: for each layer its weights (out, in) row by row, then its
             biases.
 
-    Raises:
-        ValueError: bad input or options, an unknown or unsuited objective, an unknown solver.
-        RuntimeError: called before ``fit``.
-
     Paper: Tomani, Cremers and Buettner 2022, "Parameterized Temperature Scaling for Boosting the Expressive Power in
     Post-Hoc Uncertainty Calibration", ECCV.
-
     Differs from the paper: it minimises the squared error by Adam on mini-batches (learning rate 0.00005, 100,000
     steps of 1,000 rows), ReLU units, no weight decay. Here tanh units, which cannot die, and the optimum of the NLL.
 
@@ -96,18 +91,7 @@ class PTS(Replayable):
         self.weight_decay, self.seed = check_real("weight_decay", weight_decay, 0.0), check_int("seed", seed, 0, 2**63)
 
     def temperatures(self, logits: Array) -> Array:
-        """The temperature T(z) that divides each row of the logits.
-
-        Args:
-            logits: (N, K) before softmax, as in the call.
-
-        Returns:
-            (N,) float64, in the container and on the device of ``logits``.
-
-        Raises:
-            ValueError: bad ``logits``, or another number of classes than in ``fit``.
-            RuntimeError: called before ``fit``.
-        """
+        """The temperature T(z) that divides each row of logits (N, K): (N,) float64, in their container."""
         return like(self._temperatures(self._checked(logits).double()), logits)
 
     def _temperatures(self, z: Tensor) -> Tensor:

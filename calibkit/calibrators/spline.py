@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit._checks import check_count
-from calibkit.fitting.base import Calibrator, Shape, as_vector
+from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import interpolate
 
 MOST_KNOTS = 1000  # whose basis is a matrix of as many rows and columns
@@ -33,20 +33,15 @@ class Spline(Calibrator):
     At r = 1 the others have 0, so the NLL may be infinite, even on the samples of the fit.
 
     Args:
-        n_knots: equally spaced knots of the spline, >= 3; 6 as in the paper.
+        n_knots: equally spaced knots of the spline, 3 to 1,000; 6 as in the paper.
 
     Attributes:
         knot_values: (n_knots,) float64, the fitted h at the knots.
         scores: (N,) float64 sorted confidences of the held-out samples.
         calibrated: (N,) float64 r of them, before clipping.
 
-    Raises:
-        ValueError: bad input, ``n_knots`` < 3 or > 1,000.
-        RuntimeError: called before ``fit``.
-
     Paper: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu and Hartley 2021, "Calibration of Neural Networks using
     Splines", ICLR, sections 3 and 4.
-
     Differs from the paper: it says nothing of the other classes. In its public code the two neighbours of a new score
     get each other's weight in the interpolation: on the logits of Jung et al. 2023 that moves a confidence by 0.0001
     in the mean and by up to 0.025. It clips to [0, 1].
@@ -62,6 +57,7 @@ class Spline(Calibrator):
     """
 
     state, reported, fractions = ("knot_values", "scores", "calibrated"), ("knot_values",), ("scores",)
+    shapes = {"scores": ("rows",), "calibrated": ("rows",)}
     looks_up, keeps_predictions = True, True
 
     def __init__(self, *, n_knots: int = 6) -> None:
@@ -82,9 +78,6 @@ class Spline(Calibrator):
         error = np.cumsum(correct - self.scores) / len(self.scores)
         self.knot_values = np.linalg.lstsq(values, error, rcond=None)[0]
         self.calibrated = (np.bincount(tie, self.scores + slopes @ self.knot_values) / counts)[tie]
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"scores": ("rows",), "calibrated": ("rows",)}
 
     def _probs(self, logits: Tensor) -> Tensor:
         probs, index = logits.softmax(1), logits.argmax(1)

@@ -19,26 +19,9 @@ class StructuredMatrixScaling(StructuredCalibrator):
     fifty samples each are few: where much can be gained off the diagonal, ``MSODIR``, which chooses its penalty by
     cross-validation, then gains more. The argmax may change: recompute the accuracy.
 
-    Args:
-        objective: what is L: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
-        lam: lambda >= 0; 1 (default) is the authors'. A factor of their penalty, seldom worth changing: with 0 there is
-            none, and what ``MatrixScaling`` says of separated labels holds.
-
-    Attributes:
-        temperature: T of temperature scaling.
-        smoothing: s, the share of the uniform distribution.
-        weights: (K, K) float64 W; row k gives the calibrated logit of class k.
-        bias: (K,) float64 b.
-        fell_back: whether the fit is temperature scaling, without smoothing, which was as good by the objective itself.
-
-    Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0.
-        RuntimeError: called before ``fit``.
-
-    Paper: Berta, Holzmueller, Jordan and Bach 2026, "Structured Matrix Scaling for Multi-Class Calibration", AISTATS;
-    the defaults are those of their package ``probmetrics`` 1.3, whose ``"logistic"`` it is from three classes on.
-
-    Differs from the package: as ``StructuredVectorScaling`` does.
+    Arguments, source and what differs are those of ``StructuredVectorScaling``, and the attributes but for
+    ``weights``: (K, K) float64 W, whose row k gives the calibrated logit of class k. It is ``"logistic"`` of the
+    authors' package ``probmetrics`` 1.3 from three classes on.
 
     Example:
         >>> import numpy as np

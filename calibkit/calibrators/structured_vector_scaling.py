@@ -24,7 +24,7 @@ class StructuredVectorScaling(StructuredCalibrator):
     Args:
         objective: what is L: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
         lam: lambda >= 0; 1 (default) is the authors'. A factor of their penalty, seldom worth changing: with 0 there is
-            none, and what ``VectorScaling`` says of separated labels holds.
+            none, and what ``MatrixScaling`` says of separated labels holds.
 
     Attributes:
         temperature: T of temperature scaling.
@@ -33,13 +33,8 @@ class StructuredVectorScaling(StructuredCalibrator):
         bias: (K,) float64 biases b.
         fell_back: whether the fit is temperature scaling, without smoothing, which was as good by the objective itself.
 
-    Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0.
-        RuntimeError: called before ``fit``.
-
     Paper: Berta, Holzmueller, Jordan and Bach 2026, "Structured Matrix Scaling for Multi-Class Calibration", AISTATS;
     the defaults are those of their package ``probmetrics`` 1.3.
-
     Differs from the package: the same convex objective, but at its optimum, where the package's BFGS, in float32, stops
     short by up to 1e-5 nats and some thousandths in single probabilities. T comes from the logits, where the package
     has probabilities and clips their logarithms at -87. An objective other than the NLL and the return to temperature

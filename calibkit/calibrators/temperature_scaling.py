@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from calibkit.fitting import sctl_replay
-from calibkit.fitting.base import Shape
 from calibkit.fitting.grid import BINS, check_grid, check_own_bins, grid_temperatures, lowest_ece
 from calibkit.fitting.sctl_replay import Replayable, Solver
 from calibkit.fitting.temperature import fit_temperature, softmax_at
@@ -17,10 +16,10 @@ from calibkit.objectives import Objective, ObjectiveName, get
 class TemperatureScaling(Replayable):
     r"""Temperature scaling, :math:`p = \operatorname{softmax}(z / T)`, fitted to the optimum of any objective.
 
-    The argmax is kept for every T > 0, so accuracy does not change; also where T is so high that rounding would make
-    the probabilities of several classes equal. Under the NLL the optimum is unique: the NLL is
-    convex in 1/T. It is found by Newton's method on blocked passes, two over all rows after a warm start on a part of
-    them. From 8,192 rows on those over float32 logits are in float32, and give the T of float64 copies to about 1e-7.
+    The argmax, and with it the accuracy, is kept for every T > 0; also where T is so high that rounding would make the
+    probabilities of several classes equal. The NLL is convex in 1/T, so its optimum is unique. It is found by Newton's
+    method on blocked passes, two over all rows after a warm start on a part of them. From 8,192 rows on those over
+    float32 logits are in float32, and give the T of float64 copies to about 1e-7.
 
     No fit is worse than T = 1 by its own objective; where the weights of the objective depend on the losses, by the sum
     with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.
@@ -29,28 +28,21 @@ class TemperatureScaling(Replayable):
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object. ``"nll"`` (default) is Guo et al.;
             ``"ece"`` searches ``grid`` for the lowest ECE, and the smallest T wins ties; ``"class_loss_scaling"``
             finds its fixed point.
-        grid: temperatures searched for ``"ece"``, rising, or one number, their step up to 10; None (default) is 0.1,
-            0.2, ..., 10.0, as in Mukhoti et al. 2020; 0.001 is the step of Tang et al. 2024. With 1 among them the ECE
-            is no higher than before.
-        n_bins: bins of the objective ``"ece"``; 15 as in Guo et al. An object ``ECE(n_bins)`` has its own.
+        grid: temperatures searched for ``"ece"``, positive and rising, or one number, their step up to 10; None
+            (default) is 0.1, 0.2, ..., 10.0, as in Mukhoti et al. 2020; 0.001 is the step of Tang et al. 2024. With 1
+            among them the ECE is no higher than before.
+        n_bins: bins of the objective ``"ece"``, 1 or more; 15 as in Guo et al. An object ``ECE(n_bins)`` has its own.
         solver: ``"exact"``, or ``"sctl"`` for the fit of Jung et al. 2023 as their code runs it: float32, L-BFGS from
             T = 1 without a line search, which often stops before the optimum. Only for reproducing their tables.
 
     Attributes:
-        temperature: T > 0; None before ``fit``. A RuntimeWarning tells where it is a bound of the search, 0.01 or
-            1,000 times the typical spread of the logits within a row, or 1 where that lies outside: on separable data
-            (every label has the largest logit) the best T is 0, and on logits that tell nothing it is infinite.
-            By ECE it tells where T is the highest of the grid.
-
-    Raises:
-        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
-            or beside an objective object, an unknown solver.
-        RuntimeError: called before ``fit``.
+        temperature: T > 0; None before ``fit``. A RuntimeWarning tells where it is a bound of the search, 0.01 or 1,000
+            times the typical spread of the logits within a row, or 1 where that lies outside: the best T is 0 where
+            every label has the largest logit, infinite where logits tell nothing. By ECE it tells where T ends the
+            grid.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
-
-    Differs from the paper: its public code runs L-BFGS on T with a small step and no line search, and often stops
-    before the optimum; T is at the optimum here.
+    Differs from the paper: T is at the optimum, before which the public code of the paper often stops, too.
 
     Example:
         >>> import numpy as np
@@ -61,6 +53,7 @@ class TemperatureScaling(Replayable):
     """
 
     state = ("temperature",)
+    shapes = {"temperature": ()}
     keeps_predictions = True
 
     def __init__(
@@ -82,9 +75,6 @@ class TemperatureScaling(Replayable):
             self.temperature = fit_temperature(objective, logits, labels)
         else:
             self.temperature = lowest_ece(logits, labels, grid_temperatures(self.grid), objective.n_bins)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return softmax_at(logits, self.temperature)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.cross_validation import Strengths
+from calibkit.fitting.affine_fit import Strengths
 
 
 class VectorScaling(AffineCalibrator):
@@ -11,9 +11,9 @@ class VectorScaling(AffineCalibrator):
 
     .. math:: \min_{w, b}\; L(w, b) + \frac{\lambda}{K} \sum_k \left[ (T w_k - 1)^2 + b_k^2 \right]
 
-    L is the objective and T the temperature that minimises it, so the penalty pulls towards temperature scaling: what
-    it shrinks are relative changes of the scales and biases in nats, whatever the unit of the logits. The argmax may
-    change: recompute the accuracy.
+    L is the objective and T the temperature that minimises it, so the penalty pulls towards temperature scaling, in
+    relative changes of the scales and biases in nats, whatever the unit of the logits. The argmax may change: recompute
+    the accuracy.
 
     On one column of scores of two classes, which stands for the columns 0 and z, it is Platt scaling,
     :math:`\sigma(a z + c)` at the maximum of the likelihood. Platt's own fit, and scikit-learn's ``"sigmoid"``, moves
@@ -24,8 +24,8 @@ class VectorScaling(AffineCalibrator):
         lam: lambda >= 0; 0 (default) is plain vector scaling, as in the paper. None chooses lambda by cross-validation
             among 10, 1, ..., 1e-7 and temperature scaling, which is what to use with many classes: at 25 samples a
             class the plain optimum is worse on new data than temperature scaling.
-        n_folds: folds of the cross-validation; 5 as in Kull et al. 2019. Rows are dealt out at random, always in
-            the same way, and the criterion is the objective at the out-of-fold losses.
+        n_folds: folds of the cross-validation, from 2 to the number of rows; 5 as in Kull et al. 2019. Rows are dealt
+            out at random, always in the same way, and the criterion is the objective at the out-of-fold losses.
 
     Attributes:
         weights: (K,) float64 scales w.
@@ -36,13 +36,7 @@ class VectorScaling(AffineCalibrator):
         cv_loss: lowest criterion over lambda; NaN without cross-validation.
         cv_loss_temperature: the criterion of temperature scaling on the same folds.
 
-    Raises:
-        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than
-            folds.
-        RuntimeError: called before ``fit``.
-
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
-
     Differs from the paper: the fit is at the optimum (to 1e-10 of the NLL or better), starting from temperature
     scaling; a RuntimeWarning tells where the labels are separated and there is none. The penalty is an addition. A
     class without a label, or one that is never confused, has its optimum at infinity: its parameters are then large,

@@ -6,9 +6,9 @@ The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind``
 - dense: ``<name>/<split>_images.npy`` and ``<split>_masks.npy`` (uint8, N x H x W);
 - text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
 
-``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; the module of each data set says
-what they are made of, and where its splits differ from a paper's. ``calibkit data prepare published`` fetches
-``logits/*.npz`` and ``weights/*.npz``, of other people's networks: see :mod:`calibkit.data.published`.
+``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; :mod:`calibkit.data.images`, ``camvid`` and
+``newsgroups`` say what they are made of, and where splits differ from a paper's. ``calibkit data prepare published``
+fetches ``logits/*.npz`` and ``weights/*.npz`` of other people: see :mod:`calibkit.data.published`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def available(name: str) -> bool:
 
 
 def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
-    """One split of a data set.
+    """One split of a data set; images are a memory map where nothing was carved or brought into order.
 
     Where there is no validation file, ``val`` is carved from the training files: a permutation drawn with ``seed``
     gives its first ``n_val`` samples (``stratified``: the first n_val / K of every class) to ``val`` and the rest to
@@ -151,14 +151,6 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
     Copies of CIFAR and of ``tiny_imagenet_20`` differ in the order of their images. They are first brought into the
     same one, so every lossless copy gives the same splits in the same order: see :mod:`calibkit.data.order`. The
     CIFAR-10 and CIFAR-100 test images are then sorted by class: take some of them with :func:`subset`.
-
-    Args:
-        name: a key of ``DATASETS``.
-        split: "train", "val" or "test".
-        seed: of the carving. Default 0.
-
-    Returns:
-        Split: inputs, a memory map for images where nothing was carved or brought into order, and labels.
 
     Raises:
         ValueError: an unknown name or split, a seed that is no integer >= 0, or files that lack official images or have
@@ -193,9 +185,7 @@ def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
     They are counted on the training split that ``seed`` carves, so nothing of ``val`` and ``test`` enters; where the
     data set has a ``closed_vocabulary``, on all messages, and there is no token for unknown words.
 
-    Raises:
-        ValueError: a data set of another kind, or a seed that is no integer >= 0.
-        FileNotFoundError: the cache lacks the files.
+    Raises ValueError of a data set of another kind, and FileNotFoundError where the cache lacks the files.
     """
     if DATASETS[check_choice("name", name, DATASETS)].kind != "text":
         raise expected("name", "a data set of kind text", repr(name))

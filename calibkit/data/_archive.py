@@ -37,31 +37,20 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zli
 
 @dataclass(frozen=True)
 class File:
-    """A file of the official source.
-
-    Attributes:
-        name: of the file.
-        url: where it is; None: behind a registration.
-        digest: "md5:...", "sha256:..." or "git:..." (the SHA-1 of a git blob) as published; None: nobody publishes one.
-        splits: those that need it; None: all.
-        size: in bytes; None: nobody says.
-    """
+    """A file of the official source."""
 
     name: str
-    url: str | None
-    digest: str | None
-    splits: tuple[str, ...] | None = None
-    size: int | None = None
+    url: str | None  #: None: behind a registration
+    digest: str | None  #: "md5:...", "sha256:..." or "git:..." (SHA-1 of a git blob); None: nobody publishes one
+    splits: tuple[str, ...] | None = None  #: those that need it; None: all
+    size: int | None = None  #: in bytes; None: nobody says
 
 
 def official(file: File, archive: str | os.PathLike | None = None, n_files: int = 1) -> Path:
     """The path of an official file, with the published size and checksum.
 
-    Args:
-        file: which.
-        archive: the file, or the folder that holds it under its name; a wrong one stays there. Default: the folder
-            ``archives`` of the cache, into which a missing or wrong one is fetched.
-        n_files: how many files are asked for: several need a folder.
+    ``archive`` is the file, or the folder that holds it under its name, which several, ``n_files``, need; a wrong one
+    stays there. Default: the folder ``archives`` of the cache, into which a missing or wrong one is fetched.
     """
     if archive is not None:
         path = Path(archive)

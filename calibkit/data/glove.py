@@ -39,13 +39,9 @@ PACKAGE = File(
 def prepare(archive: str | os.PathLike | None = None) -> Path:
     """Write ``<cache>/glove/100d.npz``, unless it is there, and return its folder.
 
-    Args:
-        archive: the original archive or the npm package, by its official name, where it is already on disk. Default:
-            download the original.
+    ``archive`` is the original or the npm package, by its official name. Default: download the original.
 
-    Raises:
-        ValueError: a file with another checksum than the official one.
-        OSError: the download fails.
+    ValueError tells of a file with another checksum than the official one, OSError of a download that fails.
     """
     path = _path()
     if not path.exists():
@@ -78,14 +74,9 @@ def _of_package(archive: Archive) -> Iterator[tuple[str, Sequence[float]]]:
 def word_vectors(vocabulary: Sequence[str]) -> np.ndarray:
     """The GloVe vectors (V, 100) float32 of a vocabulary; zero for a word that has none, such as the padding.
 
-    MbLS and Mukhoti et al. 2020 take the same file, and zero for missing words, too.
-
-    Args:
-        vocabulary: the words of the ids 0 .. V-1, as ``calibkit.data.vocabulary("20newsgroups")`` gives them.
-
-    Raises:
-        FileNotFoundError: nothing is prepared.
-        ValueError: none of the words has a vector.
+    MbLS and Mukhoti et al. 2020 take the same file, and zero for missing words, too. The words are those of the ids
+    0 .. V-1, as ``calibkit.data.vocabulary("20newsgroups")`` gives them. FileNotFoundError tells that nothing is
+    prepared, ValueError that none of the words has a vector.
     """
     path = _path()
     if not path.exists():

@@ -3,9 +3,8 @@
 The classes are the 20 groups in alphabetical order. MbLS (App. B) has 15,098 / 900 / 3,999 messages of the first
 release, which its code cuts at random; here the curated release "bydate" is read (11,314 and, later in time, 7,532
 messages, without duplicates and without the header lines that name the group), and 900 messages of its first part
-become ``val``.
-``20newsgroups_random`` cuts the same 18,846 messages at random, a fifth of them for the test (14,177 / 900 / 3,769),
-as the code of MbLS does. A reply and what it quotes may fall on two sides.
+become ``val``. ``20newsgroups_random`` cuts the same 18,846 messages at random, a fifth of them for the test (14,177 /
+900 / 3,769), as the code of MbLS does. A reply and what it quotes may fall on two sides.
 
 As in the code of Mukhoti et al. 2020, which MbLS takes over, the header, all before the first empty line, is dropped;
 words are lower-case runs of anything but white space and ASCII punctuation other than the apostrophe; the 20,000 most

@@ -25,17 +25,10 @@ FOLDER = PACKAGE / "data" / "orders"
 
 
 def hashes(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What names a sample: the first 4 bytes of BLAKE2b, of 8, of the bytes of its image and its label.
+    """What names each sample, (N,) uint32: the first 4 bytes of BLAKE2b, of 8, of its image and its label.
 
-    The label belongs to it, as CIFAR-100 has equal images of two classes. Within a split of the data sets above,
-    samples of equal hashes are the same twice.
-
-    Args:
-        images: (N, H, W, C) uint8.
-        labels: (N,) integers.
-
-    Returns:
-        ndarray: (N,) uint32.
+    Images are (N, H, W, C) uint8, labels (N,) integers, which belong to it, as CIFAR-100 has equal images of two
+    classes. Within a split of the data sets above, samples of equal hashes are the same twice.
 
     Example:
         >>> twice = hashes(np.zeros((3, 2, 2, 1), np.uint8), np.array([0, 1, 0]))
@@ -52,10 +45,7 @@ def hashes(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def arranged(name: str, split: str, paths: tuple[Path, Path]) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of an official split in the stored order; memory-mapped images where they lie so already.
 
-    A copy is hashed once a process.
-
-    Raises:
-        ValueError: a copy that lacks samples, or has others.
+    A copy is hashed once a process. ValueError tells of one that lacks samples, or has others.
     """
     images, labels = np.load(paths[0], mmap_mode="r"), np.load(paths[1])
     order = FOLDER / f"{name}.npz"
@@ -94,20 +84,10 @@ def _fault(found: np.ndarray, wanted: np.ndarray) -> str:
 
 
 def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
-    """The rows of ``n`` samples, drawn at random with the shares of the classes: of each as many as of all, rounded.
+    """The rows (n,), ascending, of ``n`` samples, drawn at random with the shares of the classes, rounded.
 
-    The samples are shuffled, put in the order of their classes, and taken at equal steps.
-
-    Args:
-        labels: (N,) classes.
-        n: how many, at most N.
-        seed: of the draw.
-
-    Returns:
-        ndarray: (n,) rows, ascending.
-
-    Raises:
-        ValueError: labels of another shape, ``n`` outside 1 ... N, or a seed that is no integer >= 0.
+    The samples are shuffled, put in the order of their classes (N,), and taken at equal steps. ValueError tells of
+    labels of another shape, of ``n`` outside 1 ... N, and of a seed that is no integer >= 0.
 
     Example:
         >>> labels = np.repeat([0, 1, 2], [60, 30, 10])
@@ -122,10 +102,7 @@ def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
 
 
 def halves(labels: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of two halves with the same shares of the classes; of an odd number the second has one more.
-
-    Raises:
-        ValueError: labels of another shape than (N,), fewer than two, or a seed that is no integer >= 0.
+    """The rows of two halves with the same shares of the classes (N,), N >= 2; of an odd N the second has one more.
 
     Example:
         >>> first, second = halves(np.repeat([0, 1, 2], [4, 4, 2]))

@@ -14,19 +14,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._files import remove_strays, write_atomic
 from calibkit._folders import cache
-from calibkit.data import (
-    DATASETS,
-    SplitName,
-    camvid,
-    cifar,
-    cub200,
-    files,
-    imagenet,
-    newsgroups,
-    svhn,
-    tiny_imagenet,
-    voc2012,
-)
+from calibkit.data import DATASETS, SplitName, camvid, files, images, newsgroups
 from calibkit.data._archive import File, official
 
 
@@ -42,13 +30,13 @@ class Source:
 
 
 SOURCES: dict[str, Source] = {
-    **{name: Source(cifar.FILES[name], cifar.samples) for name in cifar.FILES},
-    "svhn": Source(svhn.FILES, svhn.samples),
-    "tiny_imagenet": Source(tiny_imagenet.FILES, tiny_imagenet.samples),
-    "tiny_imagenet_20": Source(tiny_imagenet.FILES, tiny_imagenet.samples),
-    "imagenet": Source(imagenet.FILES, imagenet.samples),
-    "cub200": Source(cub200.FILES, cub200.samples),
-    "voc2012": Source(voc2012.FILES, voc2012.samples),
+    **{name: Source((file,), images.cifar) for name, file in images.CIFAR.items()},
+    "svhn": Source(images.SVHN, images.svhn),
+    "tiny_imagenet": Source((images.TINY_IMAGENET,), images.tiny_imagenet),
+    "tiny_imagenet_20": Source((images.TINY_IMAGENET,), images.tiny_imagenet),
+    "imagenet": Source(images.IMAGENET, images.imagenet),
+    "cub200": Source((images.CUB200,), images.cub200),
+    "voc2012": Source((images.VOC2012,), images.voc2012),
     "camvid": Source(camvid.FILES, camvid.samples),
     "20newsgroups": Source(newsgroups.FILES, newsgroups.samples),
 }
@@ -64,8 +52,7 @@ def prepare(
 
     Args:
         name: a key of ``SOURCES``; a long-tailed name prepares the data set it is cut from.
-        archive: the official archive, or the folder that holds the official archives, where they are already on
-            disk. Default: download them into ``<cache>/archives``.
+        archive: the official archive, or the folder that holds them. Default: download into ``<cache>/archives``.
         splits: of those that the data set has on disk (:func:`calibkit.data.files`), what to write. Default: all.
 
     Raises:

@@ -35,17 +35,11 @@ TABLE = PACKAGE / "data" / "published.csv"
 
 @dataclass(frozen=True)
 class Target:
-    """A file of the cache: its published parts, or why there are none.
+    """A file of the cache: its published parts, or why there are none."""
 
-    Attributes:
-        name: "logits/..." or "weights/...".
-        parts: what it is made of: names of arrays, of a split, or "val test" or "state"; and the file of each.
-        skipped: why it cannot be made; empty where it can.
-    """
-
-    name: str
-    parts: tuple[tuple[str, File], ...]
-    skipped: str
+    name: str  #: "logits/..." or "weights/..."
+    parts: tuple[tuple[str, File], ...]  #: names of arrays, of a split, or "val test" or "state"; and the file of each
+    skipped: str  #: why it cannot be made; empty where it can
 
     @property
     def path(self) -> Path:
@@ -102,23 +96,17 @@ def fetch(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str]]
 
 
 def _fetch(target: Target, archive: str | os.PathLike | None) -> str:
-    """Write a target unless it is here or cannot be made; says which of them."""
-    if _is_here(target):
+    """Write a target unless it is here, and can be read, or cannot be made; says which of them."""
+    try:
+        (Logits.load if target.name.startswith("logits/") else read_npz)(target.path)
         return "here"
+    except (FileNotFoundError, ValueError):
+        pass
     if target.skipped:
         return f"skipped: {target.skipped}"
     remove_strays(target.path.parent)
     write_npz(target.path, _arrays(target, archive))
     return "written"
-
-
-def _is_here(target: Target) -> bool:
-    """Whether the cache holds a target that can be read."""
-    try:
-        (Logits.load if target.name.startswith("logits/") else read_npz)(target.path)
-    except (FileNotFoundError, ValueError):
-        return False
-    return True
 
 
 def _arrays(target: Target, archive: str | os.PathLike | None) -> dict[str, np.ndarray]:
@@ -155,11 +143,8 @@ class _Arrays(pickle.Unpickler):
 def read_pairs(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     """Two pairs of arrays of numbers, ``[(logits_val, y_val), (logits_test, y_test)]``, from a pickle.
 
-    A pickle is a program: this one can call numpy's constructors of arrays, and nothing else.
-
-    Raises:
-        ValueError: a damaged file, or a pickle of anything else.
-        FileNotFoundError: no such file.
+    A pickle is a program: this one can call numpy's constructors of arrays, and nothing else. ValueError tells of a
+    damaged file, or of a pickle of anything else.
     """
     with open(path, "rb") as stream:
         try:

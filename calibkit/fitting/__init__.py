@@ -3,10 +3,11 @@ r"""How calibrators are fitted: searches and descents that find the optimum of a
 - ``base``: what every calibrator has; ``file_header``: which class wrote a file,
 - ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
 - ``smooth``: any parameters by L-BFGS (``lbfgs``), the fixed point of an adaptive objective, and no fit that ends worse
-  than the network as it is; ``row_losses``: the losses as functions of a temperature of each row, from a table,
-- ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_descent`` (its
-  minimum), ``cross_validation`` (the choice of the penalty), ``affine_calibrator`` (all four in a calibrator),
-- ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities looked up between nodes,
+  than the network as it is,
+- ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_fit`` (its
+  minimum, and the choice of the penalty), ``affine_calibrator`` (all three in a calibrator),
+- ``sctl_replay``: one paper's optimisers, step by step; ``interpolate``: probabilities and losses between nodes;
+  ``network``: a network looked into, frozen, for Neural Clamping,
 - ``own``: a class of one's own as a calibrator; ``sigmoid``: Platt's sigmoid of each class, for the estimators.
 
 **Fitting any calibrator to any smooth objective.** Write how the calibrated logits come from the parameters, and how a
@@ -33,12 +34,5 @@ from calibkit.fitting.smooth import fit_smooth, fixed_point, value_and_grad
 from calibkit.fitting.temperature import fit_temperature
 
 __all__ = [
-    "Calibrator",
-    "Fitted",
-    "Minimum",
-    "fit_smooth",
-    "fit_temperature",
-    "fixed_point",
-    "minimize",
-    "value_and_grad",
-]
+    "Calibrator", "Fitted", "Minimum", "fit_smooth", "fit_temperature", "fixed_point", "minimize", "value_and_grad",
+]  # fmt: skip

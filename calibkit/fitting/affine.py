@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit.objectives import Objective
-from calibkit.objectives.blocked_ce import LOG2_E, cross_entropy, cross_entropy_grad
+from calibkit.objectives.base import LOG2_E, cross_entropy, cross_entropy_grad
 
 
 @dataclass(frozen=True)

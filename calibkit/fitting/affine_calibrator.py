@@ -16,9 +16,8 @@ from calibkit._blocks import row_blocks
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge
-from calibkit.fitting.affine_descent import fit_affine
+from calibkit.fitting.affine_fit import OutOfFold, Strengths, fit_affine, search
 from calibkit.fitting.base import Calibrator, Shape, as_vector
-from calibkit.fitting.cross_validation import OutOfFold, Strengths, search
 from calibkit.fitting.smooth import is_no_worse
 from calibkit.fitting.temperature import fit_temperature
 from calibkit.objectives import Objective, SmoothName, get

@@ -24,7 +24,7 @@ from calibkit._blocks import BLOCK_BYTES
 from calibkit._checks import expected
 from calibkit.fitting.affine import Ridge, Rows, apply, is_diagonal
 from calibkit.objectives import Objective
-from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad
+from calibkit.objectives.base import cross_entropy, cross_entropy_grad
 
 JOINT, JOINT_PAIR, BLOCKS_UP_TO, STRONGEST = 512, 2048, 160, 8
 #: Added to a diagonal of ones where no penalty fixes what changes no probability, so that rounding is not blown up.
@@ -44,21 +44,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Curvature:
-    """Parts of the Gauss-Newton Hessian by x (K, m) without the penalty; None where left out.
+    """Parts of the Gauss-Newton Hessian by x (K, m) without the penalty; None where left out."""
 
-    Attributes:
-        joint: (K m, K m), all of it, with a full W.
-        pair: (2 K, 2 K), that of the diagonal of W and of b, in this order; of it only the upper triangle counts.
-        own: (K, m, m), each class's own block; or (K, m), its diagonal for features less their part in ``directions``.
-        directions: (m, R) orthonormal, if ``own`` is a diagonal.
-        strong: (K, R, R), each class's own block in these directions.
-    """
-
-    joint: Tensor | None = None
-    pair: Tensor | None = None
-    own: Tensor | None = None
-    directions: Tensor | None = None
-    strong: Tensor | None = None
+    joint: Tensor | None = None  #: (K m, K m), all of it, with a full W
+    pair: Tensor | None = None  #: (2 K, 2 K), of the diagonal of W and of b; only the upper triangle counts
+    own: Tensor | None = None  #: (K, m, m), each class's block; or (K, m), its diagonal but for the ``directions``
+    directions: Tensor | None = None  #: (m, R) orthonormal, if ``own`` is a diagonal
+    strong: Tensor | None = None  #: (K, R, R), each class's own block in these directions
 
 
 def curvature_at(objective: Objective, sample: Rows, weights: Tensor, x: Tensor) -> Curvature:
@@ -204,9 +196,7 @@ def _pair(h: Tensor, penalty: Tensor, x: Tensor, jitter: float) -> Metric:
     scale = _scale(h.diagonal().view(2, k).T, gather(penalty).view(2, k).T).T.reshape(-1)
     solve, pull = _whitened(h, scale, jitter)
     return Metric(
-        2 * k,
-        lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T,
-        lambda g: pull(gather(g)),
+        2 * k, lambda v: torch.zeros_like(x).T.scatter_(0, columns, solve(v).view(2, k)).T, lambda g: pull(gather(g))
     )
 
 

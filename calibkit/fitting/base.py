@@ -42,10 +42,11 @@ class Fitted:
     It implements ``_probs(logits)``, the calibrated probabilities (n, K) of logits (n, K), which are not to be
     overwritten: torch operations in their dtype, on their device, and on each row by itself. They are float64, and
     what is deployed also runs them in float32, with fitted attributes that are tensors; ``as_vector`` reads either.
-    It may declare ``_shapes(n_classes)``, so that a state of other shapes is not loaded.
+    It may declare ``shapes`` of entries, "K" being the number of classes, so that a state of others is not loaded.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
+    shapes: ClassVar[dict[str, Shape]] = {}
     reported: ClassVar[tuple[str, ...]] = ()
     fractions: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
@@ -105,10 +106,8 @@ class Fitted:
     def load_state_dict(self, arrays: dict[str, np.ndarray]) -> Self:
         """Take the state that ``state_dict`` gave; returns self.
 
-        Raises:
-            ValueError: other entries; arrays that are not finite or of another shape than ``n_classes`` and the options
-                ask for; temperatures that are not positive, or other numbers that no fit gives. What was fitted before
-                stays.
+        ValueError tells of other entries, of arrays that are not finite or of another shape than ``n_classes`` and the
+        options ask for, and of numbers that no fit gives. What was fitted before stays.
         """
         wanted = {"n_classes", *self.state}
         if not isinstance(arrays, dict) or arrays.keys() != wanted:
@@ -139,9 +138,7 @@ class Fitted:
     def load(cls, path: str | os.PathLike) -> Self:
         """What :meth:`save` of this class wrote to ``path``, of a class of one's own too; no pickle is read.
 
-        Raises:
-            ValueError: another file, also that of another class.
-            FileNotFoundError: no such file.
+        ValueError tells of another file, also of another class's, and FileNotFoundError of none.
 
         Example:
             >>> from tempfile import TemporaryDirectory
@@ -171,8 +168,8 @@ class Fitted:
         raise NotImplementedError
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        """The shapes that entries of a loaded state must have; an entry without one is taken as it is."""
-        return {}
+        """``shapes`` for so many classes; of a class whose options enter, a method of its own."""
+        return {name: tuple(n_classes if n == "K" else n for n in of) for name, of in self.shapes.items()}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
         """Raise unless an entry holds what a fit gives; single numbers but temperatures only report."""
@@ -191,15 +188,16 @@ class Fitted:
 class Calibrator(Fitted):
     """Base of all calibrators on logits: ``fit(logits, labels)``, then ``calibrator(logits) -> probs``.
 
-    A subclass implements ``_fit(logits, labels)`` on checked tensors and ``_probs(logits)`` on a block of rows.
+    ValueError tells of bad input, and of an option that is unknown or out of the range that its text states;
+    RuntimeError of a call before ``fit``. A subclass implements ``_fit(logits, labels)`` on checked tensors and
+    ``_probs(logits)`` on a block of rows.
     """
 
     def fit(self, logits: Array, labels: Array) -> Self:
         """Fit on held-out logits (N, K) and labels (N,); returns self. On a terminal a long fit shows how far it is.
 
-        Logits z (N,) are those of class 1 of two, and stand for the columns 0 and z.
-        A fit that fails or is interrupted leaves what was fitted before. Inside ``torch.inference_mode`` and
-        ``torch.autocast`` it is the same as outside.
+        Logits z (N,) are those of class 1 of two, and stand for the columns 0 and z. A fit that fails or is interrupted
+        leaves what was fitted before. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside.
         """
         z, y = check_held_out(logits, labels)
         before = vars(self).copy()

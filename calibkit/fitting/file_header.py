@@ -20,12 +20,7 @@ def header_text(facts: dict[str, object]) -> str:
 
 
 def read_header(path: str | os.PathLike) -> dict[str, object]:
-    """The facts of ``header_text``, read from the entry ``header`` of an npz.
-
-    Raises:
-        KeyError: no such entry.
-        ValueError: no npz, or no JSON.
-    """
+    """The facts of ``header_text``, from the entry ``header`` of an npz; KeyError of none, ValueError of no JSON."""
     return read_json(path, read_npz(path, ["header"])["header"], object_hook=_objective_from_json)
 
 

@@ -96,13 +96,11 @@ def _scan(ece: Tensor, right: Tensor, present: int) -> int:
 
 
 class _Search:
-    """Samples under the present temperatures, with one class free at a time.
+    """Samples under the present temperatures (K,), with one class free at a time.
 
-    Attributes:
-        temperatures: (K,) present temperatures.
-        top, top_class, hit: (N,) largest s, its class, and 1.0 where that is the label.
-        second, second_class: (N,) largest s but for ``top_class``, and its class.
-        total: (N,) sum of exp(s - top).
+    Of each sample: ``top``, ``top_class`` and ``hit``, the largest s, its class, and 1.0 where that is the label;
+    ``second`` and ``second_class``, the largest s but for that class, and its class; ``total``, the sum of exp(s -
+    top).
     """
 
     def __init__(self, logits: Tensor, labels: Tensor, start: float, n_bins: int) -> None:

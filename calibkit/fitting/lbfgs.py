@@ -18,19 +18,12 @@ MEMORY = 20  # pairs kept
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where ``minimize`` ended.
-
-    Attributes:
-        x: the parameters.
-        value: the function there.
-        n_evaluations: calls of the function.
-        converged: whether the predicted decrease fell below the tolerance.
-    """
+    """Where ``minimize`` ended."""
 
     x: Tensor
-    value: float
+    value: float  #: of the function there
     n_evaluations: int
-    converged: bool
+    converged: bool  #: whether the predicted decrease fell below the tolerance
 
 
 def minimize(

@@ -52,17 +52,11 @@ def replay(
     *stages: list[Tensor],
     adam: bool = False,
 ) -> None:
-    """Move float32 parameters, in place, as the public code would.
+    """Move float32 parameters, in place, as the public code would, by L-BFGS or by ``adam``.
 
-    On a CPU it runs on one thread, whatever torch is set to: the order of a float32 sum decides where L-BFGS stops.
-
-    Args:
-        objective: one that ``Replayable`` accepts.
-        logits: (N, K), taken as float32.
-        labels: (N,).
-        forward: calibrated logits (N, K) from the logits and the parameters.
-        stages: leaf tensors that are optimised together; one stage after the other, by one and the same loss.
-        adam: Adam instead of L-BFGS.
+    The leaf tensors of a stage are optimised together; one stage after the other, by one and the same loss of the
+    calibrated logits, which ``forward`` makes of the logits, taken as float32. On a CPU it runs on one thread, whatever
+    torch is set to: the order of a float32 sum decides where L-BFGS stops.
     """
     z = logits.float()
     loss = training_loss(objective, labels, z.shape[1])

@@ -9,14 +9,14 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibkit._blocks import row_blocks
 from calibkit.fitting.lbfgs import MEMORY, Minimum, minimize
-from calibkit.objectives.base import Objective
-from calibkit.objectives.blocked_ce import Forward, cross_entropy_grad, losses
+from calibkit.objectives.base import Forward, Objective, cross_entropy_grad, losses
 
 #: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` (shape of x) in place, where g (n, K) is dL/du.
 Backward = Callable[[Tensor, Tensor, Tensor, Tensor], None]
@@ -35,19 +35,9 @@ def value_and_grad(
     forward: Forward,
     backward: Backward,
 ) -> tuple[float, Tensor, Tensor]:
-    """Value, gradient by ``x`` and losses of ``sum_i weights_i * phi(ce_i)`` at ``x``, in one blocked pass.
+    """``sum_i weights_i * phi(ce_i)`` at ``x``, its gradient by ``x``, and the (N,) losses, in one blocked pass.
 
-    Args:
-        objective: a smooth objective.
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        weights: (N,) float64, held fixed.
-        x: float64 parameters, of any shape.
-        forward: gives the calibrated logits of a block, a new tensor.
-        backward: adds the gradient of a block.
-
-    Returns:
-        The value, its gradient in the shape of ``x``, and the (N,) cross-entropies.
+    The weights (N,) are held fixed; the other arguments are those of :func:`fit_smooth`.
     """
     value, grad, ce = weights.new_zeros(()), torch.zeros_like(x), torch.empty_like(weights)
     for rows in row_blocks(logits):
@@ -67,11 +57,7 @@ def fit_smooth(
     x: Tensor,
     forward: Forward,
     backward: Backward,
-    *,
-    curvature: Tensor | None = None,
-    penalty: Callable[[Tensor], tuple[float, Tensor]] | None = None,
-    tolerance: float = 1e-15,
-    max_iter: int = 500,
+    **options: Any,
 ) -> Tensor:
     """Parameters at the minimum of a smooth objective, or at its fixed point where its weights depend on the losses.
 
@@ -81,20 +67,12 @@ def fit_smooth(
     flexible that it can make all class losses equal may have none, for there the weights of class-wise loss scaling
     jump. Then the weights are averaged over a number of rounds, which ends near the point where the class losses meet.
 
-    Args:
-        objective: any objective with ``smooth``.
-        logits: (N, K) float32 or float64.
-        labels: (N,) int64.
-        x: where to start, float64, of any shape.
-        forward: ``forward(x, z) -> u``: calibrated logits of a float64 block of rows, a new tensor.
-        backward: ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``.
-        curvature: see ``minimize``.
-        penalty: ``x -> (value, gradient)`` to be added.
-        tolerance: see ``minimize``.
-        max_iter: see ``minimize``.
+    A RuntimeWarning tells when the parameters are not converged, or no fixed point was found.
 
-    Returns:
-        The parameters. A RuntimeWarning tells when they are not converged, or no fixed point was found.
+    The objective is any with ``smooth``, logits are (N, K) float32 or float64, labels (N,) int64, x float64 of any
+    shape, where to start. ``forward(x, z) -> u`` gives the calibrated logits of a float64 block of rows, a new tensor,
+    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. The options are
+    those of :func:`fit_losses`.
     """
 
     def ce(x: Tensor) -> Tensor:
@@ -103,7 +81,6 @@ def fit_smooth(
     def gradient(x: Tensor, weights: Tensor) -> tuple[float, Tensor]:
         return value_and_grad(objective, logits, labels, weights, x, forward, backward)[:2]
 
-    options = {"curvature": curvature, "penalty": penalty, "tolerance": tolerance, "max_iter": max_iter}
     return fit_losses(objective, labels, logits.shape[1], x, ce, gradient, **options)
 
 
@@ -123,7 +100,8 @@ def fit_losses(
     """``fit_smooth`` for a calibrator that has a shorter way to its losses than a pass over the logits.
 
     ``losses(x)`` are the (N,) cross-entropies at x, and ``gradient(x, weights)`` is the value and the gradient of
-    ``sum_i weights_i * phi(ce_i)`` for (N,) weights held fixed.
+    ``sum_i weights_i * phi(ce_i)`` for (N,) weights held fixed. ``penalty``, ``x -> (value, gradient)``, is added; the
+    other options are those of :func:`minimize`.
     """
     pairs: deque = deque(maxlen=MEMORY)  # frozen weights move little, so what L-BFGS learned stays of use
 
@@ -158,14 +136,8 @@ def fixed_point(
     ends of a round agree to ``CHANGE``. Where their difference does not halve in ``PATIENCE`` rounds there is no such
     point, for the weights jump: then they are averaged over ``AVERAGED`` rounds, with a RuntimeWarning.
 
-    Args:
-        solve: ``solve(x, weights, tolerance)``: the minimum under fixed weights, from x.
-        own_weights: (N,) weights at x, that sum to 1.
-        x: where to start, float64, of any shape.
-        tolerance: of the last ``solve``; the earlier ones are no more exact than the weights.
-
-    Returns:
-        The last minimum; ``x`` in it is the fixed point.
+    ``solve(x, weights, tolerance)`` gives the minimum under fixed weights, from x, and ``own_weights(x)`` the (N,) at
+    x, that sum to 1. ``tolerance`` is that of the last ``solve``; the earlier ones are no more exact than the weights.
     """
     starts, ends = deque(maxlen=DEPTH), deque(maxlen=DEPTH)
     weights, change, least, n_stalled = own_weights(x), 1.0, math.inf, 0

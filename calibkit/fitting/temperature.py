@@ -15,7 +15,7 @@ from torch import Tensor
 from calibkit._blocks import row_blocks
 from calibkit.metrics.binning import sort_values
 from calibkit.objectives import Objective
-from calibkit.objectives.blocked_ce import LOG2_E
+from calibkit.objectives.base import LOG2_E
 
 #: Temperatures searched, in units of the spread of the logits within a row: from almost one-hot to almost uniform.
 LOWEST, HIGHEST = 0.01, 1000.0

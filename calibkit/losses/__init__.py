@@ -1,4 +1,8 @@
-"""Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``."""
+"""Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``.
+
+Each has the option ``ignore_index``, the label of rows that do not count: -100. ValueError tells of an option that is
+unknown or out of the range that its text states.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +43,8 @@ LOSSES: dict[str, type[Loss]] = {
 def loss(key: str | Key, **options: object) -> Loss:
     """The loss of a key, such as ``"mbls"`` or ``"mbls margin=8"``.
 
-    Args:
-        key: a name of ``LOSSES``, with options that are not the default.
-        options: more of them, as ``n_samples``, which ``"crl"`` needs.
-
-    Raises:
-        ValueError: no such loss, an option that it does not have or that is given twice, or none that it needs.
+    ``options`` are more of them, as ``n_samples``, which ``"crl"`` needs. ValueError tells of no such loss, of an
+    option that it does not have or that is given twice, and of one that it needs.
 
     Example:
         >>> loss("mbls margin=8")
@@ -64,19 +64,6 @@ def loss(key: str | Key, **options: object) -> Loss:
 
 
 __all__ = [
-    "ACLS",
-    "CPC",
-    "CRL",
-    "ECP",
-    "FLSD",
-    "LOSSES",
-    "MDCA",
-    "MMCE",
-    "Brier",
-    "CrossEntropy",
-    "Focal",
-    "LabelSmoothing",
-    "Loss",
-    "MbLS",
-    "loss",
-]
+    "ACLS", "CPC", "CRL", "ECP", "FLSD", "LOSSES", "MDCA", "MMCE", "Brier", "CrossEntropy", "Focal", "LabelSmoothing",
+    "Loss", "MbLS", "loss",
+]  # fmt: skip

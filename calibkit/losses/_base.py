@@ -88,7 +88,7 @@ def cross_entropy(z: Tensor, y: Tensor) -> Tensor:
 
 
 class Loss(nn.Module):
-    """Base of all losses: ``loss(logits, labels) -> scalar``, the mean over all rows whose label is not ignored.
+    """Base of all losses: ``loss(logits, labels) -> scalar``, the mean over rows whose label is not ``ignore_index``.
 
     A subclass implements ``_each`` on rows: z (M, K), y (M,) -> (M,).
     Half-precision logits are computed in float32, so the losses are safe under autocast.
@@ -108,11 +108,8 @@ class Loss(nn.Module):
             logits: (N, K) or, for dense prediction, (N, K, *); before softmax.
             labels: (N,) or (N, *) integers in [0, K), or ``ignore_index``.
 
-        Returns:
-            A scalar in float32, or in float64 if the logits are; 0 if every label is ignored.
-
-        Raises:
-            ValueError: wrong type, shape, dtype or device; on the CPU also a label that is out of range.
+        A scalar in float32, or in float64 if the logits are; 0 if every label is ignored. ValueError tells of a wrong
+        type, shape, dtype or device; on the CPU also of a label that is out of range.
         """
         z, y, keep = as_rows(logits, labels, self.ignore_index)
         return mean(self._each(z, y), keep)
@@ -149,7 +146,24 @@ class PenalisedLoss(Loss):
 
 
 class RankedLoss(PenalisedLoss):
-    """A penalised loss with a history in buffers, by which it ranks each sample of a batch and the next: see `CRL`."""
+    """A penalised loss with a history in buffers, by which it ranks each sample of a batch and the next: see `CRL`.
+
+    Where it ``uses_index``, it is called with the samples' positions. A subclass implements
+    ``_ranked(z, keep, index)``.
+    """
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The loss; ``index`` has the shape of ``labels`` and is in [0, n_samples)."""
+        z, y, keep = as_rows(logits, labels, self.ignore_index)
+        return mean(cross_entropy(z, y), keep) + self.weight * self._ranked(z, keep, self._check(index, labels))
+
+    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        """The penalty alone, not multiplied by ``weight``: a scalar."""
+        z, _, keep = as_rows(logits, labels, self.ignore_index)
+        return self._ranked(z, keep, self._check(index, labels))
+
+    def _ranked(self, z: Tensor, keep: Tensor, index: Tensor | None) -> Tensor:
+        raise NotImplementedError
 
     def _remember(self, n_samples: int) -> None:
         """Start the history of a training set of ``n_samples``."""
@@ -171,7 +185,9 @@ class RankedLoss(PenalisedLoss):
         """Count an epoch as finished."""
         self.epochs += 1
 
-    def _check(self, index: Tensor, labels: Tensor) -> Tensor:
+    def _check(self, index: Tensor | None, labels: Tensor) -> Tensor | None:
+        if not self.uses_index:
+            return None
         flat = check_integers("index", index, labels.shape, self.counts.device)
         check_values("index", flat, self.n_samples)
         return flat

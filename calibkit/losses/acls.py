@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_int, check_real, expected
-from calibkit.losses._base import Indicator, RankedLoss, Variant, as_rows, confidence_ahead, cross_entropy, mean
+from calibkit.losses._base import Indicator, RankedLoss, Variant, confidence_ahead, mean
 
 Part = Literal["both", "adaptive", "conditional"]
 
@@ -40,7 +40,6 @@ class ACLS(RankedLoss):
             and its history of right predictions order it and the next of the batch differently (supplement eq. 21). The
             loss is then called with the samples' positions, ``loss(logits, labels, index)``, as `CRL` is.
         n_samples: size of the training set, for ``"ranking"``.
-        ignore_index: label of rows that do not count.
 
     Paper: Park et al. 2023, "ACLS: Adaptive and Conditional Label Smoothing for Network Calibration", eqs. 10-14.
     Differs from the paper: it states no reduction over the classes; the code's mean over the K - 1 others is taken in
@@ -82,29 +81,15 @@ class ACLS(RankedLoss):
                 raise expected("indicator", '"margin" where `part` is "adaptive"', repr(indicator))
             self._remember(n_samples)
 
-    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        """The loss; ``index`` is for ``indicator="ranking"``, of the shape of ``labels`` and in [0, n_samples)."""
-        z, y, keep = as_rows(logits, labels, self.ignore_index)
-        return mean(cross_entropy(z, y), keep) + self._smoothing(z, keep, self._ranked(z, labels, keep, index))
-
-    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        """The penalty alone, its two weights included: a scalar."""
-        z, _, keep = as_rows(logits, labels, self.ignore_index)
-        return self._smoothing(z, keep, self._ranked(z, labels, keep, index))
-
-    def _smoothing(self, z: Tensor, keep: Tensor, ranked: Tensor | None) -> Tensor:
+    def _ranked(self, z: Tensor, keep: Tensor, index: Tensor | None) -> Tensor:
         low, top = z.detach().aminmax(dim=1, keepdim=True)
-        margin = self.margin if ranked is None and self.part != "adaptive" else 0.0
+        margin = self.margin if index is None and self.part != "adaptive" else 0.0
         height = torch.relu(z - low - margin if self.variant == "paper" else z - margin)
         depth = torch.relu(top - z - margin)  # the top class itself gives 0
         if self.part != "conditional":
             height, depth = height.square(), depth.square()
         each = self.weight_pos * (height * (z == top)).sum(1) + self.weight_neg * depth.sum(1) / (z.shape[1] - 1)
-        return mean(each if ranked is None else each * ranked, keep)
-
-    def _ranked(self, z: Tensor, labels: Tensor, keep: Tensor, index: Tensor | None) -> Tensor | None:
-        """1 for samples that are out of order with the next one; None where the indicator is the margin."""
-        if not self.uses_index:
-            return None
-        ahead = self._ahead(self._check(index, labels), z.dtype)
-        return ((ahead * confidence_ahead(z.detach()) < 0) & (keep.roll(-1) > 0)).to(z.dtype)
+        if index is not None:  # a sample is smoothed where it is out of order with the next one
+            out_of_order = self._ahead(index, z.dtype) * confidence_ahead(z.detach()) < 0
+            each = each * (out_of_order & (keep.roll(-1) > 0)).to(z.dtype)
+        return mean(each, keep)

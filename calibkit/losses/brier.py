@@ -16,9 +16,6 @@ class Brier(Loss):
     Its gradient is :math:`2 p_j (d_j - \sum_k p_k d_k)` with :math:`d_k = p_k - \mathbb 1[k = y]`: it vanishes on
     samples that are wrong with full confidence.
 
-    Args:
-        ignore_index: label of rows that do not count.
-
     Paper: Brier 1950, "Verification of Forecasts Expressed in Terms of Probability"; as a baseline Mukhoti et al. 2020.
     Differs from the paper: not at all; some codes also divide by K when they report it as a metric.
 

@@ -75,7 +75,6 @@ class CPC(PenalisedLoss):
         variant: ``"paper"`` as above, sums over pairs. ``"code"`` (CALS) divides the 1v1 term by K - 1, and the
             exclusion term, after adding log 2 for each class but y (its pair with itself), by 2 (K - 1)(K - 2). The
             default is ``"code"``, for the weights belong to it.
-        ignore_index: label of rows that do not count.
 
     Paper: Cheng and Vasconcelos 2022, "Calibrating Deep Neural Networks by Pairwise Constraints"; ACLS supplement
     eqs. 2-4.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_choice, check_real
-from calibkit.losses._base import Indicator, RankedLoss, as_rows, confidence_ahead, cross_entropy, mean
+from calibkit.losses._base import Indicator, RankedLoss, confidence_ahead, mean
 
 
 class CRL(RankedLoss):
@@ -18,13 +18,13 @@ class CRL(RankedLoss):
        - \operatorname{sign}(c_i - c_j)\,(\kappa_i - \kappa_j)\big), \qquad j = i + 1
 
     with :math:`\kappa` the top confidence and c the share of past epochs in which a sample was right, over the batch's
-    neighbours (the last sample's neighbour is the first).
+    neighbours (the last sample's neighbour is the first). A pair counts if both its rows do.
 
     ``loss(logits, labels, index)`` and ``loss.penalty(logits, labels, index)`` take the samples' positions in the
     training set; after each step the training loop calls `update`, after each epoch `end_epoch`. The history is in
-    buffers, so ``state_dict`` holds it and ``to`` moves it. In the first epoch the penalty is 0.
-    Counts enter as :math:`c = (\text{count} - \min) / (\max - \min)`, with the minimum over the whole history and the
-    number of finished epochs (at least 1) as maximum.
+    buffers, so ``state_dict`` holds it and ``to`` moves it. In the first epoch the penalty is 0. Counts enter as
+    :math:`c = (\text{count} - \min) / (\max - \min)`, with the minimum over the whole history and the number of
+    finished epochs (at least 1) as maximum.
 
     Where the penalty of a pair is active, its gradient in :math:`z_j` of the sample that should be less confident is
     :math:`p_{\hat y} (\mathbb 1[j = \hat y] - p_j)` (ACLS supplement eq. 19), and minus that in the other sample.
@@ -36,7 +36,6 @@ class CRL(RankedLoss):
             :math:`p_{\hat y} (\mathbb 1[j = \hat y] - p_j)` in every sample, where the logit is at least ``margin``
             below the top (at the top: above the smallest). It pushes confidence down and ranks nothing.
         margin: of that control, in logit units. 10, as in ACLS.
-        ignore_index: label of rows that do not count; a pair counts if both its rows do.
 
     Attributes:
         counts: (n_samples,) int64, how often each sample was right.
@@ -75,17 +74,7 @@ class CRL(RankedLoss):
         self.margin = check_real("margin", margin, 0.0)
         self._remember(n_samples)
 
-    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss; ``index`` has the shape of ``labels`` and is in [0, n_samples)."""
-        z, y, keep = as_rows(logits, labels, self.ignore_index)
-        return mean(cross_entropy(z, y), keep) + self.weight * self._ranking(z, keep, self._check(index, labels))
-
-    def penalty(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The ranking loss alone, not multiplied by ``weight``: a scalar."""
-        z, _, keep = as_rows(logits, labels, self.ignore_index)
-        return self._ranking(z, keep, self._check(index, labels))
-
-    def _ranking(self, z: Tensor, keep: Tensor, index: Tensor) -> Tensor:
+    def _ranked(self, z: Tensor, keep: Tensor, index: Tensor) -> Tensor:
         if self.indicator == "margin":
             return mean(self._confidence_beyond_the_margin(z), keep)
         ahead = self._ahead(index, z.dtype)

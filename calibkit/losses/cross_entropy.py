@@ -13,9 +13,6 @@ class CrossEntropy(Loss):
     .. math:: \mathcal L = -\log p_y, \qquad p = \operatorname{softmax}(z), \qquad
        \partial\mathcal L / \partial z_j = p_j - \mathbb 1[j = y]
 
-    Args:
-        ignore_index: label of rows that do not count.
-
     Differs from the paper: ACLS eq. 1 writes :math:`\mathbb E_q[p]` for it, a slip of notation.
     From ``torch.nn.CrossEntropyLoss`` it differs in two corners: half-precision logits are computed in float32, and a
     batch whose labels are all ignored gives 0, not NaN.

@@ -22,7 +22,6 @@ class ECP(PenalisedLoss):
         weight: :math:`\beta`. 0.1 in MbLS (Sec. 5, Baselines), whose numbers ACLS copies.
         variant: ``"paper"`` is the entropy H. ``"code"`` (MbLS) is H / K, with p clamped to [1e-10, 1 - 1e-10], so that
             0.1 acts as 0.01 for 10 classes and as 0.0005 for 200. The default is ``"code"``, for 0.1 belongs to it.
-        ignore_index: label of rows that do not count.
 
     Paper: Pereyra et al. 2017, "Regularizing Neural Networks by Penalizing Confident Output Distributions", Sec. 3.
 

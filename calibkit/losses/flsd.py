@@ -16,11 +16,7 @@ class FLSD(Loss):
 
     The exponent is constant in the gradient. The loss jumps at :math:`p_y = 0.2`, from 0.527 to 0.824.
 
-    Args:
-        ignore_index: label of rows that do not count.
-
-    Paper: Mukhoti et al. 2020, "Calibrating Deep Neural Networks using Focal Loss" (FLSD-53); MbLS Sec. 5,
-    Baselines.
+    Paper: Mukhoti et al. 2020, "Calibrating Deep Neural Networks using Focal Loss" (FLSD-53); MbLS Sec. 5, Baselines.
     Differs from the paper: not at all. Their code has a third range from 0.5 on, whose gamma is an argument that their
     scripts set to 3. ACLS supplement eq. 1 chooses gamma by the top class's probability; paper and code use the true
     class's.

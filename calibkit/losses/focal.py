@@ -19,7 +19,6 @@ class Focal(Loss):
 
     Args:
         gamma: focusing exponent, at least 0; 0 is cross-entropy. 3 in MbLS (Sec. 5, Baselines) and ACLS.
-        ignore_index: label of rows that do not count.
 
     Paper: Lin et al. 2017, "Focal Loss for Dense Object Detection", eq. 4; for calibration Mukhoti et al. 2020.
     Differs from the paper: the public code of Mukhoti et al. sums over the batch by default, here it is the mean, as in

@@ -33,7 +33,6 @@ class LabelSmoothing(Loss):
     Args:
         alpha: smoothing in [0, 1]; 0 is cross-entropy. 0.05 in MbLS (Sec. 5, Baselines), ACLS and Mukhoti et al. 2020.
         convention: ``"K"`` or ``"K-1"``. ``"K"`` because the papers reproduced here and torch use it.
-        ignore_index: label of rows that do not count.
 
     Paper: Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision", Sec. 7; here MbLS eq. 3.
     Differs from the paper: not at all; the authors' codes of MbLS and ACLS are convention ``"K"``.

@@ -28,7 +28,6 @@ class MbLS(PenalisedLoss):
         variant: ``"paper"`` sums over classes (eq. 7); ``"code"`` takes the mean over them, so that 0.1 acts as 0.1 / K
             a class. The default is ``"code"``, for 0.1 belongs to it and only the mean keeps Proposition 1's bounds:
             :math:`\mathrm{KL}(u \| p)` is at most :math:`\frac1K \sum_k d_k`, and at least that less :math:`\log K`.
-        ignore_index: label of rows that do not count.
 
     Paper: Liu et al. 2022, "The Devil is in the Margin: Margin-based Label Smoothing for Network Calibration", eq. 7.
 

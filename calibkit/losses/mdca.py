@@ -21,7 +21,6 @@ class MDCA(PenalisedLoss):
 
     Args:
         weight: :math:`\beta`. 1.0 in the authors' scripts (their command line's own default, 10, is not used by them).
-        ignore_index: label of rows that do not count.
 
     Paper: Hebbalaguppe et al. 2022, "A Stitch in Time Saves Nine: A Train-Time Regularizing Loss for Improved Neural
     Network Calibration".

@@ -46,7 +46,6 @@ class MMCE(PenalisedLoss):
         variant: ``"paper"`` as above. ``"code"`` as all public implementations: the unweighted form is not rooted; the
             weighted one divides twice, :math:`Q(c\,(1 - r) / m^2 - (1 - c)\,r / n^2)` but for 1e-5 in the denominators,
             about 20 times less at m = 100, n = 28. The default is ``"code"``, for the weights above were set with it.
-        ignore_index: label of rows that do not count.
 
     Paper: Kumar et al. 2018, "Trainable Calibration Measures for Neural Networks from Kernel Mean Embeddings".
     Differs from the paper: 1e-10 is added below the root, as in the code, so that its gradient is finite at 0.

@@ -110,9 +110,9 @@ def mass_edges(values: Tensor, n_bins: int) -> Tensor:
 def mass_bins(values: Tensor, n_bins: int) -> Tensor:
     """Index of the equal-mass bin of each of (N,) values: int64 in [0, n_bins).
 
-    The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values
-    stay together, in the first part that holds one of them. So no value is dropped, the order of the rows is of no
-    account, and bins are empty where N < n_bins or where ties span them.
+    The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values stay
+    together, in the first part that holds one. So no value is dropped, the order of the rows is of no account, and bins
+    are empty where N < n_bins or where ties span them.
 
     Example:
         >>> mass_bins(torch.tensor([0.9, 0.1, 0.5, 0.5, 0.5, 0.7]), 3)
@@ -173,25 +173,20 @@ def bin_sums(index: Tensor, weights: Tensor | None, n_bins: int) -> Tensor:
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """The numbers of a reliability diagram, as numpy arrays.
+    """The numbers of a reliability diagram."""
 
-    Attributes:
-        edges: (n_bins + 1,) edges; for equal mass the lowest value, then each bin's largest.
-        counts: (n_bins,) samples in each bin, int64.
-        confidence: (n_bins,) mean confidence, NaN in an empty bin.
-        accuracy: (n_bins,) fraction of correct predictions (of labels ``class_index``), NaN in an empty bin.
-    """
-
-    edges: np.ndarray
-    counts: np.ndarray
-    confidence: np.ndarray
-    accuracy: np.ndarray
+    edges: np.ndarray  #: (n_bins + 1,); for equal mass the lowest value, then each bin's largest
+    counts: np.ndarray  #: (n_bins,) samples in each bin, int64
+    confidence: np.ndarray  #: (n_bins,) their mean confidence, NaN in an empty bin
+    accuracy: np.ndarray  #: (n_bins,) share of correct predictions (of labels ``class_index``), NaN in an empty bin
 
 
 def reliability_bins(
     probs: Array, labels: Array, n_bins: BinCount = 15, scheme: Scheme = "width", class_index: int | None = None
 ) -> ReliabilityBins:
     """Counts, mean confidence and accuracy in bins of confidence: what a reliability diagram draws.
+
+    ``sum(counts / N * abs(accuracy - confidence))`` over the bins that are not empty is the ECE.
 
     Paper: DeGroot & Fienberg 1983; for networks Niculescu-Mizil & Caruana 2005 and Guo et al. 2017 (Fig. 1).
 
@@ -201,12 +196,6 @@ def reliability_bins(
         n_bins: number of bins; 15 as in Guo et al. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
         class_index: None for the top label; k for the probability of class k against ``labels == k``.
-
-    Returns:
-        ``ReliabilityBins``; ``sum(counts / N * abs(accuracy - confidence))`` over its non-empty bins is the ECE.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Is a network calibrated? A test with a p-value, and what it would have seen."""
+"""Is a network calibrated, on the whole and in its parts? A test with a p-value, and what it would have seen."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from calibkit._blocks import blocks
 from calibkit._checks import Array, check_draws, check_flag, check_int, expected
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
-from calibkit.metrics.intervals import check_alpha, check_level
+from calibkit.metrics.intervals import check_alpha, check_level, holm
 from calibkit.metrics.power import least, sharpened
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Sample, check_groups
 
 SEEN, NOT_SEEN = "not calibrated", "no miscalibration seen"
 #: Numbers of bins of equal variance, the finest first: neighbours are joined.
 SCALES = (16, 8, 4, 2, 1)
-#: Simulated test sets behind ``detectable``.
-N_SETS = 200
+#: Simulated test sets behind ``detectable``, and draws that many groups or a small alpha raise their number to.
+N_SETS, MOST_DRAWS = 200, 100_000
 
 
 class CalibrationTest(NamedTuple):
@@ -47,7 +47,6 @@ class CalibrationTest(NamedTuple):
         return self._replace(verdict=SEEN if self.p <= alpha else NOT_SEEN)
 
     def __str__(self) -> str:
-        """One sentence."""
         text = f"{self.verdict.capitalize()} (p = {self.p:.2g}): the error is {100 * self.error:.1f}%, confidence less "
         text += f"accuracy {100 * self.gap:+.1f} points"
         if self.verdict == NOT_SEEN and not math.isnan(self.detectable):
@@ -101,13 +100,6 @@ def calibration_test(
         n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``alpha``.
         seed: of everything random.
 
-    Returns:
-        ``CalibrationTest``.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``alpha`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
-            or so few that no p-value is as small as ``alpha``.
-
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
         >>> print(calibration_test(probs, np.repeat([0, 1], [840, 160])))
@@ -118,7 +110,6 @@ def calibration_test(
 
     Papers: Spiegelhalter 1986 for U; Broecker & Smith 2007 and Vaicenavicius et al. 2019 for labels drawn from the
     hypothesis; Lee et al. 2023, T-Cal, for many numbers of bins at once.
-
     Differs from T-Cal: bins of equal variance in place of equal width, numbers of bins joined by their smallest tail in
     place of Bonferroni, U beside them, and all critical values by simulation.
     """
@@ -145,6 +136,55 @@ def calibration_test(
         detectable = (given.amax(1) - calmer(detectable).amax(1)).mean().item()
     error = (classwise_ece if classwise else ece)(sample, None)
     return CalibrationTest("", p_values(own_tail, tails).item(), error, sample.gap.mean().item(), detectable).at(alpha)
+
+
+def calibration_by_group(
+    probs: Array,
+    labels: Array,
+    groups: object,
+    *,
+    classwise: bool = False,
+    alpha: float = 0.05,
+    power: float | None = 0.8,
+    n_draws: int = 999,
+    seed: int = 0,
+) -> dict[int | str, CalibrationTest]:
+    """In which of several groups of samples, such as ages or sites, is the network not calibrated?
+
+    A :func:`calibration_test` of each, by group in sorted order. The p-values are adjusted by Holm's method: for a
+    calibrated network, the chance that any of the G groups is called "not calibrated" is at most ``alpha``.
+    ``detectable`` is what is seen in a group at ``alpha / G``, that of the strictest test. A network can be calibrated
+    on the whole and on no group.
+
+    The groups must be known before the labels are: among the samples of one label, no network is calibrated.
+
+    ``groups`` are (N,) integers or strings, as a list, an array or a column; ``alpha`` is for all of them together.
+    ``n_draws`` are raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can be small
+    enough. The other arguments are those of the test.
+
+    Example:
+        >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)
+        >>> labels[::10] = 1  # of the young, of whom every other one is labelled
+        >>> for group, found in calibration_by_group(probs, labels, ["young", "old"] * 1000).items():
+        ...     print(group, found.verdict, round(found.error, 2))
+        old no miscalibration seen 0.0
+        young not calibrated 0.2
+    """
+    check_alpha(alpha)
+    parts = split_by_group(Sample.of(probs, labels), groups)
+    n_draws = max(check_draws("n_draws", n_draws), math.ceil(min(10 * len(parts) / alpha, MOST_DRAWS)))
+    options = {"classwise": classwise, "alpha": alpha / len(parts), "power": power, "n_draws": n_draws, "seed": seed}
+    found = {name: calibration_test(part, None, **options) for name, part in parts.items()}
+    adjusted = holm({name: of.p for name, of in found.items()})
+    return {name: of._replace(p=adjusted[name]).at(alpha) for name, of in found.items()}
+
+
+def split_by_group(sample: Sample, groups: object) -> dict[int | str, Sample]:
+    """The rows of each group, sorted by group."""
+    distinct, number = check_groups(groups, len(sample))
+    at = torch.from_numpy(number).to(sample.labels.device)
+    fields = sample.probs, sample.labels, sample.confidence, sample.correct
+    return {name: Sample(*(x[at == k] for x in fields)) for k, name in enumerate(distinct.tolist())}
 
 
 def right_and_wrong(probs: Tensor) -> Tensor:

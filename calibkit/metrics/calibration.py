@@ -10,13 +10,12 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_choice
 from calibkit.metrics.binning import BinCount, bin_count, bin_sums, mass_bins, mass_gaps, width_bins
-from calibkit.metrics.metric import Metric, Statistic
 from calibkit.metrics.other_packages import MASS_RULES, WIDTH_RULES, MassRule, WidthRule, error_like
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Metric, Sample, Statistic
 
 
 def ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: WidthRule | None = None) -> float:
-    r"""Expected calibration error (ECE) of the top label, equal-width bins.
+    r"""Expected calibration error (ECE) of the top label, equal-width bins: a fraction in [0, 1].
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
 
@@ -29,12 +28,6 @@ def ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: WidthRule |
             "auto" as in ``adaptive_ece``.
         like: None, or a package whose binning is taken instead: ``torchmetrics`` (also torch-uncertainty and
             probmetrics), ``netcal``, ``relplot``, ``uncertainty-calibration``, ``calzone``, ``pycalib``, ``mapie``.
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``like``.
 
     Example:
         >>> import numpy as np
@@ -61,18 +54,10 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
 
     .. math:: \max_{b: n_b > 0} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
 
-    Paper: Naeini et al. 2015; Guo et al. 2017, eq. 5. One sample alone in a bin can set it.
+    A fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,) in the ``n_bins`` bins of ``ece``. One sample alone in
+    a bin can set it.
 
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        n_bins: number of bins, those of ``ece``.
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+    Paper: Naeini et al. 2015; Guo et al. 2017, eq. 5.
 
     Example:
         >>> import numpy as np
@@ -84,7 +69,7 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
 
 
 def adaptive_ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: MassRule | None = None) -> float:
-    r"""Adaptive ECE (AECE) of the top label: the ECE over equal-mass bins.
+    r"""Adaptive ECE (AECE) of the top label: the ECE over equal-mass bins, a fraction in [0, 1].
 
     .. math:: \sum_b \frac{n_b}{N} \left|\mathrm{acc}_b - \mathrm{conf}_b\right|
 
@@ -99,12 +84,6 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: Ma
             the next.
         like: None, or a code whose binning is taken instead: ``focal_calibration`` (the code that MbLS, ACLS and Neural
             Clamping share), ``torch-uncertainty``, ``netcal``, ``uncertainty-calibration``, ``mapie`` (quantiles).
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``like``.
 
     Example:
         >>> import numpy as np

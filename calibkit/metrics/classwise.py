@@ -13,8 +13,7 @@ from torch import Tensor
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics.binning import bin_edges, mass_ends, mass_gaps, segment_sums, sort_values, width_bins
-from calibkit.metrics.metric import Metric, Statistic
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Metric, Sample, Statistic
 
 Normalize = Literal["n", "class_count"]
 THRESHOLD = 0.01  # of ``tace``
@@ -40,9 +39,6 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: N
         A fraction in [0, 1] for ``"n"``, which is small for many classes as most p_k are near 0; for
         ``"class_count"`` about K times as large, and not bounded by 1.
 
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``normalize``.
-
     Example:
         >>> import numpy as np
         >>> probs, labels = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1])
@@ -62,20 +58,10 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     .. math:: \frac{1}{K} \sum_k \sum_r \frac{n_{kr}}{N} \left|\mathrm{acc}_{kr} - \mathrm{conf}_{kr}\right|
 
     where range r of class k holds the r-th part of the rows sorted by p_k. With equal parts this is the plain mean
-    over the K R ranges. It is not what Neural Clamping's tables call ACE: that is ``adaptive_ece``.
+    over the K R ranges, R being ``n_bins``. It is a fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,), small
+    for many classes as most p_k are near 0; and not what Neural Clamping's tables call ACE: that is ``adaptive_ece``.
 
     Paper: Nixon et al. 2019, "Measuring calibration in deep learning"; eq. 6 of Neural Clamping.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        n_bins: number of ranges R.
-
-    Returns:
-        A fraction in [0, 1], small for many classes as most p_k are near 0.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np
@@ -98,19 +84,11 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = TH
        n_k = \#\{i: p_{ik} \ge \epsilon\}
        \end{gathered}
 
-    Paper: Nixon et al. 2019. Without it the many p_k near 0 wash the error out.
+    A fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,), with R = ``n_bins``. ``threshold`` is epsilon, in
+    [0, 1]: 0.01 as in the paper, 0 gives ``ace``. Without it the many p_k near 0 wash the error out. A class with no
+    p_k at the threshold adds 0 to the mean over K classes.
 
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        n_bins: number of ranges R.
-        threshold: epsilon in [0, 1]; 0.01 as in the paper, 0 gives ``ace``.
-
-    Returns:
-        A fraction in [0, 1]; a class with no p_k at the threshold adds 0 to the mean over K classes.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, ``threshold`` outside [0, 1].
+    Paper: Nixon et al. 2019.
 
     Example:
         >>> import numpy as np

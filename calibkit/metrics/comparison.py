@@ -85,10 +85,9 @@ def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable], corre
 
     The interval speaks of these networks and fits on other test samples.
 
-    Args:
-        differences: of each network; where there is none, or one is not finite, the mean is NaN.
-        test_sets: what the test set of each is called.
-        correlation: such as that of ``CORRELATION``; 1 never makes an interval too short.
+    ``differences`` has that of each network, ``test_sets`` what its test set is called. The correlation is such as that
+    of ``CORRELATION``; 1 never makes an interval too short. Where there is no difference, or one is not finite, the
+    mean is NaN.
 
     Example:
         >>> two = [Estimate(1, -2, 4), Estimate(3, -1, 7)]
@@ -114,19 +113,11 @@ class Comparison:
 
     Each method's probabilities are resampled once, when they are added; the draws are the same for all, so a difference
     is taken on common resamples, as :func:`calibkit.metrics.bootstrap_difference` does. Intervals speak of the draw of
-    the test set, not of the training seed.
+    the test set, not of the training seed. A method that was not added is refused, with ValueError.
 
-    Args:
-        labels: (N,) integers in [0, K), which are copied.
-        metrics: names of ``METRICS``; that of the methods below is "ece" where none is named and it is among them, else
-            the first.
-        groups: (N,) integers or strings: rows of one group, as the pixels of an image, are resampled together.
-        n_bins: of the binned metrics.
-        n_resamples: number of resamples.
-        seed: of the draws.
-
-    Raises:
-        ValueError: bad labels or probabilities, an unknown metric, a method that was not added.
+    ``labels`` are (N,) integers in [0, K), which are copied, ``metrics`` names of ``METRICS``. Where a method below is
+    told none, it takes "ece", or where that is not among them the first. The options are those of
+    :func:`calibkit.metrics.bootstrap`.
 
     Example:
         >>> import numpy as np
@@ -171,14 +162,8 @@ class Comparison:
     ) -> Self:
         """Fitted calibrators on one split of a Logits file.
 
-        Args:
-            held_out: ``data.test``, with ``logits``, ``labels`` and ``groups``.
-            methods: name -> fitted calibrator, or any function from logits to probabilities.
-            metrics: as in the class.
-            options: n_bins, n_resamples, seed, as in the class.
-
-        Raises:
-            ValueError: no split, or no methods; what the class refuses.
+        ``held_out`` is such as ``data.test``, ``methods`` a mapping of names to fitted calibrators, or to any functions
+        from logits to probabilities, and ValueError tells of others. ``options`` are those of the class.
 
         Example:
             >>> from calibkit import Network, TemperatureScaling, calibrator

@@ -85,19 +85,12 @@ class Drift(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Sums over equal-width bins of confidence, all (n_bins,) float64.
+    """Sums over equal-width bins of confidence, all (n_bins,) float64."""
 
-    Attributes:
-        counts: samples.
-        confidence: sum of the confidences c.
-        correct: right predictions.
-        variance: sum of c (1 - c).
-    """
-
-    counts: np.ndarray
-    confidence: np.ndarray
-    correct: np.ndarray
-    variance: np.ndarray
+    counts: np.ndarray  #: samples
+    confidence: np.ndarray  #: sum of the confidences c
+    correct: np.ndarray  #: right predictions
+    variance: np.ndarray  #: sum of c (1 - c)
 
     @classmethod
     def of(cls, sample: Sample, n_bins: int) -> Self:

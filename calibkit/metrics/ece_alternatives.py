@@ -10,8 +10,7 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_bins
 from calibkit.metrics.calibration import of_weighted_sums, top_label_sums
-from calibkit.metrics.metric import Metric, Statistic
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Metric, Sample, Statistic
 
 #: Cells that the confidences are put in, 8 to the narrowest kernel.
 GRID = 8192
@@ -30,20 +29,11 @@ def smooth_ece(probs: Array, labels: Array) -> float:
        \mathrm{smECE} = \mathrm{smECE}_{\sigma^*} \text{ with } \mathrm{smECE}_{\sigma^*} = \sigma^*
        \end{gathered}
 
-    where kappa is the confidence and K the Gaussian of standard deviation sigma, reflected at 0 and 1.
+    where kappa is the confidence and K the Gaussian of standard deviation sigma, reflected at 0 and 1. It is a fraction
+    in [0, 1] of ``probs`` (N, K) and ``labels`` (N,).
 
     Paper: Blasiok & Nakkiran 2024, "Smooth ECE: principled reliability diagrams via kernel smoothing", Def. 2 and
     Algorithm 1. It is a consistent calibration measure: within constants of the distance to calibration.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -64,19 +54,10 @@ def ks_error(probs: Array, labels: Array) -> float:
 
     .. math:: \max_s \Big| \frac{1}{N} \sum_{i:\, \kappa_i \le s} (\kappa_i - 1[\hat y_i = y_i]) \Big|
 
-    where kappa is the confidence: the largest gap between the cumulative confidence and the cumulative accuracy.
+    where kappa is the confidence: the largest gap between the cumulative confidence and the cumulative accuracy, a
+    fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,), and at least ``abs(accuracy - mean confidence)``.
 
     Paper: Gupta et al. 2021, "Calibration of neural networks using splines", Sec. 3.2.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1]; at least ``abs(accuracy - mean confidence)``.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -100,20 +81,12 @@ def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     half of all samples give 0. Where they spread, the spread counts as noise of the labels: a little too much is
     subtracted, the more the wider the bins, and more than half give 0.
 
+    A fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,) in the ``n_bins`` bins of ``ece``. Its scale is that of
+    an l2 norm, so without noise it is no less than ``ece``.
+
     Paper: Kumar, Liang & Ma 2019, "Verified uncertainty calibration", Sec. 5 (their l2 estimator, also in the package
     uncertainty-calibration); the same correction is Broecker 2012 and Ferro & Fricker 2012 for the reliability term
     of the Brier score.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        n_bins: number of bins, those of ``ece``.
-
-    Returns:
-        A fraction in [0, 1]; its scale is that of an l2 norm, so without noise it is no less than ``ece``.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np

@@ -18,22 +18,15 @@ NOISE = 1e-12
 
 
 class Resampled(NamedTuple):
-    """A metric on a sample, on its resamples, and, of a calibration error, on outcomes of a calibrated network.
-
-    Attributes:
-        value: v.
-        draws: (R,).
-        mean: whether it is a mean over rows, which noise makes neither larger nor smaller.
-        null: of a calibration error the values (R,) that a calibrated network would show, none where these are not
-            known; None of what is no calibration error.
-        range: the values that it can have; an interval ends there.
-    """
+    """A metric on a sample, on its resamples, and, of a calibration error, on outcomes of a calibrated network."""
 
     value: float
-    draws: np.ndarray
-    mean: bool
+    draws: np.ndarray  #: (R,)
+    mean: bool  #: whether it is a mean over rows, which noise makes neither larger nor smaller
+    #: Of a calibration error the values (R,) that a calibrated network would show, none where these are not known; None
+    #: of what is no calibration error.
     null: np.ndarray | None
-    range: tuple[float, float] = (-math.inf, math.inf)
+    range: tuple[float, float] = (-math.inf, math.inf)  #: of the values that it can have; an interval ends there
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """See :func:`bootstrap`."""

@@ -38,9 +38,6 @@ class Monitor:
     Args:
         n_bins: number of equal-width bins of the top label's confidence, those of ``ece``; 15 as there, at most 4,096.
 
-    Raises:
-        ValueError: ``n_bins`` < 1, or more than 4,096.
-
     Example:
         >>> monitor = Monitor()
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
@@ -73,8 +70,7 @@ class Monitor:
             labels: (N,) integers in [0, K).
             period: any text, by whose order periods are listed, or a date, which is its text "2026-11-22".
 
-        Raises:
-            ValueError: bad ``probs``, ``labels`` or ``period``; then nothing is counted.
+        ValueError tells of bad ones; then nothing is counted.
         """
         key, sample = _key(period), Sample.of(probs, labels)
         nll, brier = proper.sample_nll(sample), proper.sample_brier(sample)
@@ -85,11 +81,7 @@ class Monitor:
         self._sums[key] = self._sums[key] + sums if key in self._sums else sums
 
     def merge(self, *others: Monitor) -> Monitor:
-        """A new monitor of what this one and others saw: each sample by one of them, else it counts twice.
-
-        Raises:
-            ValueError: no monitor, or one of another ``n_bins``.
-        """
+        """A new monitor of what this and others saw, with as many bins: each sample by one, else it counts twice."""
         total = Monitor(self.n_bins)
         for one in (self, *others):
             if not isinstance(one, Monitor) or one.n_bins != self.n_bins:
@@ -114,12 +106,7 @@ class Monitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            ValueError: a file that no monitor wrote, or a damaged one.
-            FileNotFoundError: no such file.
-        """
+        """Read what :meth:`save` wrote; ValueError of another file or a damaged one, FileNotFoundError of none."""
         found = read_npz(path, ("periods", "sums", "n_bins"))
         periods, sums, n_bins = (found.get(name, np.empty(0)) for name in ("periods", "sums", "n_bins"))
         keys = periods.tolist() if periods.ndim == 1 and periods.dtype.kind == "U" else []
@@ -138,15 +125,9 @@ class Monitor:
         many samples of these confidences: that of :math:`\frac{1}{N} \sum_b \sqrt{V_b}\, |Z_b|` with normal Z and
         :math:`V_b = \sum c (1 - c)` over the bin, from ``N_DRAWS`` draws of a fixed seed. An ECE below it says nothing.
 
-        Args:
-            level: of ``ece_null``, in (0, 1).
-
         Returns:
             Dicts of period, n, accuracy, confidence (the mean), ece, ece_null, nll and brier, with the standard errors
             nll_se and brier_se: NaN for one sample, or an infinite NLL.
-
-        Raises:
-            ValueError: ``level`` outside (0, 1).
         """
         level = check_level(level)
         normal = np.abs(np.random.default_rng(0).standard_normal((N_DRAWS, self.n_bins)))
@@ -189,15 +170,12 @@ class Monitor:
                 perfect?
             alpha: the chance of "drifted" where nothing has changed, in (0, 0.5].
 
-        Returns:
-            ``Drift(verdict, p, change, z, statistic, dof)``.
-
-        Raises:
-            ValueError: a period that was never updated or is in both, or none; ``alpha`` outside (0, 0.5].
+        ValueError tells of a period that was never updated or is in both, or of none.
         """
         check_alpha(alpha)
-        base = self._reference(reference)
-        return self._drift(self._known("current", current, base), base, alpha)
+        base = [] if reference is None else self._known("reference", reference)
+        keys = self._known("current", current, base)
+        return drift_of(self._of(keys)[0], self._of(base)[0] if base else None, alpha)
 
     def drift_by_period(
         self, current: Periods | None = None, reference: Periods | None = None, alpha: float = 0.01
@@ -211,31 +189,20 @@ class Monitor:
             current: the periods; all that are not the reference if None.
             reference: as in :meth:`drift`.
             alpha: for all periods together.
-
-        Returns:
-            ``{period: Drift}``.
-
-        Raises:
-            ValueError: as :meth:`drift`.
         """
         check_alpha(alpha)
-        base = self._reference(reference)
+        base = [] if reference is None else self._known("reference", reference)
         rest = [key for key in self.periods if key not in base]
         keys = self._known("current", rest if current is None else current, base)
-        found = {key: self._drift([key], base, alpha) for key in keys}
+        other = self._of(base)[0] if base else None
+        found = {key: drift_of(self._of([key])[0], other, alpha) for key in keys}
         adjusted = holm({key: drift.p for key, drift in found.items()})
         return {key: drift._replace(p=adjusted[key]).at(alpha) for key, drift in found.items()}
-
-    def _drift(self, current: list[str], reference: list[str], alpha: float) -> Drift:
-        return drift_of(self._of(current)[0], self._of(reference)[0] if reference else None, alpha)
 
     def _of(self, keys: list[str]) -> tuple[Bins, np.ndarray]:
         """The sums of some periods: those by bin, and the four others."""
         total = np.sum([self._sums[key] for key in keys], axis=0)
         return Bins(*total[:-4].reshape(4, self.n_bins)), total[-4:]
-
-    def _reference(self, reference: Periods | None) -> list[str]:
-        return [] if reference is None else self._known("reference", reference)
 
     def _known(self, name: str, periods: Periods, others: Iterable[str] = ()) -> list[str]:
         """Distinct keys that were updated and are not among others."""

@@ -63,22 +63,18 @@ def detectable(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K); they tell the accuracy.
         metrics: any of ``ece``, ``nll``, ``brier``, ``accuracy``.
-        n: samples in a test set. Default: N.
-        error: the true ECE of the better one, a fraction. Default: 0, beside which a difference is hardest to see. Far
-            from 0 the NLL and the Brier score tell any two s apart, and the answer is nearly 0.
+        n: samples in a test set, 2 or more. Default: N.
+        error: the true ECE of the better one, a fraction that some s has. Default: 0, beside which a difference is
+            hardest to see. Far from 0 the NLL and the Brier score tell any two s apart, and the answer is nearly 0.
         power: a share in (0, 1). Default: 0.8, the usual one (Cohen 1988).
         alpha: in (0, 0.5]; 0.05 / 60 for the strictest of 60 tests by Holm's method.
         n_sets: number of simulated test sets. With 200 another seed moves the answer by some 5%.
-        n_resamples: of each test set.
+        n_resamples: of each test set, 2 or more.
         seed: of everything random.
         n_bins: of the ECE.
 
     Returns:
         ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power``
-            outside (0, 1), ``alpha`` outside (0, 0.5], ``n`` or ``n_resamples`` < 2, ``n_sets`` < 1, ``n_bins`` < 1.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -1,33 +1,25 @@
-"""Accuracy, the proper scores NLL and Brier, and the entropy of the predictions."""
+"""Accuracy, the proper scores NLL and Brier, the entropy of the predictions, and the mean IoU of dense prediction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array
-from calibkit.metrics.metric import row_mean
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Sample, row_mean
 
 
 def accuracy(probs: Array, labels: Array) -> float:
-    r"""Accuracy: the fraction of rows whose largest probability is the label's.
+    r"""Accuracy: the fraction of rows, in [0, 1], whose largest probability is the label's.
 
     .. math:: \frac{1}{N} \sum_i 1[\arg\max_k p_{ik} = y_i]
 
-    Args:
-        probs: (N, K) probabilities. Of tied classes the first is predicted, as ``argmax`` does.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
+    Of tied classes the first is predicted, as ``argmax`` does. ``probs`` are (N, K), ``labels`` (N,).
 
     Example:
         >>> import numpy as np
@@ -42,16 +34,8 @@ def nll(probs: Array, labels: Array) -> float:
 
     .. math:: -\frac{1}{N} \sum_i \ln p_{i y_i}
 
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        Nats in [0, inf]; ``inf`` where a label has probability 0. Nothing is clipped: a float32 softmax rounds to 0
-        where logits are over 103 apart, a float64 one over 745.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
+    ``probs`` are (N, K), ``labels`` (N,). It is infinite where a label has probability 0. Nothing is clipped: a float32
+    softmax rounds to 0 where logits are over 103 apart, a float64 one over 745.
 
     Example:
         >>> import numpy as np
@@ -62,21 +46,13 @@ def nll(probs: Array, labels: Array) -> float:
 
 
 def brier(probs: Array, labels: Array) -> float:
-    r"""Brier score, summed over the classes.
+    r"""Brier score, summed over the classes: a number in [0, 2].
 
     .. math:: \frac{1}{N} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
 
+    ``probs`` are (N, K), ``labels`` (N,).
+
     Paper: Brier 1950. Several codebases divide by K as well; the original does not.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A number in [0, 2].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -87,19 +63,11 @@ def brier(probs: Array, labels: Array) -> float:
 
 
 def entropy(probs: Array, labels: Array) -> float:
-    r"""Mean entropy of the predictions, in nats; the labels are checked but do not enter.
+    r"""Mean entropy of the predictions, in nats, from 0 to ln K; the labels are checked but do not enter.
 
-    .. math:: -\frac{1}{N} \sum_i \sum_k p_{ik} \ln p_{ik}
+    .. math:: -\frac{1}{N} \sum_i \sum_k p_{ik} \ln p_{ik}, \qquad 0 \ln 0 = 0
 
-    Args:
-        probs: (N, K) probabilities; 0 ln 0 is 0.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        Nats in [0, ln K].
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
+    ``probs`` are (N, K), ``labels`` (N,).
 
     Example:
         >>> import numpy as np
@@ -107,6 +75,35 @@ def entropy(probs: Array, labels: Array) -> float:
         0.3466
     """
     return sample_entropy(Sample.of(probs, labels)).mean().item()
+
+
+def mean_iou(probs: Array, labels: Array) -> float:
+    r"""Mean intersection over union (mIoU), in [0, 1], of the rows predicted to be of a class and those that are.
+
+    .. math:: \frac{1}{|C|} \sum_{k \in C}
+       \frac{|\{i : \hat y_i = k\} \cap \{i : y_i = k\}|}{|\{i : \hat y_i = k\} \cup \{i : y_i = k\}|},
+       \qquad \hat y_i = \arg\max_k p_{ik}
+
+    C are the classes that occur or are predicted; of tied ones the first is predicted. ``probs`` are (N, K), ``labels``
+    (N,): the rows are mostly the labelled pixels of all images together.
+
+    Example:
+        >>> import numpy as np
+        >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+        >>> round(mean_iou(probs, np.array([0, 0, 1, 1])), 4)  # 2 / 3 and 1 / 2
+        0.5833
+    """
+    sample = Sample.of(probs, labels)
+    k = sample.probs.shape[1]
+    pairs = torch.bincount(sample.labels * k + sample.probs.argmax(1), minlength=k * k)
+    return iou_of_confusion(pairs.view(k, k).cpu().numpy())
+
+
+def iou_of_confusion(confusion: np.ndarray) -> float:
+    """The same from how often each pair (true, predicted) occurs: (K, K) counts; NaN if there are none."""
+    hits = np.diag(confusion)
+    either = confusion.sum(0) + confusion.sum(1) - hits
+    return float((hits[either > 0] / either[either > 0]).mean()) if either.any() else math.nan
 
 
 def sample_accuracy(sample: Sample) -> Tensor:

@@ -6,24 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibkit._blocks import blocks
 from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
-from calibkit.metrics.metric import Metric
-from calibkit.metrics.sample import Sample
+from calibkit.metrics.sample import Metric, Sample, Statistic
 
 #: Name -> record, in the order in which they are listed.
 METRICS: dict[str, Metric] = {
     metric.name: metric for module in (proper, calibration, classwise, ece_alternatives) for metric in module.RECORDS
 }
-#: Those of bins, whose number is an argument.
+#: Those of bins, whose number is an argument; those that are no shares, and so not shown in percent; and what is
+#: reported with intervals: all whose bootstrap is not slow.
 BINNED = tuple(name for name, metric in METRICS.items() if metric.binned)
-#: Those that are no shares, and so not shown in percent.
 IN_NATS = tuple(name for name, metric in METRICS.items() if metric.unit == "nats")
-#: What is reported with intervals: all whose bootstrap is not slow.
 REPORTED = tuple(name for name, metric in METRICS.items() if not metric.slow)
-#: Of a block of gaps (R, N) in float64.
+#: Of a block of resamples, weights or gaps (R, N), in float64.
 BLOCK_BYTES = 1 << 25
 
 
@@ -36,16 +35,12 @@ def evaluate(
         probs: (N, K) probabilities, numpy or torch; rows sum to 1.
         labels: (N,) integers in [0, K). Or, where each sample has several labels, (N, K) of 0 and 1; ``probs`` are
             then those of each label, and rows need not sum to 1: K problems of two classes.
-        metrics: names of ``METRICS``; all of them if None.
+        metrics: names of ``METRICS``; all of them if None. Functions of one's own are for :func:`bootstrap`.
         n_bins: number of bins of the binned metrics.
 
     Returns:
         ``{name: value}``, each equal to ``METRICS[name](probs, labels)``; of several labels to the mean of
         ``METRICS[name](probs[:, k], labels[:, k])``, in which every label counts the same (macro).
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, a mapping of
-            functions of one's own, which :func:`bootstrap` takes, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np
@@ -105,11 +100,16 @@ def null_draws(
     Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
     """
     known = {name: of_gaps(sample, n_bins) for name in names if (of_gaps := METRICS[name].of_gaps)}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in known}
     confidence = sample.confidence.double().cpu()
-    for block in blocks(n_draws, len(sample), 8, BLOCK_BYTES) if known else ():
+
+    def gaps(block: slice) -> Tensor:
         drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
-        gaps = (confidence - (drawn < confidence).double()).to(sample.labels.device)
-        for name, statistic in known.items():
-            found[name].append(statistic(gaps).cpu().numpy())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        return (confidence - (drawn < confidence).double()).to(sample.labels.device)
+
+    return in_blocks(known, map(gaps, blocks(n_draws, len(sample), 8, BLOCK_BYTES))) if known else {}
+
+
+def in_blocks(statistics: Mapping[str, Statistic], resamples: Iterable[Tensor]) -> dict[str, np.ndarray]:
+    """Each statistic (R,) of numbers of each row, which come in blocks (r, N)."""
+    parts = [[statistic(block).cpu().numpy() for statistic in statistics.values()] for block in resamples]
+    return {name: np.concatenate(of) for name, of in zip(statistics, zip(*parts, strict=True), strict=True)}

@@ -13,12 +13,9 @@ from torch import Tensor
 from calibkit._blocks import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.metric import Statistic, as_number, on_copies
-from calibkit.metrics.registry import METRICS, check_names, measure, null_draws
-from calibkit.metrics.sample import Sample, check_groups
+from calibkit.metrics.registry import BLOCK_BYTES, METRICS, check_names, in_blocks, measure, null_draws
+from calibkit.metrics.sample import Sample, as_number, check_groups, on_copies
 
-#: Of a block of resamples' weights (R, N) in float64.
-BLOCK_BYTES = 1 << 25
 #: A metric of one's own.
 Function = Callable[[Array, Array], float]
 
@@ -34,7 +31,7 @@ def bootstrap(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    r"""Bootstrap intervals: rows are drawn with replacement, N of N, and the metrics computed on each draw.
+    r"""Bootstrap intervals (low, high) by name: rows are drawn with replacement, N of N, and the metrics computed.
 
     With v the value on the sample itself, and l and h the (1 - level) / 2 and (1 + level) / 2 quantiles of the draws,
     the interval is the reflected one,
@@ -61,10 +58,10 @@ def bootstrap(
     of the same ones.
 
     A metric of ``METRICS`` is computed from how often each row is drawn, without copying rows; its values equal those
-    of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared.
+    of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared. An interval
+    speaks of the draw of test samples, not of the training seed.
 
-    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap. An interval speaks of the draw of test samples, not
-    of the training seed.
+    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap.
 
     Args:
         probs: (N, K) probabilities.
@@ -76,13 +73,6 @@ def bootstrap(
         level: coverage in (0, 1); the quantiles are taken outwards to the next resample's value.
         seed: of numpy's PCG64, so the draws are the same on every device.
         n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: (low, high)}``.
-
-    Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, an unknown metric, ``n_resamples`` < 1, ``level`` outside
-            (0, 1).
 
     Example:
         >>> import numpy as np
@@ -114,17 +104,15 @@ def bootstrap_difference(
     Of a mean over rows (accuracy, NLL, Brier score, entropy) it is the reflected interval of :func:`bootstrap`. Of a
     calibration error, and of an own function, it is the smallest that holds both the reflected and the percentile
     interval: between two methods that are equally well calibrated the first alone sees a difference in 16 to 21% of
-    test sets, and both together in at most about 5%. Of two methods whose own intervals begin at 0 it holds 0: both
-    may be calibrated, and the one that says fewer different values has less bias. Near 0 a difference looks smaller
-    than it is, for there an error is mostly bias. So with v the difference on the sample and [l, h] its percentile
-    interval,
+    test sets, and both together in at most about 5%. Of two methods whose own intervals begin at 0 it holds 0: both may
+    be calibrated, and the one that says fewer different values has less bias. Near 0 a difference looks smaller than it
+    is, for there an error is mostly bias. So with v the difference on the sample and [l, h] its percentile interval,
 
     * where the interval of ``before`` begins at 0, the upper end is at least ``v + (h - l)``;
     * where that of ``after`` does, the lower end is at most ``v - (h - l)``;
 
     but an end that lies beyond 0, on the side of v, stays where it is: whether 0 is held does not depend on this. At
-    N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 93% of test sets (chapter
-    metrics).
+    N = 10,000 true differences in ECE of 0.5 and 1 points are then held in at least 93% of test sets (chapter metrics).
 
     Two infinite values, as the NLL has where both give a label the probability 0, differ by 0. Where that of ``after``
     is infinite, the interval is the percentile one.
@@ -133,22 +121,7 @@ def bootstrap_difference(
     rules near 0 can make it wider. Two methods differ beyond the chance of the test set where the interval does not
     hold 0.
 
-    Args:
-        before: (N, K) probabilities.
-        after: (N, K) probabilities of the same samples.
-        labels: (N,) integers in [0, K).
-        metrics: as in :func:`bootstrap`.
-        groups: as there.
-        n_resamples: number of resamples.
-        level: coverage in (0, 1).
-        seed: of the draws.
-        n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: (low, high)}``.
-
-    Raises:
-        ValueError: as :func:`bootstrap`; probabilities of different shapes.
+    ``before`` and ``after`` are (N, K) probabilities of the same samples; all else is as in :func:`bootstrap`.
 
     Example:
         >>> import numpy as np
@@ -177,26 +150,11 @@ def bootstrap_values(
     seed: int = 0,
     n_bins: int = 15,
 ) -> dict[str, np.ndarray]:
-    """The metrics on each draw of :func:`bootstrap`, to compare many methods on the same draws.
+    """The metrics on each draw of :func:`bootstrap`, (n_resamples,) float64 by name, with its arguments and errors.
 
     The draws depend on N, ``groups`` and ``seed`` alone. So the difference of two results is what
     :func:`bootstrap_difference` takes its interval of, and each method is resampled once however many others it is
     compared with.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        metrics: as in :func:`bootstrap`.
-        groups: as there.
-        n_resamples: number of resamples, R.
-        seed: of the draws.
-        n_bins: number of bins of the binned metrics.
-
-    Returns:
-        ``{name: values}``, values (R,) in float64.
-
-    Raises:
-        ValueError: as :func:`bootstrap`.
 
     Example:
         >>> import numpy as np
@@ -221,15 +179,22 @@ def resampled(
     n_resamples, n_bins = check_draws("n_resamples", n_resamples), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
     counts = draws(len(sample), n_resamples, rng, groups)
+
+    def weights(block: slice) -> Tensor:
+        drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
+        # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
+        return drawn.to(sample.labels.device).double()
+
+    resamples = map(weights, blocks(n_resamples, len(sample), 8, BLOCK_BYTES))
     if isinstance(metrics, Mapping):
         check_functions(metrics)
-        drawn = _by_weights(sample, {name: on_copies(sample, of) for name, of in metrics.items()}, counts, n_resamples)
+        drawn = in_blocks({name: on_copies(sample, of) for name, of in metrics.items()}, resamples)
         values = {name: as_number(of(sample.probs, sample.labels)) for name, of in metrics.items()}
         return {name: Resampled(value, drawn[name], False, None) for name, value in values.items()}
     known = {name: METRICS[name] for name in check_names(metrics)}
     values = measure(sample, tuple(known), n_bins)
     statistics = {name: metric.statistic(sample, n_bins) for name, metric in known.items()}
-    drawn = _by_weights(sample, statistics, counts, n_resamples)
+    drawn = in_blocks(statistics, resamples)
     null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
     if groups is None:
         null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
@@ -243,7 +208,7 @@ def resampled(
 
 def check_functions(metrics: Mapping[str, object]) -> None:
     """Raise ValueError unless every value can be called."""
-    if not all(callable(metric) for metric in metrics.values()):
+    if not all(map(callable, metrics.values())):
         raise expected("metrics", "names, or a mapping of names to functions", repr(metrics))
 
 
@@ -255,19 +220,6 @@ def in_container(
         return metrics
     check_functions(metrics)
     return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}
-
-
-def _by_weights(
-    sample: Sample, statistics: Mapping[str, Statistic], counts: Iterator[np.ndarray], n_resamples: int
-) -> dict[str, np.ndarray]:
-    found = {name: [] for name in statistics}
-    for block in blocks(n_resamples, len(sample), 8, BLOCK_BYTES):
-        drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
-        # Converted by torch, whose memory is aligned alike at every call, so that equal sums are equal to the last bit.
-        weights = drawn.to(sample.labels.device).double()
-        for name, statistic in statistics.items():
-            found[name].append(statistic(weights).cpu().numpy())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:

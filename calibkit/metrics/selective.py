@@ -20,19 +20,13 @@ def risk_coverage(probs: Array, labels: Array) -> tuple[np.ndarray, np.ndarray]:
 
     where :math:`e_{(j)}` is 1 if the prediction of the j-th most confident sample is wrong. Samples of the same
     confidence have each the mean error of them all: that gives the mean of the curve over all orders of the ties, and
-    makes the order of the rows of no account.
-
-    Paper: El-Yaniv and Wiener 2010; for networks Geifman and El-Yaniv 2017.
-
-    Args:
-        probs: (N, K) probabilities; the confidence is the largest of a row.
-        labels: (N,) integers in [0, K).
+    makes the order of the rows of no account. ``probs`` are (N, K), the confidence is the largest of a row, ``labels``
+    are (N,).
 
     Returns:
         Coverage (N,), rising to 1, and risk (N,), which ends at the error rate; fractions.
 
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
+    Paper: El-Yaniv and Wiener 2010; for networks Geifman and El-Yaniv 2017.
 
     Example:
         >>> coverage, risk = risk_coverage(np.array([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6], [0.4, 0.6]]), [0, 1, 1, 0])
@@ -55,17 +49,10 @@ def aurc(probs: Array, labels: Array) -> float:
 
     .. math:: \frac{1}{N} \sum_i \mathrm{risk}_i
 
+    A fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,): in the mean the error rate, where the confidence tells
+    nothing about the errors.
+
     Paper: Geifman, Uziel and El-Yaniv 2019, "Bias-reduced uncertainty estimation for deep neural classifiers".
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1]; in the mean the error rate, where the confidence tells nothing about the errors.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> probs, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, 0])
@@ -84,17 +71,10 @@ def excess_aurc(probs: Array, labels: Array) -> float:
        m = \text{the number of errors}
        \end{gathered}
 
+    A fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,): 0 where every right prediction is more confident than
+    every wrong one.
+
     Paper: Geifman, Uziel and El-Yaniv 2019.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1]; 0 where every right prediction is more confident than every wrong one.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> probs, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, 0])

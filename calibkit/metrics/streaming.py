@@ -19,6 +19,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partialmethod
 from typing import Any, get_args
 
 import torch
@@ -52,9 +53,6 @@ class StreamingMetric(Metric):
         ignore_index: label of samples that are left out; None for none.
         **kwargs: of ``torchmetrics.Metric``.
 
-    Raises:
-        ValueError: on ``update``, bad probabilities or labels.
-
     Example:
         >>> metric = StreamingMetric("accuracy")
         >>> metric.update(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))
@@ -66,7 +64,7 @@ class StreamingMetric(Metric):
     is_differentiable = False
 
     def __init__(
-        self, name: str, *, n_bins: int = 15, num_classes: int = 2, ignore_index: int | None = None, **kwargs: Any
+        self, name: str, n_bins: int = 15, *, num_classes: int = 2, ignore_index: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.metric_name = check_choice("name", name, SUMMED)
@@ -144,55 +142,43 @@ def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 class Accuracy(StreamingMetric):
     """Streaming ``accuracy``; the arguments are ``ignore_index`` and those of ``torchmetrics.Metric``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("accuracy", **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "accuracy")
 
 
 class NLL(StreamingMetric):
     """Streaming ``nll``; the arguments are those of ``Accuracy``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("nll", **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "nll")
 
 
 class Brier(StreamingMetric):
     """Streaming ``brier``; the arguments are those of ``Accuracy``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("brier", **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "brier")
 
 
 class Entropy(StreamingMetric):
     """Streaming ``entropy``; the arguments are those of ``Accuracy``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__("entropy", **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "entropy")
 
 
 class ECE(StreamingMetric):
-    """Streaming ``ece``: 3 sums a bin.
+    """Streaming ``ece``: 3 sums a bin; the arguments are ``n_bins`` and those of ``Accuracy``."""
 
-    Args:
-        n_bins: number of bins.
-        **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
-    """
-
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
-        super().__init__("ece", n_bins=n_bins, **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "ece")
 
 
 class MCE(StreamingMetric):
     """Streaming ``mce``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
-        super().__init__("mce", n_bins=n_bins, **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "mce")
 
 
 class DebiasedECE(StreamingMetric):
     """Streaming ``debiased_ece``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
-        super().__init__("debiased_ece", n_bins=n_bins, **kwargs)
+    __init__ = partialmethod(StreamingMetric.__init__, "debiased_ece")
 
 
 class ClasswiseECE(StreamingMetric):
@@ -202,11 +188,11 @@ class ClasswiseECE(StreamingMetric):
         num_classes: the number of classes.
         n_bins: number of bins.
         normalize: ``"n"`` or ``"class_count"``, as in ``classwise_ece``.
-        **kwargs: ``ignore_index`` and those of ``torchmetrics.Metric``.
+        **kwargs: those of ``Accuracy``.
     """
 
     def __init__(self, num_classes: int, n_bins: int = 15, normalize: Normalize = "n", **kwargs: Any) -> None:
-        super().__init__("classwise_ece", n_bins=n_bins, num_classes=num_classes, **kwargs)
+        super().__init__("classwise_ece", n_bins, num_classes=num_classes, **kwargs)
         self.normalize = check_choice("normalize", normalize, get_args(Normalize))
 
     def compute(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Calibration errors from below: no noise in the test set makes them larger than they are, on average.
+"""Calibration from below, by cross-fitting: no noise in the test set makes an error larger than it is, on average.
 
 An error is ``E |c - P(correct | c)|``, a supremum over functions: of all s with values in [-1, 1] the sign of
 ``c - P(correct | c)`` makes ``E s(c) (c - correct)`` largest. A binned error takes s from the rows that it averages and
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from calibkit._checks import Array, check_bins, check_real, expected
 from calibkit.metrics.binning import bin_sums, mass_edges
-from calibkit.metrics.comparison import Estimate
+from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.metrics.sample import Sample, check_groups
 
 FOLDS = 5
@@ -64,8 +64,8 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     bin, it is too low. An ECE errs to the other side: of a calibrated network with ten classes, 1,000
     rows show one of 1 to 3 points on average, the more the less accurate it is.
 
-    The interval says how far other test sets would have moved the value. The true error lies below its lower end in at
-    most 2.5% of test sets; the upper end is no limit of the true error.
+    It takes 5 rows, or groups, at least. The interval says how far other test sets would have moved the value. The true
+    error lies below its lower end in at most 2.5% of test sets; the upper end is no limit of the true error.
 
     Args:
         probs: (N, K) probabilities.
@@ -73,12 +73,6 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
         n_bins: number of bins.
         groups: (N,) integers or strings: rows of one group, as the pixels of an image, are in one fold and count as
             one draw.
-
-    Returns:
-        ``TopLabelError``: ``total``, ``over`` and ``under``, each an ``Estimate`` with ``value``, ``low`` and ``high``.
-
-    Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_bins`` < 1, fewer than 5 rows or groups.
 
     Example:
         >>> import numpy as np
@@ -90,7 +84,6 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
 
     Paper: Berta, Braun, Holzmueller, Bach and Jordan 2026, "A Variational Estimator for L_p Calibration Errors"
     (arXiv:2602.24230): the bound, cross-fitting, and the split.
-
     Differs from it and from the authors' package ``probmetrics``: s is from bins, where they fit a classifier (boosted
     trees, isotonic regression); over-confident is a confidence that is too large, where theirs, below 1/2, is one that
     is too small; the interval is an addition.
@@ -119,6 +112,7 @@ def variational_calibration_error(
     recalibration fitted on the other four of five folds: any calibrator. On average the value is no more than the true
     error, which no binning of K-dimensional vectors tells, and the closer g comes to P(y | f), the closer it is; it is
     negative where g leads away. Choose g beforehand: the largest of several values on the same rows is no such bound.
+    What :func:`variational_ece` says of the interval holds here too.
 
     Args:
         probs: (N, K) probabilities.
@@ -126,13 +120,6 @@ def variational_calibration_error(
         recalibrator: what g is, such as ``StructuredMatrixScaling()``; a copy is fitted on log-probabilities.
         p: of the norm, from 1 to infinity.
         groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
-
-    Returns:
-        ``Estimate``; what :func:`variational_ece` says of its interval holds here too.
-
-    Raises:
-        ValueError: bad ``probs``, ``labels`` or ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the
-            recalibrator raises.
 
     Example:
         >>> import numpy as np
@@ -148,7 +135,6 @@ def variational_calibration_error(
         '-0.02 [-0.06, 0.03]'
 
     Paper: as :func:`variational_ece`.
-
     Differs from the authors' package: g is a calibrator of the caller's choice, there boosted trees that start at f;
     the interval is an addition.
     """
@@ -159,6 +145,78 @@ def variational_calibration_error(
     mean = (slope * f).sum(1)
     variance = (slope.square() * f).sum(1) - mean.square()
     return _estimate(slope.gather(1, sample.labels[:, None])[:, 0] - mean, variance, group)
+
+
+class ScoreParts(NamedTuple):
+    """A proper score of the network, and its two parts; ``score = calibration + refinement``.
+
+    Attributes:
+        score: of the network as it is.
+        calibration: what a recalibration takes away.
+        refinement: what it leaves.
+    """
+
+    score: Estimate
+    calibration: Estimate
+    refinement: Estimate
+
+
+def score_parts(
+    probs: Array,
+    labels: Array,
+    recalibrator: Recalibrator,
+    *,
+    groups: Array | None = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, ScoreParts]:
+    r"""NLL, in nats, and Brier score as calibration, which a recalibration can take away, plus refinement.
+
+    .. math:: \frac{1}{N} \sum_i \ell(f_i, y_i) = \frac{1}{N} \sum_i \big( \ell(f_i, y_i) - \ell(g_{-i}(f_i), y_i) \big)
+              + \frac{1}{N} \sum_i \ell(g_{-i}(f_i), y_i)
+
+    with g a recalibration, any calibrator, fitted on the other four of five folds. With the best g, which gives
+    P(y | f), the first mean estimates how far f is from it, a Kullback-Leibler divergence or a squared distance,
+    and the second the score of P(y | f). With any other the calibration is too small on average, and the refinement as
+    much too large: what g cannot mend counts as refinement. Of a calibrated network the calibration is a little below 0
+    on average.
+
+    Args:
+        probs: (N, K) probabilities.
+        labels: (N,) integers in [0, K).
+        recalibrator: what g is; a copy is fitted on log-probabilities. One temperature is what the paper takes.
+        groups: (N,) integers or strings: rows of one group are in one fold and are drawn together.
+        n_resamples: behind the 95% intervals, those of :func:`~calibkit.metrics.bootstrap` and
+            :func:`~calibkit.metrics.bootstrap_difference`; that of the calibration ends at 0 or above. The fits stay as
+            they are.
+        seed: of the resamples.
+
+    Example:
+        >>> import numpy as np
+        >>> from calibkit import TemperatureScaling
+        >>> rng = np.random.default_rng(0)
+        >>> true = rng.normal(size=(4000, 3))
+        >>> labels = (true + rng.gumbel(size=true.shape)).argmax(1)
+        >>> honest, sure = (np.exp(b * true) / np.exp(b * true).sum(1, keepdims=True) for b in (1, 3))
+        >>> known = (honest * np.log(honest / sure)).sum(1).mean()
+        >>> parts = score_parts(sure, labels, TemperatureScaling())["nll"]
+        >>> f"{known:.2f}: {parts.calibration:.2f} of {parts.score:.2f}"
+        '0.35: 0.34 [0.31, 0.38] of 1.21 [1.16, 1.27]'
+
+    Papers: Broecker 2009 and Kull & Flach 2015 for the two parts; Berta, Holzmueller, Jordan and Bach 2025, "Rethinking
+    Early Stopping: Refine, Then Calibrate" (arXiv:2501.19195), for one temperature as g.
+    Differs from the last: g never sees the rows that it is judged on, by cross-fitting.
+    """
+    sample = Sample.of(probs, labels)
+    both = Comparison(sample.labels, ("nll", "brier"), groups=groups, n_resamples=n_resamples, seed=seed)
+    both.add("refined", recalibrated(sample, recalibrator, numbered(groups, sample)))
+    both.add("given", sample.probs)
+    found = {}
+    for name in both.metrics:
+        calibration = both.difference("given", "refined", name)
+        calibration = calibration._replace(high=max(calibration.high, 0.0))  # as the true part is
+        found[name] = ScoreParts(both.of("given", name), calibration, both.of("refined", name))
+    return found
 
 
 def _slope(d: Tensor, p: float) -> Tensor:

@@ -2,7 +2,9 @@
 
 The keys are the names by which the papers' tables are recorded. Without options a network suits 32 x 32 images where a
 paper trains it on CIFAR, and 224 x 224 images where it does so on ImageNet only; ``stem`` changes that. ``vit`` takes
-images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel.
+images of any size, ``gpool_cnn`` token ids, and the ``deeplabv3`` networks give logits for every pixel. Inputs are
+normalised images (N, C, H, W), outputs logits (N, K). ValueError tells of fewer than K = 2 classes, and of an option
+that is unknown or out of the range that its text states.
 """
 
 from __future__ import annotations
@@ -21,14 +23,11 @@ from calibkit._checks import check_choice, expected
 from calibkit._files import read_npz
 from calibkit.keys import make
 from calibkit.models import vision
-from calibkit.models.deeplab import DeepLabV3
 from calibkit.models.densenet import DenseNet
 from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
-from calibkit.models.resnet import ResNet
-from calibkit.models.resnet8 import ResNet8
-from calibkit.models.small_cnn import SmallCNN
-from calibkit.models.wide_resnet import WideResNet
+from calibkit.models.resnet import ResNet, WideResNet
+from calibkit.models.small import ResNet8, SmallCNN
 
 __all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited", "takes"]
 
@@ -59,17 +58,13 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "regnet_y_400mf": partial(vision.plain, "regnet_y_400mf"),
     "vit": vision.vit,
     "gpool_cnn": GPoolCNN,
-    "deeplabv3_resnet34": partial(DeepLabV3, "resnet34"),
-    "deeplabv3_resnet50": partial(DeepLabV3, "resnet50"),
+    "deeplabv3_resnet34": partial(vision.DeepLabV3, "resnet34"),
+    "deeplabv3_resnet50": partial(vision.DeepLabV3, "resnet50"),
 }
 
 
 def build(name: str, n_classes: int, **options: Any) -> nn.Module:
-    """A fresh network ``MODELS[name]`` for K = ``n_classes``.
-
-    Raises:
-        ValueError: an unknown name, or an option that the network does not have; the message lists those there are.
-    """
+    """A fresh network ``MODELS[name]`` for K = ``n_classes``; a ValueError lists the names, or options, there are."""
     return make(MODELS[check_choice("model", name, MODELS)], "model", {"n_classes": n_classes, **options})
 
 
@@ -96,10 +91,9 @@ def takes(name: str, option: str) -> bool:
 def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) -> dict[str, object]:
     """The options with which network ``name`` suits inputs of ``shape``, (H, W, C) of an image: ``build(.., **these)``.
 
-    ``n_tokens`` is the size of the vocabulary where the inputs are token ids.
-
-    The papers take the "cifar" form of a network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of
-    Tiny-ImageNet, and the "imagenet" form for larger ones.
+    ``n_tokens`` is the size of the vocabulary where the inputs are token ids. The papers take the "cifar" form of a
+    network for 32 x 32 images, the "tiny" form of ResNets for the 64 x 64 of Tiny-ImageNet, and the "imagenet" form for
+    larger ones.
 
     Example:
         >>> options_for("resnet50", (64, 64, 3)), options_for("small_cnn", (8, 8, 1)), options_for("vit", (32, 32, 3))
@@ -118,10 +112,8 @@ def options_for(name: str, shape: tuple[int, ...], n_tokens: int | None = None) 
 def load_weights(model: nn.Module, path: str | os.PathLike) -> nn.Module:
     """Fill ``model`` from an npz of its ``state_dict`` arrays; returns it, in evaluation mode.
 
-    Batch-normalisation step counters (``num_batches_tracked``) may be absent: nothing here reads them.
-
-    Raises:
-        ValueError: an array is missing, superfluous, or of another shape.
+    Batch-normalisation step counters (``num_batches_tracked``) may be absent: nothing here reads them. ValueError tells
+    of an array that is missing, superfluous, or of another shape.
     """
     return fill(model, read_npz(path))
 

@@ -55,9 +55,6 @@ class DenseNet(nn.Module):
         bc: bottlenecks, and transitions that halve the channels. Default False.
         stem: channels of the first convolution. Default None: 16, or 2k with ``bc`` (paper, Sec. 3).
 
-    Raises:
-        ValueError: a depth that is not 3n + 4 or 6n + 4, fewer than 2 classes, a growth or a stem below 1.
-
     Example:
         >>> sum(p.numel() for p in DenseNet(40, 10).parameters())     # 1.0 million, Table 2
         1019722
@@ -81,14 +78,9 @@ class DenseNet(nn.Module):
             parts[f"denseblock{block}"] = nn.Sequential(layers)
             if block < 3:
                 c_out = channels // 2 if bc else channels
-                parts[f"transition{block}"] = nn.Sequential(
-                    OrderedDict(
-                        norm=nn.BatchNorm2d(channels),
-                        relu=nn.ReLU(),
-                        conv=nn.Conv2d(channels, c_out, 1, bias=False),
-                        pool=nn.AvgPool2d(2),
-                    )
-                )
+                transition = OrderedDict[str, nn.Module](norm=nn.BatchNorm2d(channels), relu=nn.ReLU())
+                transition |= {"conv": nn.Conv2d(channels, c_out, 1, bias=False), "pool": nn.AvgPool2d(2)}
+                parts[f"transition{block}"] = nn.Sequential(transition)
                 channels = c_out
         parts["norm_final"] = nn.BatchNorm2d(channels)
         self.features = nn.Sequential(parts)

@@ -28,13 +28,10 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     through the network; and the masks are the same for every sample and call, so that predictions are repeatable.
 
     Args:
-        model: a classifier whose last ``nn.Linear`` gives its logits (N, K).
+        model: a classifier whose last ``nn.Linear`` gives its logits (N, K); ValueError of one that has none.
         rate: r in [0, 0.9]. 0.1 as Gal & Ghahramani take for networks with many data; ACLS names none.
         passes: S; 10 as in their experiments on large networks; ACLS names none.
         seed: of the masks.
-
-    Raises:
-        ValueError: a rate or a number out of range, no module, or a model without a linear layer.
 
     Paper: Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation".
     Differs from the paper: dropout stands before the last layer only, since the networks here have no other, and its

@@ -39,11 +39,7 @@ class GPoolCNN(nn.Module):
         vectors: (V, D) pretrained word vectors, kept fixed in training. Row 0 belongs to the padding and counts as
             zero. Default None: vectors that are learnt, from uniform ones in [-0.05, 0.05]. From normal ones of
             variance 1 the few occurrences of a word would not move its vector enough.
-        dropout: rate before the last layer. Default 0, as in MbLS's code.
-
-    Raises:
-        ValueError: fewer than 2 classes or tokens, a dimension below 1, a rate outside [0, 1], vectors that are not a
-            matrix of floating-point numbers.
+        dropout: rate in [0, 1] before the last layer. Default 0, as in MbLS's code.
 
     Example:
         >>> import torch

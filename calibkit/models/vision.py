@@ -1,4 +1,4 @@
-r"""Networks of torchvision, for 224 x 224 images, and the small-image forms of its ResNets and DenseNet-121.
+r"""Networks of torchvision: for 224 x 224 images, the small-image forms of its ResNets and DenseNet-121, DeepLabV3.
 
 The CIFAR and Tiny-ImageNet networks of Mukhoti et al. 2020 differ from torchvision's at both ends only (``stem``):
 
@@ -12,7 +12,8 @@ configuration of ResNet-101 for CUB-200-2011 has dropout before the last layer, 
 there is none.
 
 ``weights`` is a name that torchvision knows, as "DEFAULT" or "IMAGENET1K_V1": it downloads the file into torch's cache.
-For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for CUB-200-2011.
+Without it a network is fresh. For K other than 1,000 the last linear layer is then fresh, as MbLS (App. B) does for
+CUB-200-2011.
 
 Papers: He et al. 2016 (arXiv:1512.03385); Huang et al. 2017 (arXiv:1608.06993); Dosovitskiy et al. 2021
 (arXiv:2010.11929); Mukhoti et al. 2020 (arXiv:2002.09437).
@@ -24,7 +25,8 @@ import re
 from collections import OrderedDict
 from typing import Any
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from calibkit._checks import check_choice, check_int, check_real, expected
 from calibkit._extras import needs
@@ -32,19 +34,10 @@ from calibkit._torchvision import ensure_importable
 
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:
-    """A network of torchvision, as it is.
-
-    Args:
-        name: of a classification network of torchvision.
-        n_classes: number of classes K.
-        weights: name of pretrained weights; None: fresh ones.
-        **options: torchvision's own.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+    """A classification network of torchvision, as it is, for K = ``n_classes``; ``options`` are torchvision's own.
 
     Raises:
-        ValueError: fewer than 2 classes, a name or weights that torchvision does not have.
+        ValueError: a name or weights that torchvision does not have.
 
     Example:
         >>> sum(p.numel() for p in plain("efficientnet_b0", 1000).parameters())
@@ -72,19 +65,9 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options: Any)
 
 
 def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
-    """ResNet with bottlenecks: ``name`` is "resnet50", "resnet101" or "resnet152".
+    """ResNet with bottlenecks: torchvision's "resnet50", "resnet101" or "resnet152", with one of the three stems.
 
-    Args:
-        name: of torchvision's network.
-        n_classes: number of classes K.
-        stem: "cifar" (default), "tiny" or "imagenet": see above.
-        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
-
-    Raises:
-        ValueError: fewer than 2 classes, an unknown stem or weights.
+    ValueError tells of an unknown stem, and of unknown weights or any with another stem than ImageNet's.
 
     Example:
         >>> sum(p.numel() for p in resnet("resnet50", 10).parameters())
@@ -103,20 +86,10 @@ def resnet(name: str, n_classes: int, stem: str = "cifar", weights: str | None =
 
 
 def densenet(name: str, n_classes: int, stem: str = "cifar", weights: str | None = None) -> nn.Module:
-    """DenseNet-BC with four blocks: ``name`` is "densenet121" or "densenet161".
+    """DenseNet-BC with four blocks: torchvision's "densenet121" or "densenet161", with the stem "cifar" or "imagenet".
 
-    Args:
-        name: of torchvision's network.
-        n_classes: number of classes K.
-        stem: "cifar" (default) or "imagenet": see above. With "cifar" the first dense block follows the convolution
-            directly, as in Mukhoti et al.'s code.
-        weights: name of pretrained weights, with the ImageNet stem only; None: fresh ones.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
-
-    Raises:
-        ValueError: fewer than 2 classes, an unknown stem or weights.
+    With "cifar" the first dense block follows the convolution directly, as in Mukhoti et al.'s code. Errors are those
+    of :func:`resnet`.
 
     Example:
         >>> sum(p.numel() for p in densenet("densenet121", 10).parameters())
@@ -136,21 +109,13 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
     """Vision transformer ViT-B/16: 12 blocks of 12 heads, dimension 768, on patches of 16 x 16 pixels.
 
     MbLS (App. E) names no size; its code takes this one at 224 x 224 with dropout 0.1, from weights that were trained
-    on ImageNet-21k and then ImageNet-1k. Those of torchvision are of ImageNet-1k alone.
-
-    Args:
-        n_classes: number of classes K.
-        image_size: side in pixels, a multiple of 16, to which images of another size are resized bilinearly. Default
-            224.
-        weights: name of pretrained weights of that image size; None: fresh ones.
-        dropout: rate after the position embedding, the attention, and in the hidden layers. Default 0.1.
-
-    Returns:
-        nn.Module: (N, 3, H, W) normalised images -> (N, K) logits.
+    on ImageNet-21k and then ImageNet-1k. Those of torchvision are of ImageNet-1k alone. Images of another size are
+    resized to ``image_size`` pixels, bilinearly. ``dropout`` is the rate after the position embedding, the attention,
+    and in the hidden layers.
 
     Raises:
-        ValueError: fewer than 2 classes, a size that is no multiple of 16 or does not fit the weights, unknown weights,
-            a rate outside [0, 1].
+        ValueError: a size that is no multiple of 16 or does not fit the weights, unknown weights, a rate outside
+            [0, 1].
     """
     image_size = check_int("image_size", image_size, 16)
     if image_size % 16:
@@ -167,6 +132,64 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
             raise expected("image_size", f"{side}, that of the weights", image_size)
     net = plain("vit_b_16", n_classes, weights, image_size=image_size, dropout=dropout)
     return nn.Sequential(OrderedDict(resize=nn.Upsample(size=image_size, mode="bilinear"), vit=net))
+
+
+def dilate(stages: list[nn.Module]) -> None:
+    """Replace, in place, the stride of 2 of each stage by dilation of what follows it."""
+    rate = 1
+    for stage in stages:
+        for conv in stage.modules():
+            if not isinstance(conv, nn.Conv2d):
+                continue
+            if conv.kernel_size == (3, 3):
+                now = rate if conv.stride == (2, 2) else 2 * rate
+                conv.dilation = conv.padding = (now, now)
+            conv.stride = (1, 1)
+        rate *= 2
+
+
+class DeepLabV3(nn.Module):
+    r"""DeepLabV3 for semantic segmentation, at output stride 8, on a ResNet whose last two stages dilate.
+
+    In the last two stages a stride of 2 becomes 1, and all 3 x 3 convolutions after it are dilated by 2, then by 4. So
+    the features have 1/8 of the image's side, not 1/32, and where the strided network has features the dilated one has
+    the same. The head is the pyramid of dilated convolutions with rates 12, 24, 36 and 256 channels; its output is
+    resized bilinearly to the image.
+
+    torchvision dilates only blocks with bottlenecks when it builds a ResNet. Dilation changes no weight's shape, so
+    here the finished network is changed, and ResNet-34 with its basic blocks dilates by the same rule. (The library
+    that MbLS names, segmentation_models.pytorch, dilates the convolution too that had the stride, so there the identity
+    above does not hold.)
+
+    Paper: Chen et al. 2017 (arXiv:1706.05587), Sec. 3. Used by MbLS (Table 5) and ACLS (Table 4) on PASCAL VOC 2012,
+    from ImageNet weights (``weights="DEFAULT"``).
+
+    The names of its weights are torchvision's.
+
+    Args:
+        backbone: "resnet34" or "resnet50"; ValueError of another.
+        n_classes: number of classes K, background included: 21 for PASCAL VOC.
+        weights: name of pretrained weights of the backbone, as "DEFAULT"; None: fresh ones.
+    """
+
+    def __init__(self, backbone: str, n_classes: int, weights: str | None = None) -> None:
+        super().__init__()
+        n_classes = check_int("n_classes", n_classes, 2)
+        check_choice("backbone", backbone, ("resnet34", "resnet50"))
+        net = plain(backbone, 1000, weights)
+        with needs("train"):
+            from torchvision.models.segmentation.deeplabv3 import DeepLabHead
+
+        channels = net.fc.in_features
+        del net.avgpool, net.fc
+        dilate([net.layer3, net.layer4])
+        self.backbone = nn.Sequential(OrderedDict(net.named_children()))
+        self.classifier = DeepLabHead(channels, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, 3, H, W) normalised images -> (N, K, H, W) logits."""
+        scores = self.classifier(self.backbone(x))
+        return F.interpolate(scores, x.shape[2:], mode="bilinear", align_corners=False)
 
 
 def _check_stem(stem: str, stems: tuple[str, ...], weights: str | None) -> None:

@@ -14,7 +14,7 @@ small maps on the N numbers ``ce``, so that a new one works with every calibrato
 
 ``ece`` alone is not smooth (``objective.smooth`` is False): it is piecewise constant and searched on a grid.
 
-How they are minimised is in ``calibkit.fitting``.
+How they are minimised is in ``calibkit.fitting``. ValueError tells of an option out of the range that its text states.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from typing import Literal
 from torch import nn
 
 from calibkit._checks import expected
-from calibkit.objectives.base import Objective
-from calibkit.objectives.blocked_ce import cross_entropy, cross_entropy_grad, losses
+from calibkit.objectives.base import Objective, cross_entropy, cross_entropy_grad, losses
 from calibkit.objectives.class_balanced import ClassBalanced
 from calibkit.objectives.class_loss_scaling import ClassLossScaling
 from calibkit.objectives.ece import ECE
@@ -48,15 +47,10 @@ ObjectiveName = Literal["ece", SmoothName]
 
 
 def get(objective: str | Objective, *, smooth: bool = False, n_bins: int = 15) -> Objective:
-    """The objective of that name with its defaults, or the object itself.
-
-    Args:
-        objective: a key of ``OBJECTIVES`` or an ``Objective``.
-        smooth: True where the caller needs gradients, so that ``ece`` is refused.
-        n_bins: bins of ``"ece"`` given by name.
+    """The objective of that name with its defaults, ``n_bins`` those of ``"ece"``, or the object itself.
 
     Raises:
-        ValueError: an unknown name, another type, or ``ece`` where a smooth one is needed.
+        ValueError: an unknown name, another type, or ``ece`` where a ``smooth`` one is needed, for its gradient.
     """
     known = [name for name, cls in OBJECTIVES.items() if cls.smooth or not smooth]
     if isinstance(objective, str) and objective in known:

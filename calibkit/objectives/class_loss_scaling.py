@@ -30,7 +30,7 @@ class ClassLossScaling(Objective):
     weighted sum vanishes at its own scales.
 
     Args:
-        alpha: slope; None is ln(K) / 2, the bound at which the authors' SLSQP ends.
+        alpha: slope, above 0; None is ln(K) / 2, the bound at which the authors' SLSQP ends.
         beta: range of the scales in [0, 2], so that no weight is negative; 1.5, where the authors start and stay.
         normalization: ``"nd"`` (L - mean) / std, ``"mm"`` (L - min) / (max - min), ``"cm"`` (L - mean) / (max - min);
             the paper's Appendix A, which uses nd.
@@ -39,12 +39,8 @@ class ClassLossScaling(Objective):
             give a class-balanced loss, not the NLL: compare with the objective ``class_balanced``. The default is
             ``"code"``, for the paper's tables were made by it.
 
-    Raises:
-        ValueError: ``alpha`` <= 0, ``beta`` outside [0, 2], an unknown ``normalization`` or ``variant``.
-
     Source: Jung, Seo, Jeong and Choi 2023, "Scaling of Class-wise Training Losses for Post-hoc Calibration", ICML,
     equations 3-6.
-
     Differs from the paper: alpha and beta are not relearned inside the fit (``fit_shape`` does it, eq. 6); a class
     without a sample is left out (the public code returns NaN); the fixed point is reached (the public code runs L-BFGS
     on weights that change between its evaluations and stops early).
@@ -101,15 +97,8 @@ class ClassLossScaling(Objective):
         :math:`L^1`, over alpha in [0.1, ln(K) / 2] and beta in [1.5, 2], the bounds of the public code, from
         alpha = 1, beta = 1.5. The minus is as printed; a step of weight :math:`1 + s_c` would add. Needs scipy.
 
-        Args:
-            before: (K,) class losses at the first evaluation.
-            after: (K,) class losses at the second evaluation.
-
-        Returns:
-            A copy with ``alpha`` and ``beta`` set.
-
-        Raises:
-            ValueError: losses of unequal shape, or not finite.
+        ``before`` and ``after`` are (K,) class losses at the first and the second evaluation; ValueError tells that
+        they are of unequal shape, or not finite. Returns a copy with ``alpha`` and ``beta`` set.
         """
         with needs("train"):
             from scipy.optimize import minimize

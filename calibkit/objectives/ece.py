@@ -14,14 +14,10 @@ from calibkit.objectives.base import Objective
 
 
 def bin_gaps(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
-    """(G, n_bins) sums of ``confidence - correct`` in each bin, for G rows of candidates.
+    """(G, n_bins) sums of ``confidence - correct`` in each equal-width bin, for G candidates and n samples.
 
-    ECE of candidate g is ``bin_gaps(...)[g].abs().sum() / N``: the counts of the bins cancel.
-
-    Args:
-        confidence: (G, n) contiguous float64 top probabilities of n samples under G candidates.
-        correct: (G, n) or (n,) float64, 1 where the top class is the label.
-        n_bins: number of equal-width bins.
+    The top probabilities are (G, n), contiguous and float64; ``correct``, (G, n) or (n,) float64, is 1 where the top
+    class is the label. The ECE of candidate g is ``bin_gaps(...)[g].abs().sum() / N``: the counts of the bins cancel.
     """
     gaps = torch.zeros(len(confidence), n_bins, dtype=torch.float64, device=confidence.device)
     return gaps.scatter_add_(1, width_bins(confidence, n_bins), confidence - correct)
@@ -35,10 +31,7 @@ class ECE(Objective):
     class-based temperature scaling search it on a grid; calibrators with gradients refuse it.
 
     Args:
-        n_bins: number of bins; 15 as in Guo et al. 2017 and in Tables I-II of Frenkel & Goldberger 2021.
-
-    Raises:
-        ValueError: ``n_bins`` < 1.
+        n_bins: number of bins, 1 or more; 15 as in Guo et al. 2017 and in Tables I-II of Frenkel & Goldberger 2021.
 
     Example:
         >>> round(ECE().value([[2.0, 0.0], [0.0, 1.0]], [0, 0]), 6)   # |0.880797 - 1| / 2 + |0.731059 - 0| / 2

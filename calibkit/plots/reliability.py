@@ -11,7 +11,7 @@ from calibkit._checks import Array, check_draws, check_flag, check_int, check_re
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
-from calibkit.metrics.by_group import split_by_group
+from calibkit.metrics.calibrated import split_by_group
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, literal, on_paper, paper, wash
 
 with needs("plots"):

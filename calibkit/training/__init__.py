@@ -20,16 +20,6 @@ from calibkit.training.setup import assemble
 from calibkit.training.trainer import fit
 
 __all__ = [
-    "LOSS_OPTIONS",
-    "MODEL_SETTINGS",
-    "RECIPES",
-    "VARIANTS",
-    "Recipe",
-    "as_stored",
-    "assemble",
-    "fit",
-    "named_for",
-    "owner_of",
-    "predict",
-    "recipe_of",
-]
+    "LOSS_OPTIONS", "MODEL_SETTINGS", "RECIPES", "VARIANTS", "Recipe", "as_stored", "assemble", "fit", "named_for",
+    "owner_of", "predict", "recipe_of",
+]  # fmt: skip

@@ -73,12 +73,7 @@ class Mix:
 
     The sides of the box are ``sqrt(1 - u)`` of the image's, u uniform on [0, 1], its centre anywhere; what lies outside
     of the image is cut off, and ``share`` is what is left of the image's own pixels (Yun et al. 2019, Sec. 3.1).
-
-    Attributes:
-        partner: (B,) whose box it is.
-        rows: of the box.
-        columns: of the box.
-        share: of the image's own pixels.
+    ``partner`` (B,) says whose box it is, of which ``rows`` and ``columns`` are the sides.
     """
 
     partner: Tensor
@@ -109,19 +104,12 @@ class Mix:
 
 
 class Batch(NamedTuple):
-    """A step of training.
+    """A step of training."""
 
-    Attributes:
-        index: (B,) of its rows in the training set.
-        labels: (B, *) of them.
-        inputs: of this process's share of the rows, augmented and mixed.
-        mix: how they were mixed, if they were.
-    """
-
-    index: Tensor
-    labels: Tensor
-    inputs: Tensor
-    mix: Mix | None
+    index: Tensor  #: (B,) of its rows in the training set
+    labels: Tensor  #: (B, *) of them
+    inputs: Tensor  #: of this process's share of the rows, augmented and mixed
+    mix: Mix | None  #: how they were mixed, if they were
 
 
 def shuffled(

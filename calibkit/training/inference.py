@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from calibkit._checks import check_choice, expected, to_array
 from calibkit.data import DATASETS, IGNORE
 from calibkit.metrics import reliability_bins
-from calibkit.metrics.iou import iou_of_confusion
+from calibkit.metrics.proper import iou_of_confusion
 from calibkit.training.batches import Feed
 from calibkit.training.setup import Setup
 
@@ -28,10 +28,8 @@ BINS = 15
 def predict(model: nn.Module, inputs: np.ndarray, data: str) -> np.ndarray:
     """Logits ``(N, K, *)`` of inputs of data set ``data``, in the precision of the weights. Every layer keeps its mode.
 
-    Args:
-        model: a network with weights.
-        inputs: as ``load_split`` gives them, N >= 1: images (N, H, W, C) of uint8, or integer tokens (N, L).
-        data: key of DATASETS, by whose mean and deviation images are normalised.
+    The inputs are as ``load_split`` gives them, N >= 1: images (N, H, W, C) of uint8, which are normalised by the mean
+    and deviation of that key of DATASETS, or integer tokens (N, L).
 
     Raises:
         ValueError: no network with weights, other inputs, images of another dtype among them, or an unknown data set.
@@ -130,9 +128,7 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
 def blocks_of(n: int, films: tuple[int, ...]) -> np.ndarray:
     """The number of the block that each of n images is in: ``FRAMES`` frames that follow each other in a film.
 
-    Args:
-        n: the number of images.
-        films: the first image of each film, 0 before all; empty: the images are no frames, and each is a block.
+    ``films`` has the first image of each film, 0 before all; empty: the images are no frames, and each is a block.
 
     Example:
         >>> np.bincount(blocks_of(26, films=(0, 12)))

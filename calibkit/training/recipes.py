@@ -171,14 +171,7 @@ LOSS_OPTIONS: dict[tuple[str, str], dict] = {
 
 # Mukhoti et al.'s and MbLS's numbers (Appendix B) but for the schedule: crops are left out in the last epochs, as He et
 # al. 2019 (arXiv:1909.09148) do, so that a network fits its training images after 20 epochs, and is over-confident.
-_SHORT_CIFAR = {
-    "epochs": 20,
-    "weight_decay": 5e-4,
-    "schedule": "cosine",
-    "warmup": 2.0,
-    "augment": "crop+flip",
-    "uncropped": 5,
-}
+_SHORT_CIFAR = dict(epochs=20, weight_decay=5e-4, schedule="cosine", warmup=2.0, augment="crop+flip", uncropped=5)
 
 #: (paper, dataset, model) -> what its recipe has another value of. SCTL Table 4; and for the ResNet-110 the warm-up of
 #: He et al. 2016, Sec. 4.2: some 400 steps, here 5 epochs of linear rise where they hold 0.01. Without it ours for
@@ -214,10 +207,7 @@ def papers_of(dataset: str) -> list[str]:
 
 def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> str:
     """Whose recipe a training follows: at the budget "paper" that of ``paper``, else of the loss's own paper, else any;
-    at another budget there is one for all papers, and ``paper`` is None.
-
-    Raises:
-        ValueError: nobody has such a recipe; the message lists those there are. A paper at another budget.
+    at another budget there is one for all papers, and ``paper`` is None. ValueError lists the recipes there are.
 
     Example:
         >>> owner_of("cifar10", "paper", "acls"), owner_of("cifar10", "paper", "cross_entropy", "mbls")
@@ -239,10 +229,7 @@ def owner_of(dataset: str, budget: str, loss: str, paper: str | None = None) -> 
 
 def recipe_of(dataset: str, budget: str, loss: str, paper: str | None = None, *, model: str = "") -> Recipe:
     """The recipe for a data set of :func:`owner_of`, with what that paper has of its own for ``model``; of one of
-    ``VARIANTS`` with its change, and with the options of its key.
-
-    Raises:
-        ValueError: as :func:`owner_of`; an option of a variant that is no field of a recipe.
+    ``VARIANTS`` with its change, and with the options of its key, of which ValueError refuses what no recipe has.
 
     Example:
         >>> recipe_of("cifar10", "paper", "mbls") == RECIPES["mbls", "cifar10"]

@@ -1,4 +1,4 @@
-"""Before the first epoch: what a run is made of, whether it goes together, and the data on the device."""
+"""Before the first epoch: what a run is made of, whether it goes together, its processes, the data on the device."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from calibkit import data as datasets
 from calibkit._checks import check_choice, check_int, expected
+from calibkit._extras import needs
 from calibkit.data import Dataset, Split
 from calibkit.keys import Key, find, make
 from calibkit.losses import LOSSES, CrossEntropy
@@ -50,8 +51,8 @@ def assemble(
             has no others. The later ones of the ResNets were trained with label smoothing.
 
     Raises:
-        ValueError: something is unknown: the data set, the network, the loss, one of its options, or the recipe; a
-            paper at another budget; an option that the data set fixes, such as the number of training samples.
+        ValueError: an unknown data set, network, loss, option of it, or recipe; a paper at another budget; an option
+            that the data set fixes, such as the number of training samples.
 
     Example:
         >>> _, loss, recipe, facts = assemble("cifar10", "resnet20", "mbls", "reduced")
@@ -118,37 +119,55 @@ def check_run(
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
 
 
+def launch(device: str, devices: int, nodes: int, precision: str) -> Fabric:
+    """The processes of a run, each on its device; those that nobody has started yet are started.
+
+    One process asks neither Slurm nor torchrun, and so hears none of their warnings.
+
+    Raises:
+        ValueError: one process is asked for, and torchrun started several, each of which would be a run of its own.
+    """
+    with needs("train"):
+        from lightning_fabric import Fabric
+        from lightning_fabric.plugins.environments import LightningEnvironment
+        from lightning_fabric.strategies import DDPStrategy
+
+    if devices * nodes == 1:
+        if (started := os.environ.get("WORLD_SIZE", "1")) != "1":
+            raise expected("devices", f"{started} over all `nodes`, as many as were started (WORLD_SIZE)", devices)
+        options = {"strategy": "auto", "plugins": LightningEnvironment()}
+    else:
+        # Of a block that stochastic depth skips, no process has a gradient: data parallel training looks for these.
+        options = {"strategy": DDPStrategy(find_unused_parameters=True)}
+    precision = at_speed(device, precision)
+    fabric = Fabric(accelerator=device, devices=devices, num_nodes=nodes, precision=precision, **options)
+    fabric.launch()
+    return fabric
+
+
+def at_speed(device: str, precision: str) -> str:
+    """Single precision in place of bfloat16 where the processor has to imitate it, at a ninth of the speed."""
+    if precision != "bf16-mixed" or (device != "cpu" and torch.cuda.is_available()):
+        return precision
+    has_it = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return precision if has_it else "32-true"
+
+
 @dataclass(frozen=True)
 class Setup:
-    """What every epoch takes.
-
-    Attributes:
-        fabric: the processes of the run.
-        recipe: what to do.
-        seed: of image order, augmentation and stochastic layers.
-        model: the network, with its weights.
-        network: the same as Fabric and ``torch.compile`` wrap it: it is called in training.
-        loss: the loss, on the device.
-        optimizer: of the network's parameters.
-        spec: the data set.
-        splits: "train", "val" and "test" as they are stored.
-        train: inputs of the training set, on the device.
-        labels: of it.
-        val: inputs of the validation set, on the device.
-        val_labels: of it.
-    """
+    """What every epoch takes; all but the ``splits`` is on the device."""
 
     fabric: Fabric
     recipe: Recipe
-    seed: int
+    seed: int  #: of image order, augmentation and stochastic layers
     model: nn.Module
-    network: nn.Module
+    network: nn.Module  #: the model as Fabric and ``torch.compile`` wrap it: it is called in training
     loss: nn.Module
     optimizer: torch.optim.Optimizer
     spec: Dataset
-    splits: dict[str, Split]
+    splits: dict[str, Split]  #: "train", "val" and "test" as they are stored
     train: Feed
-    labels: Tensor
+    labels: Tensor  #: of ``train``
     val: Feed
     val_labels: Tensor
 

@@ -2,6 +2,11 @@
 
 All randomness of an epoch comes from (seed, epoch), so a run that resumes after a kill sees the images that it would
 have seen.
+
+Of several processes each holds every ``world_size``-th row of a batch. A loss that is no mean over rows (MMCE, MDCA,
+CRL) and batch normalisation would both come out differently on the parts than on the whole. So the rows of all
+processes are joined before the loss, and torch joins the batch statistics of all GPUs: a run on several GPUs takes the
+steps of a run on one. Several processes on CPUs each normalise by their own rows.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,12 +31,13 @@ from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.models import load_weights, mc_dropout
 from calibkit.training.batches import Batch, shuffled
-from calibkit.training.distributed import gather_batch, launch
-from calibkit.training.fingerprint import digest_of, settings_of
 from calibkit.training.inference import BINS, gap_of_bins, held_out
 from calibkit.training.recipes import Recipe
-from calibkit.training.run_folder import LOG, Run, best_epoch
-from calibkit.training.setup import Setup, check_run, set_up
+from calibkit.training.run_folder import LOG, Run, best_epoch, digest_of, settings_of
+from calibkit.training.setup import Setup, check_run, launch, set_up
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def fit(
@@ -128,8 +135,7 @@ def facts_of(setup: Setup, history: list) -> dict:
 def train(setup: Setup, history: list, save: Callable[[list], None]) -> None:
     """Go on from ``history``, a row of ``LOG`` an epoch, to the recipe's end; ``save(history)`` after every epoch.
 
-    Raises:
-        ValueError: a loss that is not finite any more; the epoch is not saved.
+    An epoch after which the loss is not finite any more is not saved: it ends in a ValueError.
     """
     while (epoch := len(history)) < setup.recipe.epochs:
         start = time.perf_counter()
@@ -190,6 +196,23 @@ def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Te
         loss.update(index, hits)
     n = (y != IGNORE).sum()
     return torch.stack([value.detach().double() * n, hits.sum().double(), n.double()])
+
+
+def gather_batch(fabric: Fabric, part: Tensor, n: int) -> Tensor:
+    """The n rows of which this rank holds ``part``, those from its rank on in steps of ``world_size``.
+
+    Gradients flow into ``part`` only. Each rank then holds its part of the gradient of one loss; as data parallel
+    training averages over ranks, the loss has to be multiplied by ``world_size``.
+    """
+    if fabric.world_size == 1:
+        return part
+    exact = torch.int64 if part.dtype == torch.bool else part.dtype
+    rows = torch.zeros(n, *part.shape[1:], dtype=exact, device=part.device)
+    rows[fabric.global_rank :: fabric.world_size] = part.detach().to(exact)
+    rows = fabric.all_reduce(rows, reduce_op="sum").to(part.dtype)
+    if part.requires_grad:
+        rows[fabric.global_rank :: fabric.world_size] = part
+    return rows
 
 
 def check_finite(loss: float, epoch: int) -> None:

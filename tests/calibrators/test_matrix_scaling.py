@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 from calibkit import metrics
 from calibkit.calibrators import MatrixScaling, TemperatureScaling
-from calibkit.fitting.cross_validation import folds
+from calibkit.fitting.affine_fit import folds
 
 
 def gradient(x, z, y, lam, temperature):

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from calibkit import metrics
 from calibkit.calibrators import MSODIR, DirODIR, MatrixScaling, TemperatureScaling
-from calibkit.fitting.cross_validation import folds
+from calibkit.fitting.affine_fit import folds
 
 METHODS = [MSODIR, DirODIR]
 

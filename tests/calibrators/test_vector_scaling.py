@@ -9,7 +9,7 @@ from calibkit import metrics
 from calibkit.calibrators import TemperatureScaling, VectorScaling
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge, Rows
-from calibkit.fitting.cross_validation import folds, search
+from calibkit.fitting.affine_fit import folds, search
 from calibkit.objectives import NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing
 
 OBJECTIVES = [NLL(), Focal(), Focal(detach=True), LabelSmoothing(), ClassBalanced(), ClassLossScaling()]

@@ -70,14 +70,14 @@ def square(picture, size):
 
 def cifar(name):
     n_label_bytes, members, truth = (1 if name == "cifar10" else 2), {}, {}
-    for split, parts in prepare.cifar.MEMBERS[name].items():
+    for split, parts in prepare.images.CIFAR_MEMBERS[name].items():
         images = RNG.integers(0, 256, (4 * len(parts), 32, 32, 3), dtype=np.uint8)
         labels = RNG.integers(0, 10, len(images))
         coarse = [np.full((len(images), 1), 255, np.uint8)] * (n_label_bytes - 1)
         records = np.hstack([*coarse, labels[:, None].astype(np.uint8), images.transpose(0, 3, 1, 2).reshape(-1, 3072)])
         members |= {part: rows.tobytes() for part, rows in zip(parts, np.split(records, len(parts)), strict=True)}
         truth[split] = images, labels
-    return {prepare.cifar.FILES[name][0].name: members}, truth
+    return {prepare.images.CIFAR[name].name: members}, truth
 
 
 def tiny_imagenet(name):
@@ -144,7 +144,7 @@ def imagenet(name):
         half = truth["val" if i in first_half else "test"]
         half[0].append(square(picture, 256))
         half[1].append(int(ids[numbers[i]][1:]) - 1)
-    names = [file.name for file in prepare.imagenet.FILES]
+    names = [file.name for file in prepare.images.IMAGENET]
     return dict(zip(names, (devkit, train, val), strict=True)), truth
 
 

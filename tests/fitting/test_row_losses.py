@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibkit.fitting.row_losses import CELL, RowLosses
+from calibkit.fitting.interpolate import CELL, RowLosses
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import confusion_matrix, jaccard_score
 
 from calibkit.metrics import bootstrap, mean_iou
-from calibkit.metrics.iou import iou_of_confusion
+from calibkit.metrics.proper import iou_of_confusion
 
 
 def test_by_hand():

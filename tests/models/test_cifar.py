@@ -7,10 +7,8 @@ import torch
 from calibkit import data
 from calibkit.models import build, load_weights
 from calibkit.models.densenet import DenseNet, Layer
-from calibkit.models.resnet import Block, ResNet
-from calibkit.models.resnet8 import ResNet8, Stage
-from calibkit.models.wide_resnet import Block as WideBlock
-from calibkit.models.wide_resnet import WideResNet
+from calibkit.models.resnet import Block, ResNet, WideBlock, WideResNet
+from calibkit.models.small import ResNet8, Stage
 
 
 def size(model):

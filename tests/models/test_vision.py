@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from calibkit.models import build
-from calibkit.models.deeplab import dilate
-from calibkit.models.vision import plain
+from calibkit.models.vision import dilate, plain
 from calibkit.training import assemble
 
 

@@ -15,8 +15,9 @@ import training_of_layers
 from digits_runs import train_digits
 
 from calibkit.logits import Logits
-from calibkit.training.distributed import at_speed, gather_batch, launch
 from calibkit.training.run_folder import lock
+from calibkit.training.setup import at_speed, launch
+from calibkit.training.trainer import gather_batch
 
 NAMES = ("crl", "mdca", "cutmix", "skipped")
 
@@ -156,7 +157,7 @@ def test_the_rows_of_a_batch_are_gathered_in_their_order():
 @pytest.mark.slow
 def test_bfloat16_only_where_the_processor_has_it():
     """On the older one that oneDNN is told to take this one for, bfloat16 takes nine times as long."""
-    script = "from calibkit.training.distributed import at_speed; print(at_speed('cpu', 'bf16-mixed'))"
+    script = "from calibkit.training.setup import at_speed; print(at_speed('cpu', 'bf16-mixed'))"
     older = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     done = subprocess.run([sys.executable, "-c", script], env=older, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["32-true"]

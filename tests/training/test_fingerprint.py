@@ -10,7 +10,7 @@ from torch import nn
 
 from calibkit.losses import CRL
 from calibkit.training import Recipe, fit
-from calibkit.training.fingerprint import digest_of, settings_of
+from calibkit.training.run_folder import digest_of, settings_of
 
 MBLS = {"loss": "CrossEntropyLoss()", "paper": "mbls"}
 RECIPE = Recipe(2, batch_size=500, lr=0.05, precision="64-true")

@@ -15,8 +15,8 @@ from calibkit._checks import Array, check_choice
 from calibkit._files import read_npz, write_npz
 from calibkit._folders import cache, runs
 from calibkit.calibrators import NeuralClamping
-from calibkit.calibrators.neural_clamping.network import forward, place
 from calibkit.data import DATASETS, Dataset, Split, halves, load_split
+from calibkit.fitting.network import forward, place
 from calibkit.models import build, fill, load_weights, options_for
 from calibkit.networks import Network
 from calibkit.training.batches import Feed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from calibkit import objectives
 from calibkit._checks import Array, check_choice, check_flag, check_int, check_labels, check_real, expected, like
-from calibkit.calibrators.neural_clamping.network import check_images, forward, frozen, place, run
-from calibkit.calibrators.neural_clamping.theorem import Range, check_range, entropy_gradient, theorem_delta
-from calibkit.fitting.base import Fitted, Shape, without_autocast
+from calibkit.fitting import network
+from calibkit.fitting.base import Fitted, without_autocast
+from calibkit.fitting.network import Range, entropy_gradient, theorem_delta
 from calibkit.fitting.temperature import fit_temperature, softmax_at
+
+__all__ = ["NeuralClamping", "entropy_gradient", "theorem_delta"]
 
 #: What the authors' demonstration minimises.
 FOCAL = objectives.Focal(gamma=1.0)
@@ -57,13 +59,12 @@ class NeuralClamping(Fitted):
         loss_curve: (epochs,) mean of objective plus penalty over the steps of each epoch.
 
     Raises:
-        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite,
-            to T <= 0 or to ten times the loss of the first epoch plus 1; or a model that gives anything but a tensor
-            (N, K). The model is left as it was found, also then.
+        ValueError: in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite, to T <= 0 or to ten
+            times the loss of the first epoch plus 1; or a model that gives anything but a tensor (N, K). The model is
+            left as it was found, also then.
 
     Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".
-
     Differs from the paper: the loss is the mean over images, where eq. 9 prints the sum (its lambda is n times ours;
     the authors' code takes the mean too), and T is exact by default. Differs from the authors' code: no augmentation
     of the calibration images, Theorem 1 as printed (the code's data-driven start uses the gradient of the summed
@@ -83,8 +84,8 @@ class NeuralClamping(Fitted):
         torch.Size([200, 2])
     """
 
-    state: ClassVar[tuple[str, ...]] = ("delta", "temperature", "loss_curve")
-    reported: ClassVar[tuple[str, ...]] = ("loss_curve",)
+    state, reported = ("delta", "temperature", "loss_curve"), ("loss_curve",)
+    shapes = {"temperature": ()}
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class NeuralClamping(Fitted):
         self.std = check_real("std", std, 0.0)
         if init == "theorem" and input_range is None:
             raise expected("input_range", 'a pair (alpha, beta) for init="theorem"', None)
-        self.input_range = None if input_range is None else check_range(input_range)
+        self.input_range = None if input_range is None else network.check_range(input_range)
         self.lr = check_real("lr", lr, 0.0, open_low=True)
         self.momentum = check_real("momentum", momentum, 0.0, 1.0)
         self.batch_size = check_int("batch_size", batch_size, 1)
@@ -124,21 +125,21 @@ class NeuralClamping(Fitted):
 
         Returns self. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside.
         """
-        x = check_images(model, images)
+        x = network.check_images(model, images)
         x = x.clone() if x.is_inference() else x
-        device, dtype = place(model, x)
+        device, dtype = network.place(model, x)
         with without_autocast(device.type):
             self._fit(model, x, labels, device, dtype)
         return self
 
     def _fit(self, model: nn.Module, x: Tensor, labels: Array, device: torch.device, dtype: torch.dtype) -> None:
         """Set the fitted attributes from checked images; ``device`` and ``dtype`` are those of the model."""
-        n_classes = forward(model, x[: self.batch_size]).shape[1]
+        n_classes = network.forward(model, x[: self.batch_size]).shape[1]
         y = check_labels(labels, len(x), n_classes, device)
         generator = torch.Generator().manual_seed(self.seed)
         delta = self._start(model, x, generator).to(device, dtype).requires_grad_()
         temperature = torch.ones((), dtype=torch.float64, device=device, requires_grad=True)
-        with frozen(model), torch.enable_grad():
+        with network.frozen(model), torch.enable_grad():
             curve = self._descend(model, x, y, delta, temperature, n_classes, generator)
         delta, temperature = delta.detach(), temperature.detach().item()
         rose = bool(curve) and not curve[-1] <= DIVERGED * (curve[0] + 1)
@@ -146,7 +147,7 @@ class NeuralClamping(Fitted):
             got = f"{self.lr}, which ends at T = {temperature:g}{f' and a loss of {curve[-1]:g}' if curve else ''}"
             raise expected("lr", "small enough for SGD to converge", got)
         if self.exact_temperature:
-            temperature = fit_temperature(self.objective, forward(model, x, delta, self.batch_size), y)
+            temperature = fit_temperature(self.objective, network.forward(model, x, delta, self.batch_size), y)
         self.delta, self.temperature = delta.double().cpu().numpy(), float(temperature)
         self.loss_curve = np.asarray(curve)
         self._set_data(n_classes)
@@ -175,7 +176,7 @@ class NeuralClamping(Fitted):
             order = torch.randperm(len(x), generator=generator)
             for rows in order.split(self.batch_size):
                 images = x[rows.to(x.device)].to(delta.device, delta.dtype)
-                z = run(model, images + delta).double() / temperature
+                z = network.run(model, images + delta).double() / temperature
                 loss = self._loss(z, y[rows.to(y.device)], n_classes)
                 length = delta.square().sum() if self.variant == "paper" else torch.linalg.vector_norm(delta)
                 value = loss + self.weight * length
@@ -198,8 +199,8 @@ class NeuralClamping(Fitted):
     def logits(self, model: nn.Module, images: Array) -> Array:
         """Logits (N, K) of ``images + delta``, not divided by T; in the container and on the device of ``images``."""
         self.check_fitted()
-        x = check_images(model, images)
-        z = forward(model, x, self._delta(x, *place(model, x)), self.batch_size)
+        x = network.check_images(model, images)
+        z = network.forward(model, x, self._delta(x, *network.place(model, x)), self.batch_size)
         if z.shape[1] != self.n_classes:
             raise expected("model", f"a classifier of {self.n_classes} classes as in fit()", z.shape[1])
         return like(z.to(x.device), images)
@@ -214,9 +215,6 @@ class NeuralClamping(Fitted):
         if images.shape[1:] != self.delta.shape:
             raise expected("images", f"of shape (N, {', '.join(map(str, self.delta.shape))})", f"{tuple(images.shape)}")
         return torch.as_tensor(self.delta, dtype=dtype, device=device)
-
-    def _shapes(self, n_classes: int) -> dict[str, Shape]:
-        return {"temperature": ()}
 
     def _probs(self, logits: Tensor) -> Tensor:
         return softmax_at(logits, self.temperature)
