@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from calibkit._arrays import two_columns
 from calibkit._checks import are_probs, check_choice, could_be_probs, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
-from calibkit._one_column import two_columns
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.calibrators.neural_clamping.network import frozen
 from calibkit.fitting.base import Fitted, check_shape, without_autocast

@@ -157,6 +157,29 @@ class Logits:
         return cls(**{name: arrays[name] for name in ARRAYS}, meta=meta, test_groups=arrays.get("test_groups"))
 
 
+def log_probs(probs: np.ndarray, floor: float | None = None) -> tuple[np.ndarray, float]:
+    """(N, K) logarithms of probabilities, and what a zero was taken for.
+
+    A zero counts as ``floor``, or as half the smallest above 0 of its row, if that is less: it stays the smallest.
+
+    Args:
+        probs: (N, K).
+        floor: of the probabilities that a calibrator was fitted to; None: half the smallest above 0 of these.
+
+    Example:
+        >>> logs, floor = log_probs(np.array([[0.0, 1.0], [0.2, 0.8]]))
+        >>> np.exp(logs).round(6).tolist(), floor
+        ([[0.1, 1.0], [0.2, 0.8]], 0.1)
+    """
+    zeros, tiny = probs == 0, float(np.finfo(probs.dtype).tiny)
+    if floor is None:
+        floor = max(float(probs[~zeros].min()) / 2, tiny)
+    if zeros.any():
+        below = np.where(zeros, np.inf, probs).min(1, keepdims=True) / 2
+        probs = np.where(zeros, np.clip(below, tiny, floor), probs)
+    return np.log(probs), floor
+
+
 def _plain(value: object) -> object:
     """A number of numpy as JSON has it."""
     if isinstance(value, np.generic | np.ndarray):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibkit._arrays import is_one_column
 from calibkit._checks import expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
-from calibkit._one_column import is_one_column
 from calibkit.cli import add_source, check_writable, read_source, some_path
 from calibkit.reading.files import suffix_of
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from calibkit._checks import check_flag, expected, to_array, to_tensor
 from calibkit._extras import needs
-from calibkit._floor import log_probs
 from calibkit.estimators._base import Classifier, as_numpy
 from calibkit.estimators.logit_calibrator import LogitCalibrator
 from calibkit.fitting.base import Calibrator
+from calibkit.logits import log_probs
 
 with needs("sklearn"):
     from sklearn.base import MetaEstimatorMixin, clone

@@ -8,8 +8,8 @@ from typing import get_args
 
 import numpy as np
 
+from calibkit._arrays import is_one_column
 from calibkit._checks import check_held_out, check_integers, check_not_sigmoids, expected
-from calibkit._one_column import is_one_column
 from calibkit.logits import HeldOut
 from calibkit.reading import Given, Part
 from calibkit.reporting.data_checks import between_splits, in_split

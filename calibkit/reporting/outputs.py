@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from calibkit._arrays import two_columns
 from calibkit._checks import SUM_TOLERANCE, are_probs, check_logits, could_be_probs, expected, scan_probs, to_tensor
-from calibkit._floor import log_probs
-from calibkit._one_column import two_columns
+from calibkit.logits import log_probs
 from calibkit.reading import Kind, Part
 
 #: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":

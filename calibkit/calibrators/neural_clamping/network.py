@@ -9,8 +9,8 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from calibkit._arrays import two_columns
 from calibkit._checks import Array, check_logits, expected, to_tensor
-from calibkit._one_column import two_columns
 
 
 @contextmanager
