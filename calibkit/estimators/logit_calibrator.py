@@ -1,4 +1,4 @@
-"""A calibrator as a scikit-learn classifier of logits."""
+"""A calibrator as a scikit-learn classifier of logits; and what it shares with the other estimator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,37 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
-from calibkit._checks import expected, to_array
+from calibkit._checks import expected, like, to_array, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import calibrator
-from calibkit.estimators._base import Classifier, as_numpy
 from calibkit.fitting.base import Calibrator
 from calibkit.fitting.file_header import names_of
 from calibkit.fitting.sigmoid import Sigmoid
 from calibkit.reading.columns import without_prefix
 
 with needs("sklearn"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """``predict`` from ``predict_proba``."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest probability: (N,)."""
+        top = self.predict_proba(X).argmax(1)
+        return self.classes_[top]
+
+
+def as_numpy(name: str, x: Any) -> Any:
+    """A tensor, or a list that may hold some, as numpy; scikit-learn checks the rest."""
+    if isinstance(x, Tensor):
+        z = to_tensor(name, x)
+        return like(z.float() if z.is_floating_point() and z.itemsize < 4 else z, None)
+    return to_array(name, x) if isinstance(x, list | tuple) else x
 
 
 class LogitCalibrator(Classifier):

@@ -19,9 +19,8 @@ from calibkit._files import as_path, write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
-from calibkit.judging.network import Row
-from calibkit.judging.saved import FILES, is_whole, plain, save
-from calibkit.judging.verdict import Claim, Tally
+from calibkit.judging.network import Row, is_whole
+from calibkit.judging.verdict import FILES, Claim, Tally, plain, save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
 from calibkit.metrics.comparison import Estimate

@@ -1,7 +1,4 @@
-"""A verdict on a training loss: trained by a short recipe, beside the stored trainings of other losses by the same one.
-
-The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own.
-"""
+"""A verdict on a training loss: trained by a short recipe, beside stored trainings of other losses by the same one."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -29,9 +26,8 @@ from calibkit._checks import (
 from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
-from calibkit.judging.courses import COURSES, stored
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
-from calibkit.judging.saved import plain, save
+from calibkit.judging.verdict import plain, save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, check_options, checksum, find
 from calibkit.logits import Logits
@@ -43,25 +39,39 @@ from calibkit.reporting.trial import METRICS
 from calibkit.training.recipes import as_stored, recipe_of
 
 
+class Course(NamedTuple):
+    """What a loss is trained on, by the recipe "reduced" of the data set."""
+
+    model: str
+    seeds: int  # trainings, unless told
+    timeout: float  # seconds that one may take, unless told
+
+
+COURSES = {"digits": Course("small_cnn", 5, 600.0), "cifar10": Course("resnet20", 1, 86400.0)}
+
+
+def stored(data: str) -> dict[str, list[Logits]]:
+    """The trainings of the book by the recipe "reduced" of a data set: key of the loss -> its seeds."""
+    found: dict[str, list[Logits]] = {}
+    for folder in ("losses", "logits"):
+        for path in sorted((_folders.stored() / folder / data).glob(f"{COURSES[data].model}-*.npz")):
+            logits = Logits.load(path)
+            loss, of = logits.meta["loss"], logits.meta["recipe"]
+            if logits.meta["budget"] == "reduced" and as_stored(of) == as_stored(recipe_of(data, "reduced", loss)):
+                found.setdefault(str(Key.parse(loss)), []).append(logits)
+    return found
+
+
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training.
+    """What came of a training."""
 
-    Attributes:
-        network: its name, as that of the folder of its files.
-        key: of the loss, with its options.
-        seed: of it.
-        error: why there are no logits; "" where there are.
-        seconds: of this call: of a training that was there from before, those of reading it.
-        val_nll: of the validation samples, as trained: what a setting of a grid is chosen by.
-    """
-
-    network: str
-    key: str
+    network: str  # its name, as that of the folder of its files
+    key: str  # of the loss, with its options
     seed: int
-    error: str = ""
-    seconds: float = 0.0
-    val_nll: float | None = None
+    error: str = ""  # why there are no logits; "" where there are
+    seconds: float = 0.0  # of this call: of a training that was there from before, those of reading it
+    val_nll: float | None = None  # as trained, on the validation samples: a setting of a grid is chosen by it
 
 
 @dataclass(frozen=True)
@@ -106,25 +116,20 @@ class LossJudgement:
 
     def facts(self) -> dict:
         """All of it as what JSON can hold; fractions and nats."""
-        found = {
-            "verdict": self.verdict,
-            "key": self.key,
-            "made": self.made,
-            "claims": {text: {"answer": said, **of.facts()} for text, (said, of) in self.answers().items()},
-            "differences": {
-                base: {way: {metric: of.facts() for metric, of in by.items()} for way, by in ways.items()}
-                for base, ways in self.less.items()
-            },
-            "values": self.values,
-            "rows": [asdict(row) for row in self.rows],
+        differences = {
+            base: {way: {metric: of.facts() for metric, of in by.items()} for way, by in ways.items()}
+            for base, ways in self.less.items()
         }
-        return plain(found)
+        claims = {text: {"answer": said, **of.facts()} for text, (said, of) in self.answers().items()}
+        found = {"verdict": self.verdict, "key": self.key, "made": self.made, "claims": claims}
+        rows = [asdict(row) for row in self.rows]
+        return plain({**found, "differences": differences, "values": self.values, "rows": rows})
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
-        from calibkit.judging.loss_html import page
+        from calibkit.judging.html import loss_page
 
-        return page(self)
+        return loss_page(self)
 
     def save(self, folder: str | os.PathLike) -> tuple[Path, ...]:
         """Write judge.html and judge.json into a folder; returns their paths."""
@@ -152,11 +157,7 @@ def _is_plain(x: object) -> bool:
 
 
 def train_one(network: str, key: str, data: str, seed: int, folder: str) -> Trained:
-    """Train a loss, or go on with it, or read what is finished.
-
-    Raises:
-        Exception: whatever the loss raises, and where it is not finite any more.
-    """
+    """Train a loss, or go on with it, or read what is finished; raises whatever the loss raises."""
     start = time.monotonic()
     logits = Network(data, COURSES[data].model, key, seed).train("reduced", folder=Path(folder))
     seconds = time.monotonic() - start
@@ -277,8 +278,6 @@ def _judgement(
         measured[loss] = {method: [comparison.measured[f"{method} {i}"] for i in each] for method in methods}
     usual = [loss for loss in others if loss == BASE or (loss != key and not Key.parse(loss).options)]
     less = differences(measured, key, dict.fromkeys((*usual, *(claim.base for claim in claims))))
-    values = {
-        method: {metric: [one[metric].value for one in of] for metric in METRICS}
-        for method, of in measured[key].items()
-    }
+    own_runs = measured[key].items()
+    values = {method: {metric: [one[metric].value for one in of] for metric in METRICS} for method, of in own_runs}
     return LossJudgement(key, rows, less, values, claims, made)

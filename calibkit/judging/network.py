@@ -1,16 +1,23 @@
-"""One method on one network: fitted, compared with others on common resamples, its properties checked."""
+"""One method on one network: fitted, compared with others on common resamples, its properties checked.
+
+A property is what may be asked of a calibrator beside its numbers, with a counterexample where it fails.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from calibkit.calibrators import Calibrator
 from calibkit.data import DATASETS
-from calibkit.judging.properties import check
 from calibkit.logits import HeldOut, Logits
+from calibkit.metrics import nll
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import PUBLISHED, load_logits
 from calibkit.reporting.catalogue import BASE, need_of
@@ -28,6 +35,19 @@ STRATA = {
     "few samples": "fewer than 100 a class to fit on, on average",
     "shifted": "the test samples show other class shares, accuracy or confidence than those to fit on, beyond chance",
 }
+#: Name -> what is asked.
+PROPERTIES = {
+    "probabilities keep the order of the logits": "in each test row, a larger logit never has a smaller probability",
+    "predictions kept": "in each test row, the class of the largest logit has the largest probability",
+    "a shift changes nothing": "a constant added to all logits of a row: the same probabilities",
+    "classes may be renumbered": "fitted and called with the classes in another order: the same probabilities",
+    "no worse than no calibrator where it was fitted": "on the rows of the fit, an NLL no higher than the network's",
+    "single and double precision agree": "fitted and called on the same numbers in either: the same probabilities",
+    "can be saved": "what the fit left is numbers or text, so that a file holds it",
+}
+SLOW = 5.0  # seconds of a fit that is not done twice more for a property
+ROWS = 2000  # of the test set, that are looked at
+EXACT, REFIT = 1e-6, 1e-3  # probabilities of one fit, and of two, that count as the same
 _JUDGED = "judged"
 
 
@@ -62,6 +82,27 @@ class Row:
     less: dict[str, dict[str, Sequence[float] | None]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
+
+
+def is_whole(row: Row) -> bool:
+    """Whether a row that was read back holds numbers as one that was judged does.
+
+    Example:
+        >>> is_whole(Row("mine.npz"))  # nothing was measured
+        False
+    """
+    texts = (row.network, row.error, row.test_set, *row.strata, *row.left_out.values(), *row.properties.values())
+    less = [numbers for of in row.less.values() for numbers in of.values() if numbers is not None]
+    values = [value for value in row.values.values() if value is not None]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and isinstance(row.strata, tuple)
+        and type(row.keeps) is bool
+        and (len(row.sizes), len(row.seconds)) == (3, 2)
+        and all(type(size) is int for size in row.sizes)
+        and all(len(numbers) == 4 for numbers in less)
+        and all(type(x) in (int, float) for x in chain(row.seconds, [row.changed], values, *less))
+    )
 
 
 def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int = 1000) -> Row:
@@ -161,3 +202,99 @@ def keeps_predictions(key: str) -> bool:
     except Exception:  # as may be raised again where it counts
         return False
     return bool((probs.argmax(1) == logits.argmax(1)).all())
+
+
+def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: float) -> dict[str, str]:
+    """The properties that were tried -> the counterexample, or "" where it holds.
+
+    Args:
+        key: of the calibrator.
+        fitted: on ``val``.
+        val: to fit on.
+        test: to call it on.
+        seconds: of the fit; where it took more than ``SLOW``, what needs another fit is not tried.
+    """
+    z = test.logits[np.linspace(0, len(test.logits) - 1, min(ROWS, len(test.logits))).astype(int)]
+    p = fitted(z)
+    tries: dict[str, Callable[[], str]] = {
+        "probabilities keep the order of the logits": lambda: _order(z, p),
+        "predictions kept": lambda: _predictions(z, p),
+        "a shift changes nothing": lambda: _shift(fitted, z, p),
+        "no worse than no calibrator where it was fitted": lambda: _own_rows(fitted, val),
+        "can be saved": lambda: _saved(fitted),
+    }
+    if seconds < SLOW:
+        tries |= {
+            "classes may be renumbered": lambda: _renumbered(key, val, z, p),
+            "single and double precision agree": lambda: _precision(key, val, z, p),
+        }
+    return {name: _tried(tries[name]) for name in PROPERTIES if name in tries}
+
+
+def _tried(test: Callable[[], str]) -> str:
+    try:
+        return test()
+    except Exception as error:  # whatever the method raises
+        return f"{type(error).__name__}: {error}"
+
+
+def _order(z: np.ndarray, p: np.ndarray) -> str:
+    rank = z.argsort(1, kind="stable")
+    logits, probs = (np.take_along_axis(x, rank, 1) for x in (z, p))
+    falls = (np.diff(probs) < -EXACT) & (np.diff(logits) > 0)
+    if not falls.any():
+        return ""
+    row, at = np.argwhere(falls)[0]
+    i, j = rank[row, at], rank[row, at + 1]
+    return (
+        f"row {row}: class {j} has the logit {z[row, j]:.4g} and {p[row, j]:.4g}, "
+        f"class {i} {z[row, i]:.4g} and {p[row, i]:.4g}"
+    )
+
+
+def _predictions(z: np.ndarray, p: np.ndarray) -> str:
+    before, after = z.argmax(1), p.argmax(1)
+    rows = np.flatnonzero(before != after)
+    if not len(rows):
+        return ""
+    row, (i, j) = rows[0], (before[rows[0]], after[rows[0]])
+    return f"row {row}: class {i} has the largest logit and {p[row, i]:.4g}, class {j} has {p[row, j]:.4g}"
+
+
+def _shift(fitted: Calibrator, z: np.ndarray, p: np.ndarray) -> str:
+    added = np.random.default_rng(1).uniform(-10, 10, (len(z), 1))
+    return _same(p, fitted(z.astype(np.float64) + added), EXACT, lambda row: f", with {added[row, 0]:.3g} added")
+
+
+def _renumbered(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    order = np.random.default_rng(0).permutation(z.shape[1])
+    again, _ = timed_fit(key, HeldOut(val.logits[:, order], order.argsort()[val.labels]))
+    return _same(p, again(z[:, order])[:, order.argsort()], REFIT, lambda _: ", with the classes renumbered")
+
+
+def _own_rows(fitted: Calibrator, val: HeldOut) -> str:
+    z = val.logits.astype(np.float64)
+    z = np.exp(z - z.max(1, keepdims=True))
+    before, after = (nll(p, val.labels) for p in (z / z.sum(1, keepdims=True), fitted(val.logits)))
+    return "" if after <= before + EXACT else f"NLL {after:.5g}, and {before:.5g} without it"
+
+
+def _saved(fitted: Calibrator) -> str:
+    with TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "calibrator.npz")
+    return ""
+
+
+def _precision(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    other = np.float64 if z.dtype == np.float32 else np.float32
+    again, _ = timed_fit(key, HeldOut(val.logits.astype(other), val.labels))
+    return _same(p, again(z.astype(other)), REFIT, lambda _: f", in {np.dtype(other).name}")
+
+
+def _same(p: np.ndarray, q: np.ndarray, tolerance: float, said: Callable[[int], str]) -> str:
+    """The row where two arrays of probabilities differ most, if by more than the tolerance."""
+    gap = np.abs(p - q)
+    row, k = np.unravel_index(gap.argmax(), gap.shape)
+    if gap[row, k] <= tolerance:
+        return ""
+    return f"row {row}{said(int(row))}: class {k} has {q[row, k]:.5g} in place of {p[row, k]:.5g}"

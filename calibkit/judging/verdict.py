@@ -1,17 +1,20 @@
-"""From the rows of all networks to the verdict: means with intervals, counts beyond chance, the words."""
+"""From the rows of all networks to the verdict: means with intervals, counts beyond chance, the words; and its file."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calibkit._checks import expected
-from calibkit.judging.network import RIVALS, STRATA, Row
-from calibkit.judging.properties import PROPERTIES
+from calibkit._files import write_text
+from calibkit.judging.network import PROPERTIES, RIVALS, STRATA, Row
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
@@ -23,6 +26,7 @@ ERRORS = ("nll", "ece", "brier")
 SAID = {"nll": "NLL", "ece": "ECE", "brier": "Brier score", "accuracy": "accuracy"}
 #: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at ALPHA / 3 (Bonferroni).
 WIDER = bonferroni(len(ERRORS), ALPHA)
+FILES = ("judge.html", "judge.json")
 _CLAIM = re.compile(rf"(lower|higher) ({'|'.join(METRICS)}) than (\S.*)")
 
 
@@ -205,3 +209,24 @@ def signed(x: Estimate, spec: str) -> str:
 
 def _networks(n: int) -> str:
     return "1 network" if n == 1 else f"{n} networks"
+
+
+def save(folder: str | os.PathLike, html: str, facts: dict) -> tuple[Path, ...]:
+    """Write judge.html and judge.json into a folder; returns their paths."""
+    texts = (html, json.dumps(facts, indent=1, allow_nan=False))
+    return tuple(write_text(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
+
+
+def plain(x: Any) -> Any:
+    """What JSON can hold: named tuples as dicts, others as lists, and None for what is not finite.
+
+    Example:
+        >>> plain({"a": Estimate(math.nan, 0.0, 1.0), "b": (1.0, math.inf)})
+        {'a': {'value': None, 'low': 0.0, 'high': 1.0}, 'b': [1.0, None]}
+    """
+    x = x._asdict() if hasattr(x, "_asdict") else x
+    if isinstance(x, dict):
+        return {name: plain(part) for name, part in x.items()}
+    if isinstance(x, list | tuple):
+        return [plain(part) for part in x]
+    return None if isinstance(x, float) and not math.isfinite(x) else x
