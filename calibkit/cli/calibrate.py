@@ -53,7 +53,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def _apply(args: argparse.Namespace) -> None:
     from calibkit.calibrators import load_calibrator
-    from calibkit.reporting.outputs import outputs_of
+    from calibkit.reporting.diagnosis import outputs_of
 
     if args.out is not None:
         check_writable(args.out, WRITERS, args.source, args.calibrator)

@@ -20,12 +20,13 @@ from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from calibkit.judging.network import Row, is_whole
-from calibkit.judging.verdict import FILES, Claim, Tally, plain, save
+from calibkit.judging.verdict import FILES, Claim, Tally, save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import Network, load_logits, published, zoo
 from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.summary import plain
 from calibkit.reporting.trial import METRICS
 
 TIMEOUT = 120.0  # seconds for each network, all fits on it together

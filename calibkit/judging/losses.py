@@ -27,7 +27,7 @@ from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
-from calibkit.judging.verdict import plain, save
+from calibkit.judging.verdict import save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, check_options, checksum, find
 from calibkit.logits import Logits
@@ -35,6 +35,7 @@ from calibkit.losses import LOSSES
 from calibkit.metrics import nll
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import Network
+from calibkit.reporting.summary import plain
 from calibkit.reporting.trial import METRICS
 from calibkit.training.recipes import as_stored, recipe_of
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -215,18 +215,3 @@ def save(folder: str | os.PathLike, html: str, facts: dict) -> tuple[Path, ...]:
     """Write judge.html and judge.json into a folder; returns their paths."""
     texts = (html, json.dumps(facts, indent=1, allow_nan=False))
     return tuple(write_text(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))
-
-
-def plain(x: Any) -> Any:
-    """What JSON can hold: named tuples as dicts, others as lists, and None for what is not finite.
-
-    Example:
-        >>> plain({"a": Estimate(math.nan, 0.0, 1.0), "b": (1.0, math.inf)})
-        {'a': {'value': None, 'low': 0.0, 'high': 1.0}, 'b': [1.0, None]}
-    """
-    x = x._asdict() if hasattr(x, "_asdict") else x
-    if isinstance(x, dict):
-        return {name: plain(part) for name, part in x.items()}
-    if isinstance(x, list | tuple):
-        return [plain(part) for part in x]
-    return None if isinstance(x, float) and not math.isfinite(x) else x

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from calibkit._blocks import blocks
 from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
-from calibkit.reporting.outputs import Finding, Weight
 
 ALPHA = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
@@ -20,6 +20,24 @@ GAP = 0.02  # difference of two splits' confidence less accuracy that matters
 TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
 RAREST = 20  # samples of the rarer one of two classes: it decides what can be fitted and judged
 GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
+
+#: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
+#: good to know.
+Weight = Literal["wrong", "cured", "doubt", "note"]
+
+
+class Finding(NamedTuple):
+    """One thing that was found.
+
+    Attributes:
+        weight: "wrong", "cured", "doubt" or "note".
+        kind: a word to find it by, such as "label shift".
+        text: a sentence or two for the person whose data these are.
+    """
+
+    weight: Weight
+    kind: str
+    text: str
 
 
 def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:

@@ -13,11 +13,10 @@ from calibkit import __version__, plots
 from calibkit._extras import needs
 from calibkit.keys import Key
 from calibkit.plots.classes import class_names
-from calibkit.reporting.answer import SURE, near, says
 from calibkit.reporting.catalogue import BASE
 from calibkit.reporting.elements import cells, change, document, figure, lacks, table
 from calibkit.reporting.recommend import WORTH
-from calibkit.reporting.summary import ClassRow
+from calibkit.reporting.summary import SURE, ClassRow, near, says
 from calibkit.reporting.trial import FOLDS, Trial, Tried
 
 with needs("plots"):
