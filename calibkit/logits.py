@@ -25,7 +25,7 @@ class HeldOut:
         logits: (N, K) before softmax.
         labels: (N,) int64 in [0, K).
         groups: (N,) integers, or None; see ``Logits.test_groups``.
-        given: (N, K) probabilities, where ``logits`` are the logarithms of some that were given: those, zeros too.
+        given: (N, K) probabilities, zeros too, where ``logits`` are their logarithms; else None.
     """
 
     logits: np.ndarray
@@ -160,11 +160,8 @@ class Logits:
 def log_probs(probs: np.ndarray, floor: float | None = None) -> tuple[np.ndarray, float]:
     """(N, K) logarithms of probabilities, and what a zero was taken for.
 
-    A zero counts as ``floor``, or as half the smallest above 0 of its row, if that is less: it stays the smallest.
-
-    Args:
-        probs: (N, K).
-        floor: of the probabilities that a calibrator was fitted to; None: half the smallest above 0 of these.
+    A zero counts as ``floor``, by default half the smallest above 0; or as half the smallest above 0 of its row, if
+    that is less: it stays the smallest.
 
     Example:
         >>> logs, floor = log_probs(np.array([[0.0, 1.0], [0.2, 0.8]]))
