@@ -37,20 +37,12 @@ NO_CLASSES = BESIDE | frozenset(
 
 
 class Classes(NamedTuple):
-    """The columns that are classes.
+    """The columns that are classes."""
 
-    Attributes:
-        columns: in the order of the table.
-        names: of the classes; without a prefix that all columns have; none where one column stands for two, unless it
-            is called as one of two labels.
-        kind: what they hold, where the prefix says it.
-        told: what was guessed, in words.
-    """
-
-    columns: list[str]
-    names: tuple[str, ...]
-    kind: str | None
-    told: tuple[str, ...]
+    columns: list[str]  # in the order of the table
+    names: tuple[str, ...]  # without a common prefix; none of one column for two classes, unless a label is called so
+    kind: str | None  # what they hold, where the prefix says it
+    told: tuple[str, ...]  # what was guessed, in words
 
 
 def label_among(names: Collection[str], asked: str | None) -> str | None:
@@ -129,13 +121,11 @@ def class_columns(
     if classes is not None:
         chosen = set(map(str, classes))
         if twice := chosen & set(others):
-            raise expected(
-                "classes", "other columns than those of labels, splits, groups and ids", listed(sorted(twice))
-            )
+            want = "other columns than those of labels, splits, groups and ids"
+            raise expected("classes", want, listed(sorted(twice)))
         found, odd = [name for name in rest if name in chosen], []
     elif shown:
-        found = shown
-        odd = [name for name in rest if name not in found]
+        found, odd = shown, [name for name in rest if name not in shown]
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
         found = [name for name in rest if name not in odd]

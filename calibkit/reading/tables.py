@@ -59,21 +59,13 @@ class Columns(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one source holds.
+    """What one source holds."""
 
-    Attributes:
-        parts: of val and of test, or of the one set that there is.
-        kind: what the outputs are; None where names and numbers leave it open.
-        classes: K names; none of arrays.
-        told: what was guessed, in words.
-        others: the columns of a table that are no classes.
-    """
-
-    parts: tuple[Part, ...]
-    kind: Kind | None
-    classes: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
-    others: DataFrame | None = None
+    parts: tuple[Part, ...]  # of val and of test, or of the one set that there is
+    kind: Kind | None  # what the outputs are; None where names and numbers leave it open
+    classes: tuple[str, ...] = ()  # K names; none of arrays
+    told: tuple[str, ...] = ()  # what was guessed, in words
+    others: DataFrame | None = None  # the columns of a table that are no classes
 
 
 def as_pandas(source: Any) -> Any:
