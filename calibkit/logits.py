@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import check_held_out, check_integers, expected
+from calibkit._checks import check_held_out, check_integers, expected, to_tensor
 from calibkit._files import as_path, read_folder, read_json, read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
@@ -43,6 +43,12 @@ class HeldOut:
     def __getitem__(self, i: int) -> np.ndarray:
         """Logits (0) or labels (1)."""
         return (self.logits, self.labels)[i]
+
+    @property
+    def probs(self) -> np.ndarray:
+        """(N, K) probabilities: those that were given, else the softmax of the logits in float64."""
+        given = self.given
+        return to_tensor("logits", self.logits).double().softmax(1).numpy() if given is None else given
 
     @property
     def units(self) -> tuple[int, str]:

@@ -146,22 +146,16 @@ def _calibrate(args: argparse.Namespace) -> None:
     if data.test is None:
         raise expected("source", "of two splits, val and test; `calibkit report` cross-fits the one", "one")
     tell(f"fitting {key} on {len(data.val.labels)} samples of {len(data.classes)} classes ...")
-    fitted = _fit(method, data.val)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", RuntimeWarning)
+        fitted = method.fit(*data.val)
+    for warning in found:
+        print(warning.message, file=sys.stderr)
     fitted.classes, fitted.floor = names, data.floor
     tell(f"comparing on {len(data.test.labels)} samples, each metric on 1,000 resamples ...")
     _compare(fitted, data.test)
     if args.out:
         print(f"saved {fitted.save(args.out)}")
-
-
-def _fit(method: Calibrator, val: HeldOut) -> Calibrator:
-    """``method``, fitted; what warns says so in a line."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", RuntimeWarning)
-        method.fit(*val)
-    for warning in found:
-        print(warning.message, file=sys.stderr)
-    return method
 
 
 def _compare(fitted: Calibrator, test: HeldOut) -> None:
@@ -201,13 +195,12 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
 
 
 def _measured(held: HeldOut, name: str) -> Comparison:
-    """The metrics of a network as it is: of probabilities that were given, as they were."""
-    from calibkit._checks import to_tensor
+    """The metrics of a network as it is."""
     from calibkit.metrics import REPORTED
     from calibkit.metrics.comparison import Comparison
 
     methods = Comparison(held.labels, REPORTED, groups=held.groups)
-    methods.add(name, to_tensor("logits", held.logits).double().softmax(1) if held.given is None else held.given)
+    methods.add(name, held.probs)
     return methods
 
 

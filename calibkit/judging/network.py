@@ -273,9 +273,7 @@ def _renumbered(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
 
 
 def _own_rows(fitted: Calibrator, val: HeldOut) -> str:
-    z = val.logits.astype(np.float64)
-    z = np.exp(z - z.max(1, keepdims=True))
-    before, after = (nll(p, val.labels) for p in (z / z.sum(1, keepdims=True), fitted(val.logits)))
+    before, after = (nll(p, val.labels) for p in (val.probs, fitted(val.logits)))
     return "" if after <= before + EXACT else f"NLL {after:.5g}, and {before:.5g} without it"
 
 

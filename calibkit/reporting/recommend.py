@@ -68,8 +68,9 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
     sure: Sure = "some"
     if worth:
         key, sure = min(worth, key=lambda name: worth[name].values["nll"].value), "high"
-        change, name = _minus(worth[key].changes["nll"]), worth[key].need.name
-        reasons.append(f"{capital(name)} takes {change:.4f} nats more off the NLL than one temperature does.")
+        value, low, high = worth[key].changes["nll"]
+        more = f"{Estimate(-value, -high, -low):.4f} nats more off the NLL than one temperature does"
+        reasons.append(f"{capital(worth[key].need.name)} takes {more}.")
         others = ", ".join(tried.need.name for other, tried in better.items() if other != key)
         reasons += [f"Also better than one temperature, beyond chance: {others}."] if others else []
     elif gain.above() == "does not hold":
@@ -118,10 +119,6 @@ def _better(rivals: dict[str, Tried], before: Tried, score: str) -> list[str]:
     lower = [key for key, chance in adjusted.items() if chance < ALPHA and rivals[key].changes["nll"].value < 0]
     fair = [key for key in lower if rivals[key].changes["ece"].above() != "holds"]
     return [key for key in fair if rivals[key].values[score].value < before.values[score].value]
-
-
-def _minus(x: Estimate) -> Estimate:
-    return Estimate(-x.value, -x.high, -x.low)
 
 
 def capital(name: str) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from calibkit._checks import check_int, expected, to_tensor
+from calibkit._checks import check_int, expected
 from calibkit._progress import step
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.logits import HeldOut
@@ -31,8 +31,8 @@ class Tried:
     Attributes:
         key: of ``CALIBRATORS``.
         need: what it is and what it wants.
-        fitted: on all samples to fit on; None if it was left out.
-        reason: why it was left out, or could not be fitted.
+        fitted: on all samples to fit on; None if it was left out, for the ``reason``.
+        reason: why.
         enough: whether there are as many samples as it should have; of samples in groups each group counts once.
         seconds: of that fit.
         changed: the share of predictions that differ from those of the network.
@@ -183,7 +183,7 @@ def measure(comparison: Comparison, name: str, probs: np.ndarray, own: HeldOut |
     measured = comparison.measured[name]
     if own is not None and own.given is not None and not np.isfinite(measured["nll"].value):
         finite = Comparison(comparison.labels, ("nll",), n_bins=comparison.n_bins, **comparison.resampling)
-        finite.add(name, to_tensor("logits", own.logits).double().softmax(1))
+        finite.add(name, HeldOut(own.logits, own.labels).probs)
         measured["nll"] = finite.measured[name]["nll"]
 
 
