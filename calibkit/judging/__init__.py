@@ -152,15 +152,14 @@ def judge(
     rows = {} if path is None else _done(path, key, made)
     todo = [name for name in names if name not in rows]
 
-    tell = Progress(len(todo), len(names) - len(todo), "judge") if progress else None
+    so_far = Progress(len(todo), len(names) - len(todo), "judge", progress)
     asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
     for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
             write_text(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
-        if tell is not None:
-            less = row.less.get(BASE, {}).get("nll")
-            tell(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
+        less = row.less.get(BASE, {}).get("nll")
+        so_far.done(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
     return Judgement(key, tuple(rows[name] for name in names), of_claims, made)
 
 

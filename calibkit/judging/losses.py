@@ -236,13 +236,11 @@ def judge_loss(
             {"network": name, "key": of, "data": data, "seed": seed, "folder": str(folder / "runs" / name)}
             for name, (of, seed) in names.items()
         ]
-        tell = Progress(len(asked), 0, "train") if progress else None
-        found = {}
+        so_far, found = Progress(len(asked), 0, "train", progress), {}
         for facts in run(asked, n_jobs, seconds, "calibkit.judging.losses:train_one"):
             of, seed = names[facts["network"]]
             row = found[facts["network"]] = Trained(**{"key": of, "seed": seed} | facts)
-            if tell is not None:
-                tell(row.network, row.error or f"validation NLL {row.val_nll:.4f}")
+            so_far.done(row.network, row.error or f"validation NLL {row.val_nll:.4f}")
         return [found[name] for name in names]
 
     settings = (dict(zip(grid, of, strict=True)) for of in product(*grid.values()))

@@ -18,6 +18,7 @@ from calibkit.judging.network import PROPERTIES, RIVALS, STRATA, Row
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
+from calibkit.reporting.summary import signed
 from calibkit.reporting.trial import METRICS
 
 ALPHA = 0.05  # of each family of tests
@@ -200,11 +201,6 @@ def numbers(means: dict[str, Estimate]) -> str:
     points = [f"{SAID[m]} {signed(means[m].percent, '.2f')} points" for m in ("ece", "brier")]
     nll = means["nll"]
     return "; ".join([f"NLL {signed(nll, '.4f')} nats"] * math.isfinite(nll.value) + points)
-
-
-def signed(x: Estimate, spec: str) -> str:
-    """A difference with its interval and a true minus sign."""
-    return format(x, f"+{spec}").replace("-", "\N{MINUS SIGN}")
 
 
 def _networks(n: int) -> str:

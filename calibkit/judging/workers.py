@@ -138,15 +138,19 @@ def cores() -> int:
 
 
 class Progress:
-    """A line a job on the standard error, with the time that is left."""
+    """A line a job on the standard error, with the time that is left; none unless it is to ``show`` them."""
 
-    def __init__(self, n: int, before: int, what: str) -> None:
-        self.n, self.i, self.start = n, 0, time.monotonic()
-        kept = f", {before} there from before" if before else ""
-        print(f"{n} to {what}{kept}", file=sys.stderr, flush=True)
+    def __init__(self, n: int, before: int, what: str, show: bool) -> None:
+        self.n, self.i, self.start, self.show = n, 0, time.monotonic(), show
+        self.tell(f"{n} to {what}{f', {before} there from before' if before else ''}")
 
-    def __call__(self, name: str, said: str) -> None:
+    def done(self, name: str, said: str) -> None:
         """One is done."""
         self.i += 1
         left = (time.monotonic() - self.start) * (self.n - self.i) / self.i
-        print(f"[{self.i}/{self.n}] {name}: {said}; {left:.0f} s left", file=sys.stderr, flush=True)
+        self.tell(f"[{self.i}/{self.n}] {name}: {said}; {left:.0f} s left")
+
+    def tell(self, line: str) -> None:
+        """Write a line."""
+        if self.show:
+            print(line, file=sys.stderr, flush=True)

@@ -59,10 +59,7 @@ def class_scatter(
 
 
 def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> None:
-    """Write each name beside its point, on the first of eight sides where it covers no point and no other name.
-
-    A name without such a side is left out: a label that cannot be read helps nobody.
-    """
+    """Write each name beside its point, on the first of eight sides where it covers nothing; else leave it out."""
     if (figure := ax.get_figure(root=True)) is not None:
         figure.draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
@@ -84,17 +81,9 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -
 
 #: Offsets in points, and how a name is aligned there: to the right first.
 _SIDES = (
-    (5, 0, "left", "center"),
-    (-5, 0, "right", "center"),
-    (0, 4, "center", "bottom"),
-    (0, -4, "center", "top"),
-    (3, 3, "left", "bottom"),
-    (3, -3, "left", "top"),
-    (-3, 3, "right", "bottom"),
-    (-3, -3, "right", "top"),
-)
-
-
+    (5, 0, "left", "center"), (-5, 0, "right", "center"), (0, 4, "center", "bottom"), (0, -4, "center", "top"),
+    (3, 3, "left", "bottom"), (3, -3, "left", "top"), (-3, 3, "right", "bottom"), (-3, -3, "right", "top"),
+)  # fmt: skip
 #: The most classes that have a row and a name; more are dots side by side.
 NAMED = 40
 

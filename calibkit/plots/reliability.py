@@ -36,26 +36,24 @@ def reliability_diagram(
     """Accuracy against confidence, by bins of confidence, with consistency bars.
 
     A blue bar is the accuracy in a bin; the vermilion line from it to the diagonal is the gap that ECE averages. The
-    grey bar is the range where the accuracy of a perfectly calibrated network with these confidences would lie
-    (Bröcker & Smith 2007): a gap inside it is no evidence of miscalibration. The strip on top shows how many samples
-    each bin holds.
+    grey bar is where the accuracy of a calibrated network with these confidences would lie (Bröcker & Smith 2007): a
+    gap inside it is no evidence of miscalibration. The strip on top shows how many samples each bin holds.
 
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         ax: Axes to draw into; a new one if None.
         n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1. "auto" as in ``adaptive_ece``.
-        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``,
-            which are narrow where the samples are. The error that is written goes with it.
+        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
+            The error that is written goes with it.
         counts: whether to draw the strip.
         interval: whether to draw the consistency bars.
-        n_resamples: resamples behind them.
-        level: their coverage.
-        seed: of the resampling.
+        n_resamples: behind the bars.
+        level: coverage of the bars, in [0, 1].
+        seed: of the resampling, >= 0.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` or ``n_resamples`` < 1, an unknown scheme, ``level`` outside
-            [0, 1], a ``seed`` that is no integer >= 0.
+        ValueError: bad ``probs`` or ``labels``, an unknown scheme, numbers out of range.
     """
     counts, interval = check_flag("counts", counts), check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
@@ -102,13 +100,12 @@ def consistency_interval(
     Args:
         probs: (N, K) probabilities.
         bins: of the top label of ``probs``, by either scheme.
-        n_resamples: resamples.
-        level: coverage.
-        seed: of the resampling.
+        n_resamples: 1 or more.
+        level: coverage, in [0, 1].
+        seed: of the resampling, >= 0.
 
     Raises:
-        ValueError: bad ``probs``, ``bins`` of other samples or of a class, ``n_resamples`` < 1, ``level`` outside
-            [0, 1], a ``seed`` that is no integer >= 0.
+        ValueError: bad ``probs``, ``bins`` of other samples or of a class, numbers out of range.
     """
     n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     if not isinstance(bins, ReliabilityBins):
@@ -154,7 +151,6 @@ def before_after(
         ValueError: ``methods`` is empty; what :func:`reliability_diagram` refuses.
 
     Example:
-        >>> import numpy as np
         >>> sure, labels = np.tile([0.95, 0.05], (3, 1)), np.array([0, 0, 1])
         >>> figure = before_after({"before": sure, "after": 0.6 * sure + 0.2}, labels)
         >>> [ax.get_title() for ax in figure.axes]
@@ -183,7 +179,6 @@ def reliability_by_group(
         ValueError: bad ``groups``; what :func:`reliability_diagram` refuses.
 
     Example:
-        >>> import numpy as np
         >>> sure, labels = np.tile([0.95, 0.05], (4, 1)), np.array([0, 0, 1, 0])
         >>> [ax.get_title() for ax in reliability_by_group(sure, labels, ["young", "old", "young", "old"]).axes]
         ['old', 'young']
@@ -225,16 +220,8 @@ def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool =
 def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None, n_bins: int = 15) -> Axes:
     """Share of samples by confidence, with the mean confidence and the accuracy as lines.
 
-    Where the line of confidence lies right of that of accuracy, the network is over-confident on average.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        ax: Axes to draw into; a new one if None.
-        n_bins: equal-width bins of confidence.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+    Where the line of confidence lies right of that of accuracy, the network is over-confident on average. Arguments as
+    in :func:`reliability_diagram`, with bins of equal width.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
     ax, share = axes_of(ax), bins.counts / bins.counts.sum()
@@ -249,10 +236,10 @@ def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None,
 
 
 def ece_by_period(monitor: Monitor, *, drifted: Periods = (), ax: Axes | None = None) -> Axes:
-    """The ECE of each period of a monitor, above the band that a calibrated network stays in.
+    """The ECE of each period of a monitor, above a band: a point inside is no sign of miscalibration.
 
     The band ends at ``ece_null`` of :meth:`Monitor.report`: what the ECE of a calibrated network exceeds by chance in
-    one period of twenty. A point inside it is no sign of miscalibration.
+    one period of twenty.
 
     Args:
         monitor: with at least one period.

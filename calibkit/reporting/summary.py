@@ -139,6 +139,11 @@ def _in_words(gap: Estimate, more: str, less: str) -> str:
     return f"{more if gap.value > 0 else less} by {abs(points.value):.1f} points (between {low:.1f} and {high:.1f})"
 
 
+def signed(x: Estimate | float, spec: str) -> str:
+    """A difference, with its interval where it has one, and with a true minus sign."""
+    return format(x, f"+{spec}").replace("-", "\N{MINUS SIGN}")
+
+
 def plain(x: Any, digits: int | None = None) -> Any:
     """What JSON can hold: named tuples as dicts, other sequences as lists, None for what is not finite.
 
