@@ -1,5 +1,4 @@
-"""A verdict on a calibrator, the book's own or anybody's, on all stored networks, beside one temperature; and on a
-training loss, beside the stored ones: :func:`judge_loss`.
+"""A verdict on a calibrator on all stored networks, beside one temperature; on a training loss, beside stored ones.
 
 The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own. No pickle is read.
 """
@@ -55,7 +54,7 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """In words: see :func:`calibkit.judging.verdict.verdict`."""
+        """In words."""
         failed = len(self.rows) - len(self.judged)
         if not self.judged:
             return f"Not judged: it failed on every network. {self.rows[0].error}"

@@ -102,7 +102,7 @@ class LossJudgement:
 
     @property
     def verdict(self) -> str:
-        """In words: see :func:`calibkit.judging.loss_verdict.verdict`."""
+        """In words."""
         failed = [row for row in self.rows if row.error]
         if not self.judged:
             return f"Not judged: every training failed. {failed[0].error}"
@@ -183,7 +183,6 @@ def judge_loss(
     temperature.
 
     Each training is a process of its own; what crashes, is not finite any more or takes too long costs that training.
-    Of a grid each setting is trained from seed 0, and that with the lowest validation NLL as trained from all seeds.
 
     Args:
         key: of a loss: ``"mine.py:Mine"``, whose file is executed, or any other. One that is stored, and of which
@@ -191,7 +190,8 @@ def judge_loss(
         data: one of ``COURSES``.
         folder: of the trainings, which go on there after a stop; a file that has changed is trained anew.
         seeds: trainings; default: 5 on digits, 1 on cifar10.
-        grid: option -> its values, a list of numbers, text or lists of them.
+        grid: option -> its values, a list of numbers, text or lists of them. Each setting is trained from seed 0, and
+            that with the lowest validation NLL as trained from all seeds.
         claims: such as "lower ece than cross_entropy".
         timeout: seconds for a training; default: ten minutes on digits, a day on cifar10.
         n_resamples: of the intervals.

@@ -106,17 +106,9 @@ def is_whole(row: Row) -> bool:
 
 
 def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int = 1000) -> Row:
-    """Fit a method on a network's ``val``, judge it on ``test``.
+    """Fit a method on a network's ``val``, judge it on ``test``; raises whatever it raises.
 
-    Args:
-        network: name or path of Logits.
-        key: of the calibrator.
-        bases: keys of what it is compared with, beside one temperature and the rival of its kind.
-        n_resamples: of the intervals.
-
-    Raises:
-        ValueError: samples that not even a temperature can be fitted to.
-        Exception: whatever the method raises.
+    ``network`` is a name or a path; ``bases`` are keys to compare with, beside one temperature and the rival.
     """
     data = load_logits(network)
     val, test = data.val, data.test
@@ -187,8 +179,6 @@ def strata_of(val: HeldOut, test: HeldOut, n_classes: int) -> tuple[str, ...]:
 def keeps_predictions(key: str) -> bool:
     """Whether a method keeps every prediction on a sample whose classes are off by different factors and offsets.
 
-    False where it cannot be fitted to it.
-
     Example:
         >>> [keeps_predictions(key) for key in ("ets", "vector_scaling")]
         [True, False]
@@ -207,12 +197,7 @@ def keeps_predictions(key: str) -> bool:
 def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: float) -> dict[str, str]:
     """The properties that were tried -> the counterexample, or "" where it holds.
 
-    Args:
-        key: of the calibrator.
-        fitted: on ``val``.
-        val: to fit on.
-        test: to call it on.
-        seconds: of the fit; where it took more than ``SLOW``, what needs another fit is not tried.
+    What needs another fit is not tried where that of ``fitted`` took more than ``SLOW`` seconds.
     """
     z = test.logits[np.linspace(0, len(test.logits) - 1, min(ROWS, len(test.logits))).astype(int)]
     p = fitted(z)

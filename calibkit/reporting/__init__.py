@@ -68,7 +68,7 @@ class Report:
         return facts(self)
 
     def __str__(self) -> str:
-        """What the network says, what is wrong, the advice, what was near, and a table of the methods."""
+        """What the network says, what is wrong, the advice, what was near; a table of the methods."""
         return text(self)
 
     __repr__ = __str__

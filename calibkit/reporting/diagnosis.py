@@ -174,9 +174,8 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         part: of which the outputs count.
         kind: what they are said to be.
         name: of the part, in messages.
-        floor: of the probabilities that go with these, as those that a calibrator was fitted to: a zero counts as that
-            much, or as half the smallest above 0 of its row, and logits become the logarithms of their probabilities.
-            None: there are none; the floor of probabilities is half the smallest above 0.
+        floor: as of :func:`calibkit.logits.log_probs`, of the probabilities that a calibrator was fitted to: beside it
+            logits become the logarithms of their probabilities.
 
     Raises:
         ValueError: outputs that are neither finite logits nor probabilities.

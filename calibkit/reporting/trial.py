@@ -116,9 +116,8 @@ def try_all(
 ) -> Trial:
     """Fit every method on ``val`` and judge it on ``test``, or by cross-fitting ``val``.
 
-    Cross-fitting: the samples are dealt into five folds with the same class shares (whole groups, where there are
-    groups); each fold is judged by a calibrator that was fitted on the other four. The intervals are over samples, and
-    take the five fits as one.
+    Cross-fitting: the samples are dealt into five folds with the same class shares (or whole groups); each fold is
+    judged by a calibrator that was fitted on the other four. The intervals are over samples, the fits taken as one.
 
     Args:
         val: samples to fit on.
@@ -175,9 +174,6 @@ def measure(comparison: Comparison, name: str, probs: np.ndarray, own: HeldOut |
     """Add probabilities to a comparison: of a method, or those that the network itself gave to ``own`` samples.
 
     Of the latter an NLL that is infinite, as a label was given the probability 0, becomes that with a floor.
-
-    Raises:
-        ValueError: bad ``probs``.
     """
     comparison.add(name, probs)
     measured = comparison.measured[name]
