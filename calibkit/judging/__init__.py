@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -18,7 +19,7 @@ from calibkit._files import as_path, write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
-from calibkit.judging.network import Row, is_whole
+from calibkit.judging.network import Row
 from calibkit.judging.verdict import FILES, Claim, Tally, save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
@@ -92,7 +93,7 @@ class Judgement:
             "beyond_chance": {base: {metric: self.tally(base, metric) for metric in METRICS} for base in bases},
             "rows": [asdict(row) for row in self.rows],
         }
-        return plain(found)
+        return _with_checksum(plain(found))
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
@@ -156,7 +157,8 @@ def judge(
     for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
-            write_text(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
+            done = {"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}
+            write_text(path, json.dumps(_with_checksum(done)))
         less = row.less.get(BASE, {}).get("nll")
         so_far.done(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
     return Judgement(key, tuple(rows[name] for name in names), of_claims, made)
@@ -192,6 +194,11 @@ def _chosen(networks: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _with_checksum(facts: dict) -> dict:
+    """Facts with a checksum of their rows, so that rows that somebody has changed are not taken for our own."""
+    return {**facts, "checksum": zlib.crc32(json.dumps(facts["rows"]).encode())}
+
+
 def _row(facts: dict) -> Row:
     """A row of what JSON made of it."""
     lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
@@ -202,14 +209,12 @@ def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
     """The rows that an earlier run left, if it was the same; those with an error are tried again."""
     try:
         facts = json.loads(path.read_bytes()) if path.is_file() else {}
-        same = isinstance(facts, dict) and facts.get("key") == key and facts.get("made") == made
-        read = [_row(row) for row in facts["rows"]] if same else []
-        rows = [row for row in read if not row.error and is_whole(row)]
-        Judgement(key, tuple(rows), (), made).facts()  # or it raises, in whatever words
-    except Exception:  # no file of this kind, or one that was made by hand
+        same = facts == _with_checksum(facts) and (facts["key"], facts["made"]) == (key, made)
+    except (ValueError, TypeError, KeyError, RecursionError):  # no file of this kind
         return {}
+    rows = [_row(row) for row in facts["rows"]] if same else []
     known = {*zoo(), *published()}  # a file of one's own may have changed
-    return {row.network: row for row in rows if row.network in known}
+    return {row.network: row for row in rows if row.network in known and not row.error}
 
 
 __all__ = ["Claim", "Judgement", "LossJudgement", "Row", "judge", "judge_loss", "names_a_loss", "usual"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,27 +83,6 @@ class Row:
     properties: dict[str, str] = field(default_factory=dict)
 
 
-def is_whole(row: Row) -> bool:
-    """Whether a row that was read back holds numbers as one that was judged does.
-
-    Example:
-        >>> is_whole(Row("mine.npz"))  # nothing was measured
-        False
-    """
-    texts = (row.network, row.error, row.test_set, *row.strata, *row.left_out.values(), *row.properties.values())
-    less = [numbers for of in row.less.values() for numbers in of.values() if numbers is not None]
-    values = [value for value in row.values.values() if value is not None]
-    return (
-        all(isinstance(text, str) for text in texts)
-        and isinstance(row.strata, tuple)
-        and type(row.keeps) is bool
-        and (len(row.sizes), len(row.seconds)) == (3, 2)
-        and all(type(size) is int for size in row.sizes)
-        and all(len(numbers) == 4 for numbers in less)
-        and all(type(x) in (int, float) for x in chain(row.seconds, [row.changed], values, *less))
-    )
-
-
 def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int = 1000) -> Row:
     """Fit a method on a network's ``val``, judge it on ``test``; raises whatever it raises.
 
@@ -114,7 +92,7 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
     val, test = data.val, data.test
     keeps = keeps_predictions(key)
     comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=n_resamples)
-    left_out, base_seconds = {}, math.nan
+    left_out, base_seconds = {}, 0.0
     for base in dict.fromkeys((BASE, RIVALS[keeps], *bases)):
         if len(val.labels) * need_of(base).work_of(data.n_classes) > WORK:
             left_out[base] = "its fit takes minutes"
