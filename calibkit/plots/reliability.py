@@ -132,13 +132,7 @@ TICKS = 8  # periods that are named at most
 COLUMNS, SIZE = 3, {1: 3.4, 2: 3.2, 3: 2.3}
 
 
-def before_after(
-    methods: Mapping[str, Array],
-    labels: Array,
-    *,
-    fig: Figure | None = None,
-    **options: Any,
-) -> Figure:
+def before_after(methods: Mapping[str, Array], labels: Array, *, fig: Figure | None = None, **options: Any) -> Figure:
     """A reliability diagram a method, of the same samples, with shared axes and one legend.
 
     Args:
