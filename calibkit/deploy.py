@@ -33,7 +33,9 @@ class CalibratedModel(nn.Module):
 
     It is called as ``model`` is. What was fitted becomes buffers in float64: they move with ``.to(device)``, are in
     ``state_dict()`` and load into a module of the same network and kind of calibrator. The map is the calibrator's own,
-    and goes through ``torch.compile`` and ``torch.export``. Probabilities are for evaluation: call ``eval()`` first.
+    and goes through ``torch.compile`` and ``torch.export``.
+
+    The network keeps its mode, here and in every call. Probabilities are for evaluation: call ``eval()`` first.
 
     Args:
         model: gives logits (N, K), or (N, K, ...) of N images with a class for each of their pixels; K as in ``fit``.

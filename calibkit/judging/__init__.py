@@ -125,8 +125,8 @@ def judge(
         key: of a calibrator: ``"mine.py:Mine"``, whose file is executed, or any other.
         networks: names of ``calibkit networks``, also with ``*``, and paths of Logits; default: :func:`usual`.
         claims: such as "lower ece than temperature_scaling".
-        folder: where judge.json keeps what is done; rows of the same key, file and options are taken from there, but
-            for those with an error. None: nowhere.
+        folder: where judge.json keeps what is done; rows without an error, of the same key, file and options, are taken
+            from there. None: nowhere.
         timeout: seconds for a network.
         n_resamples: of the intervals.
         jobs: networks at a time; default: the number of cores.

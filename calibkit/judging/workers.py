@@ -85,16 +85,10 @@ class _Worker:
 
 
 def run(jobs: Iterable[dict], n_workers: int, timeout: float, call: str) -> Iterator[dict]:
-    """What a function gives for each job, as a dict, in the order of their ends.
+    """What the function ``call``, "MODULE:NAME", gives for each job, a dataclass as a dict, in the order of their ends.
 
-    Args:
-        jobs: its keyword arguments, ``network`` and ``key`` among them.
-        n_workers: how many at a time.
-        timeout: seconds for each; then its ``error`` says so, as it does of a process that ended.
-        call: the function, "MODULE:NAME", which gives a dataclass.
-
-    Raises:
-        RuntimeError: no worker starts.
+    A job is keyword arguments, ``network`` and ``key`` among them. Where it takes longer than ``timeout`` seconds, or
+    its process ends, its ``error`` says so. RuntimeError where no worker starts.
     """
     waiting = deque(jobs)
     workers = [_Worker(call) for _ in range(min(n_workers, len(waiting)))]

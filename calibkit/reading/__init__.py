@@ -19,7 +19,7 @@ from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
 from calibkit.reading.columns import as_text, label_among
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Name, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -59,10 +59,10 @@ def read(
     labels: Source | None = None,
     *,
     kind: Kind | None = None,
-    label: str | int | None = None,
-    split: str | int | None = None,
-    group: str | int | None = None,
-    id: str | int | None = None,
+    label: Name = None,
+    split: Name = None,
+    group: Name = None,
+    id: Name = None,
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
     labelled: bool = True,

@@ -95,19 +95,10 @@ def class_columns(
     ignore: Collection[str] | None = None,
     known: tuple[Collection[str], str | None] = ((), None),
 ) -> Classes:
-    """The columns of a table that are classes.
+    """The columns of a table that are classes; ValueError of one that is missing, is no class, or looks like none.
 
-    Args:
-        table: with names that are text, and different.
-        label: the column of labels, if there is one.
-        others: columns that are none, ``label`` among them.
-        kind: "logits", "probabilities" or None.
-        classes: the names of those that are classes; None: all that are left.
-        ignore: the names of those that are none; given, though empty, it says that all other numbers are classes.
-        known: the names of the classes and their kind, as a calibrator knows them; they count where all are there.
-
-    Raises:
-        ValueError: names that are missing; a column that is no class, or looks like none.
+    ``others`` are columns that are none, ``label`` among them. ``ignore``, though empty, says that all other numbers
+    are classes. ``known`` are the names of the classes and their kind, as a calibrator knows them.
     """
     for what, given in (("classes", classes), ("ignore", ignore)):
         names = () if given is None else given

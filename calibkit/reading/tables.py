@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Kind = Literal["logits", "probabilities"]
+Name = str | int | None  # of a column
 Known = tuple[Collection[str], Kind | None]  # the classes that a calibrator was fitted to, and what it takes
 #: What an array of outputs may be called, and what it then holds; None: either.
 OUTPUTS: dict[str, Kind | None] = {
@@ -50,10 +51,10 @@ class Part:
 class Columns(NamedTuple):
     """Names of columns, as :func:`calibkit.reading.read` takes them."""
 
-    label: str | int | None = None
-    split: str | int | None = None
-    group: str | int | None = None
-    id: str | int | None = None
+    label: Name = None
+    split: Name = None
+    group: Name = None
+    id: Name = None
     classes: Collection[str] | None = None
     ignore: Collection[str] | None = None
 

@@ -14,19 +14,12 @@ SAMPLES, LENGTH = 100, 100  # a parameter should have; of an array whose length 
 
 
 class Need(NamedTuple):
-    """What there is to know of a method before it is fitted.
+    """What there is to know of a method before it is fitted; numbers are of K classes."""
 
-    Attributes:
-        name: in words.
-        parameters: of K classes, how many numbers are fitted.
-        samples: of K classes, how many samples it should have.
-        work: of K classes, how long a fit takes for each sample, in parameters of a smooth fit; None: its own.
-    """
-
-    name: str
-    parameters: Callable[[int], int]
-    samples: Callable[[int], int]
-    work: Callable[[int], float] | None = None
+    name: str  # in words
+    parameters: Callable[[int], int]  # how many numbers are fitted
+    samples: Callable[[int], int]  # how many it should have
+    work: Callable[[int], float] | None = None  # of a fit on a sample, in parameters of a smooth fit; None: its own
 
     def work_of(self, k: int) -> float:
         """What a fit takes for each sample."""

@@ -31,8 +31,8 @@ class Tried:
     Attributes:
         key: of ``CALIBRATORS``.
         need: what it is and what it wants.
-        fitted: on all samples to fit on; None if it was left out, for the ``reason``.
-        reason: why.
+        fitted: on all samples to fit on; None if it was left out.
+        reason: why it was left out, or could not be fitted.
         enough: whether there are as many samples as it should have; of samples in groups each group counts once.
         seconds: of that fit.
         changed: the share of predictions that differ from those of the network.
