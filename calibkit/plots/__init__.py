@@ -7,8 +7,7 @@ method the colour that it has in every figure.
 from calibkit.plots.class_values import class_scatter, class_temperatures
 from calibkit.plots.classes import class_gaps, class_reliability
 from calibkit.plots.forest import forest_plot
-from calibkit.plots.method_style import color_of, look_of
-from calibkit.plots.methods import ece_nll_map, risk_coverage
+from calibkit.plots.methods import color_of, ece_nll_map, look_of, risk_coverage
 from calibkit.plots.reliability import (
     before_after,
     confidence_histogram,

@@ -10,7 +10,7 @@ from calibkit._checks import Array, check_real, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
-from calibkit.plots.method_style import color_of
+from calibkit.plots.methods import color_of
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, ink, on_paper, paper
 
 with needs("plots"):
