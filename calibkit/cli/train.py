@@ -14,8 +14,6 @@ from calibkit.keys import Key
 if TYPE_CHECKING:
     from calibkit.judging import Judgement, LossJudgement
 
-_EXIT = "Exit status: 0 judged, whatever the verdict; 1 nothing could be judged, or a wrong argument; 130 interrupted."
-
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     """Add the four commands."""
@@ -23,11 +21,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "judge a calibrator on all stored networks, beside one temperature, or train a loss and judge it beside the "
         "stored ones; the same call goes on after a stop"
     )
-    judge = commands.add_parser("judge", help=text, description=text, epilog=_EXIT)
-    judge.add_argument("key", help=KEY)
-    judge.add_argument(
-        "--claims", nargs="+", default=(), metavar="CLAIM", help='as "lower ece than temperature_scaling"'
+    exits = (
+        "Exit status: 0 judged, whatever the verdict; 1 nothing could be judged, or a wrong argument; 130 interrupted."
     )
+    judge = commands.add_parser("judge", help=text, description=text, epilog=exits)
+    judge.add_argument("key", help=KEY)
+    claim = 'as "lower ece than temperature_scaling"'
+    judge.add_argument("--claims", nargs="+", default=(), metavar="CLAIM", help=claim)
     judge.add_argument("--out", type=some_path, help="folder of judge.html and judge.json; default: NAME-judge")
     seconds = "seconds for a network; default: 120 of a calibrator, 600 of a loss on digits"
     judge.add_argument("--timeout", type=float, metavar="S", help=seconds)

@@ -191,14 +191,13 @@ def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: fl
             "classes may be renumbered": lambda: _renumbered(key, val, z, p),
             "single and double precision agree": lambda: _precision(key, val, z, p),
         }
-    return {name: _tried(tries[name]) for name in PROPERTIES if name in tries}
-
-
-def _tried(test: Callable[[], str]) -> str:
-    try:
-        return test()
-    except Exception as error:  # whatever the method raises
-        return f"{type(error).__name__}: {error}"
+    found = {}
+    for name, test_of in tries.items():
+        try:
+            found[name] = test_of()
+        except Exception as error:  # whatever the method raises
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
 
 
 def _order(z: np.ndarray, p: np.ndarray) -> str:
