@@ -162,8 +162,7 @@ def train_one(network: str, key: str, data: str, seed: int, folder: str) -> Trai
     start = time.monotonic()
     logits = Network(data, COURSES[data].model, key, seed).train("reduced", folder=Path(folder))
     seconds = time.monotonic() - start
-    before = calibrator("identity").fit(*logits.val)
-    return Trained(network, key, seed, "", seconds, float(nll(before(logits.val_logits), logits.val_labels)))
+    return Trained(network, key, seed, "", seconds, float(nll(logits.val.probs, logits.val_labels)))
 
 
 def judge_loss(
@@ -179,8 +178,7 @@ def judge_loss(
     jobs: int | None = None,
     progress: bool = False,
 ) -> LossJudgement:
-    """Train a loss by the recipe "reduced" of a data set, compare it with the stored losses, before and after one
-    temperature.
+    """Train a loss by the recipe "reduced", compare it with the stored losses, before and after one temperature.
 
     Each training is a process of its own; what crashes, is not finite any more or takes too long costs that training.
 
