@@ -159,20 +159,14 @@ def verdict(rows: Sequence[Row]) -> str:
     kinds = {name: in_words(_sides(of, BASE)) for name, of in by_stratum(rows).items() if name != "all"}
     of_kinds = [f"{name}, {said}" for name, said in kinds.items() if said]
     parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
-    return " ".join([*parts, *_of_rival(rows), *_of_properties(rows)])
-
-
-def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
-    of, base = [row for row in rows if rival(rows) in row.less], rival(rows)
-    kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
-    if of:
-        said = in_words(_sides(of, base)) or "not told apart"
-        yield f"Against the best stored method that {kind}, {need_of(base).name}: {said}."
-
-
-def _of_properties(rows: Sequence[Row]) -> Iterable[str]:
-    failed = [name for name in PROPERTIES if any(row.properties.get(name) for row in rows)]
-    yield f"Fails on one network or more: {'; '.join(failed)}." if failed else "All properties that were tried hold."
+    base = rival(rows)
+    if beside := [row for row in rows if base in row.less]:
+        kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
+        said = in_words(_sides(beside, base)) or "not told apart"
+        parts.append(f"Against the best stored method that {kind}, {need_of(base).name}: {said}.")
+    failed = "; ".join(name for name in PROPERTIES if any(row.properties.get(name) for row in rows))
+    parts.append(f"Fails on one network or more: {failed}." if failed else "All properties that were tried hold.")
+    return " ".join(parts)
 
 
 def _sides(rows: Sequence[Row], base: str) -> dict[str, int]:

@@ -154,7 +154,8 @@ def try_all(
         step(f"{i} of {len(needs)}, {need.name}")
         try:
             fitted, seconds = timed_fit(key, val)
-            of_folds = () if folds is None else _fit_folds(key, val, folds)
+            others = () if folds is None else [folds != fold for fold in range(FOLDS)]
+            of_folds = tuple(timed_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
             probs = _probs(key, fitted, of_folds, judged, folds)
             measure(comparison, key, probs, judged if key == "identity" else None)
         except (ValueError, ModuleNotFoundError) as error:  # of an extra that is not installed
@@ -214,12 +215,6 @@ def _warm(key: str) -> None:
     """Import what the first fit of a kind imports, which would count as its time."""
     with suppress(Exception):  # of a class of one's own, any
         calibrator(key).fit(np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], (20, 1)), np.tile([0, 1, 1], 20))
-
-
-def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Calibrator, ...]:
-    """For each fold, what is fitted on the others."""
-    others = (folds != fold for fold in range(FOLDS))
-    return tuple(timed_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
 
 
 def _probs(
