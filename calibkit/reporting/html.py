@@ -13,9 +13,8 @@ from calibkit import __version__, plots
 from calibkit._extras import needs
 from calibkit.keys import Key
 from calibkit.plots.classes import class_names
-from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.catalogue import BASE, WORTH
 from calibkit.reporting.elements import cells, change, document, figure, lacks, table
-from calibkit.reporting.recommend import WORTH
 from calibkit.reporting.summary import SURE, ClassRow, near, says, signed
 from calibkit.reporting.trial import FOLDS, Trial, Tried
 

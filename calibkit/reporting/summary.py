@@ -15,8 +15,7 @@ import numpy as np
 from calibkit import __version__
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.metrics.intervals import bonferroni, holm
-from calibkit.reporting.catalogue import BASE
-from calibkit.reporting.recommend import ALPHA, capital
+from calibkit.reporting.catalogue import ALPHA, BASE, capital
 from calibkit.reporting.trial import Trial, Tried
 
 if TYPE_CHECKING:
