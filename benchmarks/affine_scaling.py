@@ -50,7 +50,7 @@ def torch_uncertainty(name, **options):
     def fit(z, y):
         from torch.utils.data import DataLoader, TensorDataset
 
-        from calibkit._torchvision import ensure_importable
+        from calibkit._extras import ensure_importable
 
         ensure_importable()
         from torch_uncertainty.post_processing import calibration

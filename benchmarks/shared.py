@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from calibkit._torchvision import ensure_importable
+from calibkit._extras import ensure_importable
 
 TEMPERATURE, ACCURACY = 1.79, 0.85
 ONCE = 2.0  # seconds of a call that is not run again

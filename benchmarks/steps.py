@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from calibkit._torchvision import ensure_importable
+from calibkit._extras import ensure_importable
 from calibkit.models import build
 
 BATCH = 128

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from calibkit import __version__
 from calibkit._checks import expected
-from calibkit.cli import apply, calibrate, judge, report, train
+from calibkit.cli import calibrate, report, train
 
 
 def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentParser] | None = None) -> int:
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="calibkit", description="From images to honest probabilities.")
     result.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = result.add_subparsers(dest="command", required=True)
-    for of_a_kind in (report, apply, calibrate, judge, train):
+    for of_a_kind in (report, calibrate, train):
         of_a_kind.add_to(commands)
     return result
 

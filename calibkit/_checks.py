@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._arrays import detached, is_one_column, n_masked, of_own_types, two_columns
 from calibkit._blocks import BLOCK_BYTES, blocks
-from calibkit._containers import detached, n_masked, of_own_types
-from calibkit._one_column import is_one_column, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")

@@ -30,8 +30,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], *, sync: bool = True) -> Path:
     """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new.
 
-    With ``sync`` so does a loss of power, at the price of waiting for the disk. A file that was there keeps its mode;
-    of a link the file that it names is written.
+    With ``sync`` so does a loss of power. A file that was there keeps its mode; a link stays, and its file is written.
 
     Raises:
         ValueError: a folder, a device or a pipe, which no file is to take the place of; no path.
@@ -41,8 +40,7 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     if path.exists() and not path.is_file():
         raise expected("path", "that of a file", f"{str(path)!r}, which is none")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, stream = _temporary(path)
-    with _named(given, temporary), stream:
+    with _named(given), _temporary(path) as stream:
         try:
             if path.is_file():
                 os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
@@ -50,9 +48,9 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
             stream.flush()
             if sync:
                 os.fsync(stream.fileno())
-            os.replace(temporary, path)
+            os.replace(stream.name, path)
         finally:
-            temporary.unlink(missing_ok=True)
+            Path(stream.name).unlink(missing_ok=True)
     if sync:
         _sync_folder(path.parent)
     return given
@@ -100,27 +98,24 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
 
 
 @contextmanager
-def _named(path: Path, temporary: Path) -> Iterator[None]:
-    """Give the name of the file to the error of a disk that is full or broken, which has none, or a temporary one."""
+def _named(path: Path) -> Iterator[None]:
+    """Give the name of the file to an error that names the temporary one, or none, as of a full or broken disk."""
     try:
         yield
     except OSError as error:
-        if error.filename != str(temporary) and (error.filename is not None or error.errno not in _OF_THE_DISK):
+        of_the_disk = error.filename is None and error.errno in _OF_THE_DISK
+        if not (of_the_disk or _TEMPORARY.fullmatch(os.path.basename(str(error.filename)))):
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
-def _temporary(path: Path) -> tuple[Path, IO[bytes]]:
+def _temporary(path: Path) -> IO[bytes]:
     """A new file beside ``path`` under a name that nobody can guess, locked as long as it is open."""
     while True:
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            stream = open(temporary, "xb")
-        except OSError as error:
-            raise type(error)(error.errno, error.strerror, str(path)) from error
+        stream = open(path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"), "xb")
         locked = _lock(stream)
         if locked is None or (locked and os.fstat(stream.fileno()).st_nlink):
-            return temporary, stream
+            return stream
         stream.close()  # taken for a stray before it was locked
 
 
@@ -147,8 +142,7 @@ def _sync_folder(folder: Path) -> None:
 def remove_strays(folder: str | os.PathLike) -> None:
     """Delete what killed writers left in a folder.
 
-    A writer holds a lock on its temporary file, and its end, whatever it is, releases it, also on a folder that
-    several machines share. Process numbers would not tell: each machine has its own.
+    A writer holds a lock on its temporary file until it ends, also on a folder that several machines share.
     """
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
@@ -192,17 +186,26 @@ def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> d
             beyond its own size.
         FileNotFoundError: no such file.
     """
+    found = {}
+    with _opened(path, "a whole npz file without pickle") as stream, zipfile.ZipFile(stream) as archive:
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        wanted = {name: entry for name, entry in entries.items() if names is None or name in names}
+        check_unpacked(_beyond(wanted.values(), stream))
+        for name, entry in wanted.items():
+            with archive.open(entry) as packed:
+                found[name] = _read_npy(packed, entry.file_size, f", as {entry.filename}")
+    return found
+
+
+@contextmanager
+def _opened(path: str | os.PathLike, want: str) -> Iterator[IO[bytes]]:
+    """The bytes of a regular file; a damaged one makes zipfile, zlib and numpy raise whatever they like."""
     path = regular(path)
     with open(path, "rb") as stream:
         try:
-            with zipfile.ZipFile(stream) as archive:
-                entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-                wanted = {name: entry for name, entry in entries.items() if names is None or name in names}
-                check_unpacked(_beyond(wanted.values(), stream))
-                return {name: _read_array(archive, entry) for name, entry in wanted.items()}
-        except Exception as error:  # a damaged file makes zipfile, zlib and numpy raise whatever they like
-            got = f"{str(error) or type(error).__name__} in {str(path)!r}"
-            raise expected("path", "a whole npz file without pickle", got) from error
+            yield stream
+        except Exception as error:
+            raise expected("path", want, f"{str(error) or type(error).__name__} in {str(path)!r}") from error
 
 
 def as_path(path: str | os.PathLike, name: str = "path") -> Path:
@@ -245,12 +248,6 @@ def _beyond(entries: Iterable[zipfile.ZipInfo], stream: IO[bytes]) -> int:
     return sum(entry.file_size for entry in entries) - os.fstat(stream.fileno()).st_size
 
 
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """An entry, as :func:`_read_npy` reads it."""
-    with archive.open(entry) as stream:
-        return _read_npy(stream, entry.file_size, f", as {entry.filename}")
-
-
 def _read_npy(stream: IO[bytes], size: int, where: str = "") -> np.ndarray:
     """The array of a stream of ``size`` bytes, after a look at its header: what it promises is what is there."""
     version = np.lib.format.read_magic(stream)
@@ -265,27 +262,13 @@ def _read_npy(stream: IO[bytes], size: int, where: str = "") -> np.ndarray:
 
 
 def read_npy(path: str | os.PathLike) -> np.ndarray:
-    """The array that ``numpy.save`` wrote to ``path``; a zip of arrays under this name is none.
-
-    Raises:
-        ValueError: no regular file; one that is damaged, or holds objects.
-        FileNotFoundError: no such file.
-    """
-    path = regular(path)
-    with open(path, "rb") as stream:
-        try:
-            return _read_npy(stream, os.fstat(stream.fileno()).st_size)
-        except Exception as error:  # a damaged file makes numpy raise whatever it likes
-            got = f"{str(error) or type(error).__name__} in {str(path)!r}"
-            raise expected("path", "an array of numbers that numpy.save wrote", got) from error
+    """The array that ``numpy.save`` wrote to ``path``; errors as in :func:`read_npz`."""
+    with _opened(path, "an array of numbers that numpy.save wrote") as stream:
+        return _read_npy(stream, os.fstat(stream.fileno()).st_size)
 
 
 def read_json(path: str | os.PathLike, text: object, object_hook: Callable[[dict], object] | None = None) -> dict:
-    """The JSON object that an entry of ``path`` holds as text.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """The JSON object that an entry of ``path`` holds as text; ValueError of anything else."""
     try:
         found = json.loads(str(text), object_hook=object_hook)
     except (ValueError, RecursionError) as error:

@@ -65,16 +65,16 @@ class ConformalSets:
 
     over the n held-out samples. If these and a new sample are exchangeable (drawn alike, and none of them used to fit
     the network or the calibrator), its label is in its set with a probability of at least :math:`1 - \alpha`, whatever
-    the network, calibrated or not. The probability is over samples and held-out sets: neither one class nor one kind
-    of input is promised as much. Where scores do not tie, it is less than :math:`1 - \alpha + 1 / (n + 1)`.
+    the network. The probability is over samples and held-out sets: no single class or kind of input is promised as
+    much. Where scores do not tie, it is less than :math:`1 - \alpha + 1 / (n + 1)`.
 
     Scores, with the classes of a sample ranked by falling probability:
 
-    - ``"lac"``: :math:`1 - p_k`. The classes above one threshold; small sets, none at all where no class is above it.
+    - ``"lac"``: :math:`1 - p_k`. The classes above one threshold; small sets, some of them empty.
     - ``"aps"``: the mass ranked before k. The largest classes until their sum exceeds the quantile; empty only if
       alpha is 1.
-    - ``"randomized_aps"``: the mass ranked up to k, less :math:`u \, p_k` with u uniform on [0, 1), one for a sample.
-      The last class is in by chance, so that the sets hold no more than was asked for; they may be empty.
+    - ``"randomized_aps"``: the mass ranked up to k, less :math:`u \, p_k` with one u, uniform on [0, 1), a sample. The
+      last class is in by chance, so that the sets hold no more than was asked for; some are empty.
 
     Args:
         alpha: how often the label may be missed, in (0, 1].
@@ -141,21 +141,7 @@ class ConformalSets:
         return like(sets, probs)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write settings, threshold and the state of the generator to ``path`` (npz, no pickle), atomically.
-
-        Returns:
-            The path, which :meth:`load` reads.
-
-        Raises:
-            RuntimeError: called before ``fit``.
-
-        Example:
-            >>> from tempfile import TemporaryDirectory
-            >>> sets = ConformalSets(0.3).fit(np.array([[0.7, 0.2, 0.1]] * 9), np.array([0] * 7 + [1] * 2))
-            >>> with TemporaryDirectory() as folder:
-            ...     ConformalSets.load(sets.save(f"{folder}/sets.npz"))
-            ConformalSets(alpha=0.3, score='lac', threshold=0.3)
-        """
+        """Write settings, threshold and state of the generator: npz without pickle, atomically; returns the path."""
         self._check_fitted()
         settings = {"alpha": self.alpha, "score": self.score, "seed": self.seed, "n_classes": self.n_classes}
         settings["generator"] = self._rng.bit_generator.state
@@ -207,17 +193,11 @@ def conformal_quantile(scores: Tensor, alpha: float) -> float:
 
 
 def coverage(sets: Array, labels: Array) -> float:
-    """The fraction of rows whose set holds the label.
+    """The fraction of rows, in [0, 1], whose set holds the label; ValueError of bad arguments.
 
     Args:
         sets: (N, K) bool.
         labels: (N,) integers in [0, K).
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        ValueError: bad ``sets`` or ``labels``.
 
     Example:
         >>> coverage(np.array([[True, False], [True, True], [False, False]]), np.array([0, 1, 1]))
@@ -228,16 +208,7 @@ def coverage(sets: Array, labels: Array) -> float:
 
 
 def set_size(sets: Array) -> float:
-    """The mean number of classes in a set.
-
-    Args:
-        sets: (N, K) bool.
-
-    Returns:
-        A number in [0, K].
-
-    Raises:
-        ValueError: bad ``sets``.
+    """The mean number of classes in a set, in [0, K]; ValueError of bad ``sets``, which are (N, K) bool.
 
     Example:
         >>> set_size(np.array([[True, False], [True, True], [False, False]]))

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from calibkit._arrays import two_columns
 from calibkit._checks import are_probs, check_choice, could_be_probs, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
-from calibkit._one_column import two_columns
 from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.fitting.base import Fitted, check_shape, without_autocast
 from calibkit.fitting.interpolate import first_by_logits
@@ -31,9 +31,9 @@ LARGEST_ONNX = 1 << 31  # bytes that one file can hold
 class CalibratedModel(nn.Module):
     r"""A network that gives calibrated probabilities: :math:`p = c(f(x))`, or :math:`p = c(f(x + \delta))`.
 
-    It is called as ``model`` is. What was fitted becomes buffers, float64 as it was: they move with ``.to(device)``,
-    are in ``state_dict()`` and load into a module that was built from the same network and kind of calibrator. The map
-    is that of the calibrator, no second one, and goes through ``torch.compile`` and ``torch.export``.
+    It is called as ``model`` is. What was fitted becomes buffers in float64: they move with ``.to(device)``, are in
+    ``state_dict()`` and load into a module of the same network and kind of calibrator. The map is the calibrator's own,
+    and goes through ``torch.compile`` and ``torch.export``.
 
     The network keeps its mode, here and in every call. Probabilities are for evaluation: call ``eval()`` first.
 
@@ -43,13 +43,13 @@ class CalibratedModel(nn.Module):
         calibrator: fitted, of ``CALIBRATORS`` or a ``Calibrator`` of your own; copied, so a later ``fit`` of it changes
             nothing here. Neural Clamping adds its perturbation to the first input.
         dtype: to compute in and to give, float32 or float64. None (default) is that of the logits, with half precision
-            as float32. Histogram binning, isotonic regression and the spline then look up in float64, since next to 1
-            float32 cannot tell probabilities apart on which they differ.
+            as float32. Histogram binning, isotonic regression and the spline look up in float64 even so: next to 1
+            float32 cannot tell apart probabilities on which they differ.
 
     Returns:
-        Probabilities in the shape of the logits, which sum to 1 over axis 1. They are those of the calibrator to 1e-6
-        in float32, where calibrated logits are below 10 or so: an error is at most the rounding of the largest one,
-        6e-8 of it, a few times over. With ``dtype=torch.float64`` they are the same.
+        Probabilities in the shape of the logits, which sum to 1 over axis 1. With ``dtype=torch.float64`` they are the
+        calibrator's; in float32 to 1e-6, where calibrated logits are below 10 or so: an error is a few times the
+        rounding of the largest one, 6e-8 of it.
 
     Raises:
         ValueError: no module, or no such calibrator; in a call, anything but such logits, or images of another shape.
@@ -180,7 +180,7 @@ class Calibration(nn.Module):
         return self._view({**self.given, **fitted})
 
     def extra_repr(self) -> str:
-        """The calibrator's class and options."""
+        """Class and options of the calibrator."""
         return repr(self.kind(**{name: self.given[name] for name in inspect.signature(self.kind).parameters}))
 
     def __getstate__(self) -> dict:

@@ -37,10 +37,10 @@ _IN_FILE = re.compile(r"(?P<path>.+?\.py):(?P<cls>[^\W\d]\w*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Key:
-    """``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: a registry name and the options that are not default.
+    """``NAME [OPTION=VALUE ...][:OBJECTIVE [OPTION=VALUE ...]]``: a name and the options that are not default.
 
     Attributes:
-        name: key of a registry: of a loss, a calibrator or an objective; or an entry point, or ``PATH.py:CLASS``.
+        name: of a loss, a calibrator or an objective in its registry; or an entry point, or ``PATH.py:CLASS``.
         options: keyword arguments.
         objective: of a calibrator, what it minimises; None: its default.
 
@@ -58,11 +58,7 @@ class Key:
 
     @classmethod
     def parse(cls, text: str) -> Key:
-        """The key that ``text`` writes.
-
-        Raises:
-            ValueError: the text is no key, or gives an option twice.
-        """
+        """The key that ``text`` writes; ValueError of text that is none, or gives an option twice."""
         own = _IN_FILE.match(text) if isinstance(text, str) else None
         name, rest = (own[0], text[own.end() :]) if own else ("", text)
         parts = rest.split(":") if isinstance(rest, str) else []
@@ -77,26 +73,14 @@ class Key:
         return own if self.objective is None else f"{own}:{self.objective}"
 
     def options_and(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the key, and others beside it.
-
-        Raises:
-            ValueError: one is given twice.
-        """
+        """Those of the key, and others beside it; ValueError of one that is given twice."""
         for name in self.options.keys() & options:
             beside = f"{name}={self.options[name]!r} in the key and {options[name]!r} beside it"
             raise expected(name, "given once", beside)
         return {**self.options, **options}
 
     def build(self, registry: Mapping[str, Callable[..., Made]], what: str = "key") -> Made:
-        """What :func:`find` finds, called with the options.
-
-        Args:
-            registry: names and what they build.
-            what: the argument that an error speaks of.
-
-        Raises:
-            ValueError: an unknown name, or an option that it does not have.
-        """
+        """What :func:`find` finds, called with the options; ValueError of an option that it does not have."""
         return make(find(self.name, registry, what), what, self.options)
 
 
@@ -145,7 +129,7 @@ def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> C
         name: of the registry; of an entry point of the group in ``GROUPS``; or ``PATH.py:CLASS``. The file is executed,
             with its folder on the path of imports.
         registry: names and what they build.
-        what: "calibrator", "loss", or another argument that an error speaks of; only the two are looked for elsewhere.
+        what: the argument that an error speaks of. Only a "calibrator" or a "loss" is looked for beyond the registry.
 
     Raises:
         ValueError: no such name, file or class, a file that does not run, a class that lacks what ``NEEDED`` says.
@@ -179,18 +163,13 @@ def installed(what: str, module: str, cls: str) -> Callable[..., Any] | None:
 
 
 def checksum(name: str) -> str | None:
-    """The SHA-256 of the file of ``PATH.py:CLASS``; None of any other name.
-
-    Raises:
-        FileNotFoundError: no such file.
-    """
+    """The SHA-256 of the file of ``PATH.py:CLASS``; None of any other name."""
     own = _IN_FILE.fullmatch(name)
     return hashlib.sha256(as_path(own["path"]).read_bytes()).hexdigest() if own else None
 
 
 def in_file_name(key: Key) -> str:
-    """A key as names of files have it; of a class in a file its class and what the file holds, so that a changed file
-    has another name.
+    """A key as names of files have it; of a class in a file with a checksum, so that a changed file has another name.
 
     Example:
         >>> in_file_name(Key("mbls", {"margin": 0}))

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import check_held_out, check_integers, expected
+from calibkit._checks import check_held_out, check_integers, expected, to_tensor
 from calibkit._files import as_path, read_folder, read_json, read_npz, write_npz
 
 ARRAYS = ("val_logits", "val_labels", "test_logits", "test_labels")
@@ -25,7 +25,7 @@ class HeldOut:
         logits: (N, K) before softmax.
         labels: (N,) int64 in [0, K).
         groups: (N,) integers, or None; see ``Logits.test_groups``.
-        given: (N, K) probabilities, where ``logits`` are the logarithms of some that were given: those, zeros too.
+        given: (N, K) probabilities, zeros too, where ``logits`` are their logarithms; else None.
     """
 
     logits: np.ndarray
@@ -43,6 +43,12 @@ class HeldOut:
     def __getitem__(self, i: int) -> np.ndarray:
         """Logits (0) or labels (1)."""
         return (self.logits, self.labels)[i]
+
+    @property
+    def probs(self) -> np.ndarray:
+        """(N, K) probabilities: those that were given, else the softmax of the logits in float64."""
+        given = self.given
+        return to_tensor("logits", self.logits).double().softmax(1).numpy() if given is None else given
 
     @property
     def units(self) -> tuple[int, str]:
@@ -155,6 +161,26 @@ class Logits:
             raise expected("path", text, f"{str(path)!r} without {', '.join(missing)}")
         meta = read_json(path, arrays.get("meta", "{}"))
         return cls(**{name: arrays[name] for name in ARRAYS}, meta=meta, test_groups=arrays.get("test_groups"))
+
+
+def log_probs(probs: np.ndarray, floor: float | None = None) -> tuple[np.ndarray, float]:
+    """(N, K) logarithms of probabilities, and what a zero was taken for.
+
+    A zero counts as ``floor``, by default half the smallest above 0; or as half the smallest above 0 of its row, if
+    that is less: it stays the smallest.
+
+    Example:
+        >>> logs, floor = log_probs(np.array([[0.0, 1.0], [0.2, 0.8]]))
+        >>> np.exp(logs).round(6).tolist(), floor
+        ([[0.1, 1.0], [0.2, 0.8]], 0.1)
+    """
+    zeros, tiny = probs == 0, float(np.finfo(probs.dtype).tiny)
+    if floor is None:
+        floor = max(float(probs[~zeros].min()) / 2, tiny)
+    if zeros.any():
+        below = np.where(zeros, np.inf, probs).min(1, keepdims=True) / 2
+        probs = np.where(zeros, np.clip(below, tiny, floor), probs)
+    return np.log(probs), floor
 
 
 def _plain(value: object) -> object:

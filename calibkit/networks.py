@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -100,12 +100,10 @@ class Network:
         """
         return f"{self.dataset}/{self.model}-{in_file_name(Key.parse(self.loss))}-s{self.seed}"
 
-    # ----------------------------------------------------------------------------------------------- where it lies
     def folder(self, budget: str, paper: str | None = None) -> Path:
         """Where its training at a budget puts its files.
 
-        At "paper", by the recipe of a paper that is not the default's, below a folder of that paper: ``paper`` as in
-        :meth:`train`. Papers with one recipe share a folder.
+        At "paper", by the recipe of another ``paper`` than the default's, below a folder of that recipe.
         """
         where = _folders.runs(check_choice("budget", budget, BUDGETS))
         if paper is not None and self._recipe(budget, paper) != self._recipe(budget):
@@ -115,7 +113,7 @@ class Network:
         return where / str(self)
 
     def find(self, budget: str = "smoke", paper: str | None = None) -> Path | None:
-        """Its Logits file: of the zoo at the budget "smoke", whatever it cost; else one of that budget or a higher one.
+        """Its Logits file, or None: of the zoo at the budget "smoke"; else one of that budget or a higher one.
 
         A training of one's own comes before the zoo. With ``paper`` only one by the recipe of that paper will do.
         """
@@ -163,7 +161,6 @@ class Network:
             path = _folders.stored() / what / f"{self}.npz"
         return path if path.exists() else None
 
-    # ------------------------------------------------------------------------------------------------ what it says
     def logits(self, budget: str = "smoke", **training: Any) -> Logits:
         """Its Logits: stored at that budget, or trained now; at "smoke" only read.
 
@@ -172,9 +169,8 @@ class Network:
             training: options of :meth:`train`.
 
         Raises:
-            ValueError: at "smoke", a network that the zoo does not hold; one that cannot be trained; an unknown option,
-                or a paper at another budget than "paper", also where nothing is left to train; ``pretrained`` where
-                what is stored was not; at the budget "paper" no GPU, unless ``device="cpu"`` says that it may last.
+            ValueError: at "smoke", a network that the zoo does not hold; ``pretrained`` where what is stored was not;
+                what :meth:`train` refuses, options also where nothing is left to train.
         """
         _check_options(budget, training)
         found = self.find(budget, training.get("paper"))
@@ -201,8 +197,9 @@ class Network:
             how: device, devices, nodes, compile, as in :func:`calibkit.training.fit`.
 
         Raises:
-            ValueError: something is unknown or does not go together, see :func:`calibkit.training.assemble`; at the
-                budget "paper" no GPU, unless ``device="cpu"`` says that it may last for weeks.
+            ValueError: an unknown option, a paper at another budget than "paper", what
+                :func:`calibkit.training.assemble` refuses; at the budget "paper" no GPU, unless ``device="cpu"`` says
+                that it may take weeks.
         """
         from calibkit.training import assemble, fit
 
@@ -215,10 +212,6 @@ class Network:
         if unasked and not (where / "logits.npz").exists() and not torch.cuda.is_available():
             raise expected("device", '"cpu", if it may take weeks, as there is no GPU', '"auto"')
         return fit(model, loss, self.dataset, recipe, folder=where, seed=self.seed, meta=facts, **how)
-
-    def with_seed(self, seed: int) -> Network:
-        """The same network from another seed."""
-        return replace(self, seed=seed)
 
 
 def _check_options(budget: str, training: Mapping[str, object]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from data_parameters import with_logits
 
-from calibkit._torchvision import ensure_importable
+from calibkit._extras import ensure_importable
 from calibkit.logits import Logits
 from calibkit.networks import published as published_files
 

@@ -206,7 +206,7 @@ def test_at_the_budget_of_the_papers_no_gpu_is_an_error(house, monkeypatch):
     house(RESNET, "paper")
     assert RESNET.train("paper", device="auto") == "auto"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert RESNET.with_seed(1).train("paper", device="auto") == "auto"
+    assert replace(RESNET, seed=1).train("paper", device="auto") == "auto"
 
 
 def test_what_was_trained_from_given_weights_is_given_to_who_asks_for_it(house):

@@ -9,10 +9,9 @@ from torch import Tensor
 
 from calibkit._checks import check_flag, expected, to_array, to_tensor
 from calibkit._extras import needs
-from calibkit._floor import log_probs
-from calibkit.estimators._base import Classifier, as_numpy
-from calibkit.estimators.logit_calibrator import LogitCalibrator
+from calibkit.estimators.logit_calibrator import Classifier, LogitCalibrator, as_numpy
 from calibkit.fitting.base import Calibrator
+from calibkit.logits import log_probs
 
 with needs("sklearn"):
     from sklearn.base import MetaEstimatorMixin, clone
@@ -31,26 +30,22 @@ class CalibratedClassifier(MetaEstimatorMixin, Classifier):
     The logits are ``decision_function(X)``, else the logarithm of ``predict_proba(X)``. There a probability of 0, of
     which forests have many, counts as half the smallest above 0, as in ``calibkit.report``.
 
-    A binary score s becomes :math:`(-s/2, s/2)`, whose softmax is :math:`\sigma(s)`: at T = 1 a classifier whose score
-    is a log-odds, as that of logistic regression or boosting, says what it said. A temperature makes the sigmoid
-    steeper or flatter and leaves its threshold at s = 0; ``vector_scaling`` moves the threshold too, as Platt scaling
-    does.
+    A binary score s becomes :math:`(-s/2, s/2)`, whose softmax is :math:`\sigma(s)`: at T = 1 a score that is a
+    log-odds, as of logistic regression or boosting, says what it said. A temperature leaves the threshold at s = 0;
+    ``vector_scaling`` moves it, as Platt scaling does.
 
     The calibrator is fitted on scores of samples that the classifier which gave them had not seen: of each fold by a
     copy fitted on the others. Of new samples the calibrated probabilities of these copies are averaged.
 
     Args:
         estimator: a classifier with ``decision_function`` or ``predict_proba``.
-        method: as ``LogitCalibrator`` takes it. Structured matrix scaling (default) may change the predicted class.
-            It is the default since on the forests and the boosting of the tests no method of scikit-learn has a lower
-            NLL beyond chance.
+        method: as ``LogitCalibrator`` takes it. Structured matrix scaling, the default, may change the predicted
+            class; on the forests and the boosting of the tests no method of scikit-learn has a lower NLL beyond chance.
         cv: number of folds, a splitter of scikit-learn or pairs of indices; None (default): 5 stratified folds.
             ``"prefit"``: ``estimator`` is fitted already and stays as it is, and ``fit`` gets held-out samples. A
-            ``FrozenEstimator`` says the same of itself, and does so after ``clone`` too: inside ``GridSearchCV`` it is
-            the one to take.
-        ensemble: True (default): the copies of all folds predict, and their mean is given. False: one classifier
-            predicts that is fitted on everything, which takes less memory and time, and is mostly worse. Where nothing
-            is split it makes no difference.
+            ``FrozenEstimator`` says the same, also after ``clone``, so that it is the one for ``GridSearchCV``.
+        ensemble: True (default): the copies of all folds predict, and their mean is given. False: one classifier that
+            is fitted on everything predicts, which takes less memory and time, and is mostly worse.
 
     Attributes:
         estimators_: the classifiers: a copy a fold, or the only one.

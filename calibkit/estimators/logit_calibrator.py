@@ -1,4 +1,4 @@
-"""A calibrator as a scikit-learn classifier of logits."""
+"""A calibrator as a scikit-learn classifier of logits; and what it shares with the other estimator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,37 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
-from calibkit._checks import expected, to_array
+from calibkit._checks import expected, like, to_array, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import calibrator
-from calibkit.estimators._base import Classifier, as_numpy
 from calibkit.fitting.base import Calibrator
 from calibkit.fitting.file_header import names_of
 from calibkit.fitting.sigmoid import Sigmoid
 from calibkit.reading.columns import without_prefix
 
 with needs("sklearn"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """``predict`` from ``predict_proba``."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest probability: (N,)."""
+        top = self.predict_proba(X).argmax(1)
+        return self.classes_[top]
+
+
+def as_numpy(name: str, x: Any) -> Any:
+    """A tensor, or a list that may hold some, as numpy; scikit-learn checks the rest."""
+    if isinstance(x, Tensor):
+        z = to_tensor(name, x)
+        return like(z.float() if z.is_floating_point() and z.itemsize < 4 else z, None)
+    return to_array(name, x) if isinstance(x, list | tuple) else x
 
 
 class LogitCalibrator(Classifier):
@@ -33,10 +51,10 @@ class LogitCalibrator(Classifier):
         method: a key such as ``"ets"`` or ``"ets:focal gamma=2"``, or a calibrator, which is copied and not changed.
             Options stand in the key, so that a grid search over them is one over keys. ``"sigmoid"`` is that of
             scikit-learn: Platt scaling of each class against the others.
-        classes: (K,) the class of each column. None (default): the names of the columns, where ``X`` has some and the
-            labels, as text, are among them, without a prefix such as ``logit_`` if all have it; else the sorted labels
-            where all K occur, but that text is refused where columns have other names; else, as some do not, the labels
-            are taken to be column numbers in [0, K), with a warning where none is 0.
+        classes: (K,) the class of each column. None (default): the names of the columns, without a common prefix such
+            as ``logit_``, where the labels, as text, are among them; else the sorted labels where all K occur, but that
+            text is refused where columns have other names; else the labels are taken to be column numbers in [0, K),
+            with a warning where none is 0.
 
     Attributes:
         calibrator_: the fitted calibrator.
@@ -74,8 +92,8 @@ class LogitCalibrator(Classifier):
         check_classification_targets(y)
         if self.classes is not None:
             classes = to_array("classes", self.classes, "a list or an array, a class a column")
-        elif names := _called_as(y, columns):
-            classes = _names_as(y, names)  # a table whose columns are called as the classes
+        elif (named := _named(y, columns)) is not None:
+            classes = named
         else:
             classes = _classes_of(y, max(X.shape[1], 2))
         if classes.shape != (max(X.shape[1], 2),):
@@ -94,29 +112,22 @@ class LogitCalibrator(Classifier):
         return np.hstack([1 - probs, probs]) if probs.shape[1] == 1 else probs
 
 
-def _called_as(y: np.ndarray, columns: list[str]) -> list[str]:
-    """The names of the columns, without a prefix such as ``logit_``, where labels are among them; else none."""
+def _named(y: np.ndarray, columns: list[str]) -> np.ndarray | None:
+    """The classes by the names of the columns, without a prefix such as ``logit_``, where these are those of labels."""
     seen = np.unique(y)
     names, _ = without_prefix(columns, said := set(seen.astype(str)))
-    if said <= set(names):
-        return list(names)
+    if names and said <= set(names):
+        try:
+            return np.array([int(name) for name in names], y.dtype) if y.dtype.kind in "iu" else np.array(names, object)
+        except ValueError:
+            cure = "names, some of which are no numbers; give the labels as text, or `classes`"
+            raise expected("X", "of columns with numbers, as the labels are", cure) from None
     texts = [name for name in names_of(columns, len(columns)) if not name.isdecimal()]
     if len(columns) > 1 and texts and all(isinstance(label, str) for label in seen.tolist()):
         odd = ", ".join(sorted(set(seen) - set(columns))[:6])
         cure = "name the class of each column in `classes`"
         raise expected("y", f"among the columns {', '.join(columns[:6])}", f"{odd}; {cure}")
-    return []
-
-
-def _names_as(y: np.ndarray, columns: list[str]) -> np.ndarray:
-    """The names of the columns as labels: numbers where the labels are."""
-    if y.dtype.kind not in "iu":
-        return np.array(columns, dtype=object)
-    try:
-        return np.array([int(name) for name in columns], dtype=y.dtype)
-    except ValueError:
-        cure = "names, some of which are no numbers; give the labels as text, or `classes`"
-        raise expected("X", "of columns with numbers, as the labels are", cure) from None
+    return None
 
 
 def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibkit._arrays import as_given
 from calibkit._blocks import row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import read_npz, write_npz
-from calibkit._one_column import as_given
 from calibkit._progress import progress
 from calibkit.fitting import file_header
 from calibkit.fitting.interpolate import are_tied, first_by_logits

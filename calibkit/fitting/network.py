@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from calibkit._arrays import two_columns
 from calibkit._checks import Array, check_int, check_logits, check_real, expected, to_tensor
-from calibkit._one_column import two_columns
 
 #: (alpha, beta), the least and the largest value of an input: each a number, or one a channel.
 Range = tuple[float | Sequence[float], float | Sequence[float]]

@@ -1,5 +1,4 @@
-"""A verdict on a calibrator, the book's own or anybody's, on all stored networks, beside one temperature; and on a
-training loss, beside the stored ones: :func:`judge_loss`.
+"""A verdict on a calibrator on all stored networks, beside one temperature; on a training loss, beside stored ones.
 
 The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own. No pickle is read.
 """
@@ -8,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -20,13 +20,13 @@ from calibkit.calibrators import Calibrator, calibrator
 from calibkit.judging import verdict
 from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from calibkit.judging.network import Row
-from calibkit.judging.saved import FILES, is_whole, plain, save
-from calibkit.judging.verdict import Claim, Tally
+from calibkit.judging.verdict import FILES, Claim, Tally, save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import Network, load_logits, published, zoo
 from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.summary import plain
 from calibkit.reporting.trial import METRICS
 
 TIMEOUT = 120.0  # seconds for each network, all fits on it together
@@ -55,7 +55,7 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """In words: see :func:`calibkit.judging.verdict.verdict`."""
+        """In words."""
         failed = len(self.rows) - len(self.judged)
         if not self.judged:
             return f"Not judged: it failed on every network. {self.rows[0].error}"
@@ -93,7 +93,7 @@ class Judgement:
             "beyond_chance": {base: {metric: self.tally(base, metric) for metric in METRICS} for base in bases},
             "rows": [asdict(row) for row in self.rows],
         }
-        return plain(found)
+        return _with_checksum(plain(found))
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
@@ -125,8 +125,8 @@ def judge(
         key: of a calibrator: ``"mine.py:Mine"``, whose file is executed, or any other.
         networks: names of ``calibkit networks``, also with ``*``, and paths of Logits; default: :func:`usual`.
         claims: such as "lower ece than temperature_scaling".
-        folder: where judge.json keeps what is done; rows of the same key, file and options are taken from there, but
-            for those with an error. None: nowhere.
+        folder: where judge.json keeps what is done; rows without an error, of the same key, file and options, are taken
+            from there. None: nowhere.
         timeout: seconds for a network.
         n_resamples: of the intervals.
         jobs: networks at a time; default: the number of cores.
@@ -152,15 +152,15 @@ def judge(
     rows = {} if path is None else _done(path, key, made)
     todo = [name for name in names if name not in rows]
 
-    tell = Progress(len(todo), len(names) - len(todo), "judge") if progress else None
+    so_far = Progress(len(todo), len(names) - len(todo), "judge", progress)
     asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
     for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
-            write_text(path, json.dumps({"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}))
-        if tell is not None:
-            less = row.less.get(BASE, {}).get("nll")
-            tell(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
+            done = {"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}
+            write_text(path, json.dumps(_with_checksum(done)))
+        less = row.less.get(BASE, {}).get("nll")
+        so_far.done(row.network, row.error or (f"NLL {less[0]:+.4f}" if less else "NLL infinite"))
     return Judgement(key, tuple(rows[name] for name in names), of_claims, made)
 
 
@@ -194,6 +194,11 @@ def _chosen(networks: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _with_checksum(facts: dict) -> dict:
+    """Facts with a checksum of their rows, so that rows that somebody has changed are not taken for our own."""
+    return {**facts, "checksum": zlib.crc32(json.dumps(facts["rows"]).encode())}
+
+
 def _row(facts: dict) -> Row:
     """A row of what JSON made of it."""
     lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
@@ -204,14 +209,12 @@ def _done(path: Path, key: str, made: dict[str, object]) -> dict[str, Row]:
     """The rows that an earlier run left, if it was the same; those with an error are tried again."""
     try:
         facts = json.loads(path.read_bytes()) if path.is_file() else {}
-        same = isinstance(facts, dict) and facts.get("key") == key and facts.get("made") == made
-        read = [_row(row) for row in facts["rows"]] if same else []
-        rows = [row for row in read if not row.error and is_whole(row)]
-        Judgement(key, tuple(rows), (), made).facts()  # or it raises, in whatever words
-    except Exception:  # no file of this kind, or one that was made by hand
+        same = facts == _with_checksum(facts) and (facts["key"], facts["made"]) == (key, made)
+    except (ValueError, TypeError, KeyError, RecursionError):  # no file of this kind
         return {}
+    rows = [_row(row) for row in facts["rows"]] if same else []
     known = {*zoo(), *published()}  # a file of one's own may have changed
-    return {row.network: row for row in rows if row.network in known}
+    return {row.network: row for row in rows if row.network in known and not row.error}
 
 
 __all__ = ["Claim", "Judgement", "LossJudgement", "Row", "judge", "judge_loss", "names_a_loss", "usual"]

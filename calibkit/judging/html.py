@@ -1,17 +1,19 @@
-"""A judgement as one HTML page."""
+"""A judgement as one HTML page: of a calibrator, and of a loss."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
 from calibkit import plots
 from calibkit._extras import needs
-from calibkit.judging.network import STRATA, Row
-from calibkit.judging.properties import PROPERTIES
+from calibkit.judging.loss_verdict import BASE as LOSS_BASE
+from calibkit.judging.loss_verdict import WAYS
+from calibkit.judging.loss_verdict import signs as loss_signs
+from calibkit.judging.network import PROPERTIES, STRATA, Row
 from calibkit.judging.verdict import SAID, by_stratum, infinite, worst
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
@@ -33,10 +35,10 @@ def page(found: Judgement) -> str:
         "What a difference and its interval are, and how that of a mean allows for networks with the same test "
         "samples, the book says under Protocol. It speaks of these networks, so fitted, on other test samples."
     )
-    return framed(found, _of_numbers(found), "<h2>The networks</h2>", _networks(found), what=what)
+    return _framed(found, _of_numbers(found), "<h2>The networks</h2>", _networks(found), what=what)
 
 
-def framed(found: Judgement | LossJudgement, numbers: Iterable[str], *rest: str, what: str) -> str:
+def _framed(found: Judgement | LossJudgement, numbers: Iterable[str], *rest: str, what: str) -> str:
     """A page: the verdict, the numbers where there are some, the rest, by what it was made and what it speaks of."""
     made, title = found.made, f"Judgement of {escape(found.key)}"
     made_by = f"calibkit {made['calibkit']}, commit {made['commit']}, {made['n_resamples']} resamples."
@@ -52,7 +54,7 @@ def framed(found: Judgement | LossJudgement, numbers: Iterable[str], *rest: str,
 
 
 def _of_numbers(found: Judgement) -> Iterator[str]:
-    yield from claims(found.answers(), " over all networks")
+    yield from _claims(found.answers(), " over all networks")
     for base in found.bases:
         said = need_of(base).name
         yield f"<h2>Against {escape('one temperature' if base == BASE else said)}</h2>"
@@ -71,7 +73,7 @@ def heads(first: str, *more: str) -> tuple[str, ...]:
     return (first, *more, *(f"{SAID[metric]}, {unit}" for metric, (_, unit) in SHOWN.items()))
 
 
-def claims(answers: Mapping[str, tuple[str, Estimate]], over: str = "") -> Iterator[str]:
+def _claims(answers: Mapping[str, tuple[str, Estimate]], over: str = "") -> Iterator[str]:
     """What was claimed, if anything was."""
     rows = []
     for claim, (answer, mean) in answers.items():
@@ -168,3 +170,103 @@ def _networks(found: Judgement) -> str:
     left_out = {f"{base}: {why}": row.network for row in found.judged for base, why in row.left_out.items()}
     notes = "".join(f"<li>{escape(said)}; so on {escape(network)}</li>" for said, network in left_out.items())
     return table(caption, head, rows) + (f"<p>Left out of the comparison:</p><ul>{notes}</ul>" if notes else "")
+
+
+#: One of ``values`` -> in words.
+METHODS = {"identity": "as trained", "temperature_scaling": "after one temperature"}
+
+
+def loss_page(found: LossJudgement) -> str:
+    """See :meth:`calibkit.judging.losses.LossJudgement.html`."""
+    what = (
+        "The spread over seeds is pooled over all stored losses that were trained several times. It speaks of this "
+        "network and recipe, on other test samples and from other seeds; a longer training may turn it round."
+    )
+    return _framed(found, _of_loss(found), "<h2>How it was trained</h2>", *_trained(found), what=what)
+
+
+def _of_loss(found: LossJudgement) -> Iterator[str]:
+    yield from _claims({claim: (answer, of.estimate) for claim, (answer, of) in found.answers().items()})
+    yield "<h2>Against cross-entropy</h2>"
+    yield _against_base(found)
+    yield "<h2>Against the other stored losses</h2>"
+    yield from (_against_others(found, way) for way in [*WAYS][:2])
+    yield _loss_forest(found)
+    yield "<h2>Its values</h2>"
+    yield _values(found)
+
+
+def _against_base(found: LossJudgement) -> str:
+    rows = []
+    for way, of in found.less[LOSS_BASE].items():
+        rows.append(cells((escape(way), *(change(of[m].estimate, scale) for m, (scale, _) in SHOWN.items()))))
+        least = (f"{scale * of[m].seen:.{4 if scale == 1 else 2}f}" for m, (scale, _) in SHOWN.items())
+        rows.append(cells(("&nbsp;&nbsp;seen in 80%", *least)))
+    caption = (
+        "Mean difference with its 95% interval, over test samples and seeds. Below 0 is better, of the accuracy above. "
+        "Seen in 80%: the true difference that such a comparison tells from 0 four times in five."
+    )
+    return table(caption, heads(""), rows)
+
+
+def _against_others(found: LossJudgement, way: str) -> str:
+    rows = [
+        cells((escape(base), *(change(of[way][m].estimate, scale) for m, (scale, _) in SHOWN.items())))
+        for base, of in found.less.items()
+    ]
+    sides = loss_signs(found.less, way)
+    for sign, word in ((-1, "lower than"), (1, "higher than"), (0, "not told apart from")):
+        counts = (sum(of == m and side == sign for (_, of), side in sides.items()) for m in SHOWN)
+        rows.append(cells((f"<b>{word}</b>", *map(str, counts))))
+    caption = (
+        f"{way[0].upper()}{way[1:]}: difference to each stored loss, with the options of its paper. The counts are "
+        "beyond chance, at 5% after Holm's correction over losses and the three errors; the accuracy by itself."
+    )
+    return table(caption, heads("less that of"), rows)
+
+
+def _loss_forest(found: LossJudgement) -> str:
+    """The differences in ECE to every stored loss."""
+
+    def draw(canvas: Figure) -> None:
+        for ax, way in zip(canvas.subplots(1, 2, sharey=True), [*WAYS][:2], strict=True):
+            rows = {base: Estimate(*of[way]["ece"].estimate.percent) for base, of in found.less.items()}
+            plots.forest_plot(rows, ax=ax, sort=False, numbers=None)
+            ax.set(title=way, xlabel="ECE less that of the other, points")
+
+    caption = "Is its ECE lower than that of other losses? Left of the line it is; right of it, it is higher."
+    return figure(draw, (9.0, 1.2 + 0.3 * len(found.less)), caption, "Differences in ECE to each stored loss")
+
+
+def _values(found: LossJudgement) -> str:
+    rows = []
+    for method, of in found.values.items():
+        shown = []
+        for metric, (scale, _) in SHOWN.items():
+            values, digits = [scale * value for value in of[metric]], 4 if scale == 1 else 2
+            spread = f" \N{PLUS-MINUS SIGN} {stdev(values):.{digits}f}" if len(values) > 1 else ""
+            shown.append(f"{fmean(values):.{digits}f}{spread}")
+        rows.append(cells((METHODS[method], *shown)))
+    percent = [head.replace("points", "%") for head in heads("")]
+    return table("Mean over seeds, and their standard deviation.", percent, rows)
+
+
+def _trained(found: LossJudgement) -> Iterator[str]:
+    made = found.made
+    usual = {"epochs", "batch_size", "lr", "momentum", "weight_decay", "schedule", "augment", "optimizer"}
+    recipe = ", ".join(f"{name} {value}" for name, value in made["recipe"].items() if name in usual)
+    yield f"<p>{made['model']} on {made['data']}: {escape(recipe)}.</p>"
+    if made["grid"]:
+        values = "; ".join(f"{option}: {', '.join(map(str, of))}" for option, of in made["grid"].items())
+        how = "Each setting is trained from seed 0, and that with the lowest validation NLL from all seeds"
+        yield f"<p>Tried were {escape(values)}. {how}: <code>{escape(found.key)}</code>.</p>"
+    if not found.rows:
+        yield "<p>These trainings are stored; nothing was trained.</p>"
+    else:
+        rows = [
+            text((row.network, row.error or f"validation NLL {row.val_nll:.4f}", f"{row.seconds:.0f}"))
+            for row in found.rows
+        ]
+        done = [row.seconds for row in found.rows if not row.error]
+        cost = f" In the median one took {median(done):.0f} s, reading included." if done else ""
+        yield table(f"Each training.{cost}", ("training", "what came of it", "seconds"), rows)

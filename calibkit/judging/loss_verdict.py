@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from calibkit._checks import expected
 from calibkit.judging.seeds import chance_with, error_of_two, mean_of, pooled_spread, quantile, total, widened
-from calibkit.judging.verdict import ALPHA, ERRORS, beyond_chance, in_words, numbers, signed
+from calibkit.judging.verdict import ALPHA, ERRORS, beyond_chance, in_words, numbers
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
+from calibkit.reporting.summary import signed
 from calibkit.reporting.trial import METRICS
 
 BASE = "cross_entropy"

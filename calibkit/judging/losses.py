@@ -1,7 +1,4 @@
-"""A verdict on a training loss: trained by a short recipe, beside the stored trainings of other losses by the same one.
-
-The code of a file that a key names, ``PATH.py:CLASS``, is executed, in processes of their own.
-"""
+"""A verdict on a training loss: trained by a short recipe, beside stored trainings of other losses by the same one."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -29,9 +26,8 @@ from calibkit._checks import (
 from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
-from calibkit.judging.courses import COURSES, stored
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
-from calibkit.judging.saved import plain, save
+from calibkit.judging.verdict import save
 from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, check_options, checksum, find
 from calibkit.logits import Logits
@@ -39,29 +35,44 @@ from calibkit.losses import LOSSES
 from calibkit.metrics import nll
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import Network
+from calibkit.reporting.summary import plain
 from calibkit.reporting.trial import METRICS
 from calibkit.training.recipes import as_stored, recipe_of
 
 
+class Course(NamedTuple):
+    """What a loss is trained on, by the recipe "reduced" of the data set."""
+
+    model: str
+    seeds: int  # trainings, unless told
+    timeout: float  # seconds that one may take, unless told
+
+
+COURSES = {"digits": Course("small_cnn", 5, 600.0), "cifar10": Course("resnet20", 1, 86400.0)}
+
+
+def stored(data: str) -> dict[str, list[Logits]]:
+    """The trainings of the book by the recipe "reduced" of a data set: key of the loss -> its seeds."""
+    found: dict[str, list[Logits]] = {}
+    for folder in ("losses", "logits"):
+        for path in sorted((_folders.stored() / folder / data).glob(f"{COURSES[data].model}-*.npz")):
+            logits = Logits.load(path)
+            loss, of = logits.meta["loss"], logits.meta["recipe"]
+            if logits.meta["budget"] == "reduced" and as_stored(of) == as_stored(recipe_of(data, "reduced", loss)):
+                found.setdefault(str(Key.parse(loss)), []).append(logits)
+    return found
+
+
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training.
+    """What came of a training."""
 
-    Attributes:
-        network: its name, as that of the folder of its files.
-        key: of the loss, with its options.
-        seed: of it.
-        error: why there are no logits; "" where there are.
-        seconds: of this call: of a training that was there from before, those of reading it.
-        val_nll: of the validation samples, as trained: what a setting of a grid is chosen by.
-    """
-
-    network: str
-    key: str
+    network: str  # its name, as that of the folder of its files
+    key: str  # of the loss, with its options
     seed: int
-    error: str = ""
-    seconds: float = 0.0
-    val_nll: float | None = None
+    error: str = ""  # why there are no logits; "" where there are
+    seconds: float = 0.0  # of this call: of a training that was there from before, those of reading it
+    val_nll: float | None = None  # as trained, on the validation samples: a setting of a grid is chosen by it
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ class LossJudgement:
 
     @property
     def verdict(self) -> str:
-        """In words: see :func:`calibkit.judging.loss_verdict.verdict`."""
+        """In words."""
         failed = [row for row in self.rows if row.error]
         if not self.judged:
             return f"Not judged: every training failed. {failed[0].error}"
@@ -106,25 +117,20 @@ class LossJudgement:
 
     def facts(self) -> dict:
         """All of it as what JSON can hold; fractions and nats."""
-        found = {
-            "verdict": self.verdict,
-            "key": self.key,
-            "made": self.made,
-            "claims": {text: {"answer": said, **of.facts()} for text, (said, of) in self.answers().items()},
-            "differences": {
-                base: {way: {metric: of.facts() for metric, of in by.items()} for way, by in ways.items()}
-                for base, ways in self.less.items()
-            },
-            "values": self.values,
-            "rows": [asdict(row) for row in self.rows],
+        differences = {
+            base: {way: {metric: of.facts() for metric, of in by.items()} for way, by in ways.items()}
+            for base, ways in self.less.items()
         }
-        return plain(found)
+        claims = {text: {"answer": said, **of.facts()} for text, (said, of) in self.answers().items()}
+        found = {"verdict": self.verdict, "key": self.key, "made": self.made, "claims": claims}
+        rows = [asdict(row) for row in self.rows]
+        return plain({**found, "differences": differences, "values": self.values, "rows": rows})
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
-        from calibkit.judging.loss_html import page
+        from calibkit.judging.html import loss_page
 
-        return page(self)
+        return loss_page(self)
 
     def save(self, folder: str | os.PathLike) -> tuple[Path, ...]:
         """Write judge.html and judge.json into a folder; returns their paths."""
@@ -152,16 +158,11 @@ def _is_plain(x: object) -> bool:
 
 
 def train_one(network: str, key: str, data: str, seed: int, folder: str) -> Trained:
-    """Train a loss, or go on with it, or read what is finished.
-
-    Raises:
-        Exception: whatever the loss raises, and where it is not finite any more.
-    """
+    """Train a loss, or go on with it, or read what is finished; raises whatever the loss raises."""
     start = time.monotonic()
     logits = Network(data, COURSES[data].model, key, seed).train("reduced", folder=Path(folder))
     seconds = time.monotonic() - start
-    before = calibrator("identity").fit(*logits.val)
-    return Trained(network, key, seed, "", seconds, float(nll(before(logits.val_logits), logits.val_labels)))
+    return Trained(network, key, seed, "", seconds, float(nll(logits.val.probs, logits.val_labels)))
 
 
 def judge_loss(
@@ -177,11 +178,9 @@ def judge_loss(
     jobs: int | None = None,
     progress: bool = False,
 ) -> LossJudgement:
-    """Train a loss by the recipe "reduced" of a data set, compare it with the stored losses, before and after one
-    temperature.
+    """Train a loss by the recipe "reduced", compare it with the stored losses, before and after one temperature.
 
     Each training is a process of its own; what crashes, is not finite any more or takes too long costs that training.
-    Of a grid each setting is trained from seed 0, and that with the lowest validation NLL as trained from all seeds.
 
     Args:
         key: of a loss: ``"mine.py:Mine"``, whose file is executed, or any other. One that is stored, and of which
@@ -189,7 +188,8 @@ def judge_loss(
         data: one of ``COURSES``.
         folder: of the trainings, which go on there after a stop; a file that has changed is trained anew.
         seeds: trainings; default: 5 on digits, 1 on cifar10.
-        grid: option -> its values, a list of numbers, text or lists of them.
+        grid: option -> its values, a list of numbers, text or lists of them. Each setting is trained from seed 0, and
+            that with the lowest validation NLL as trained from all seeds.
         claims: such as "lower ece than cross_entropy".
         timeout: seconds for a training; default: ten minutes on digits, a day on cifar10.
         n_resamples: of the intervals.
@@ -234,13 +234,11 @@ def judge_loss(
             {"network": name, "key": of, "data": data, "seed": seed, "folder": str(folder / "runs" / name)}
             for name, (of, seed) in names.items()
         ]
-        tell = Progress(len(asked), 0, "train") if progress else None
-        found = {}
+        so_far, found = Progress(len(asked), 0, "train", progress), {}
         for facts in run(asked, n_jobs, seconds, "calibkit.judging.losses:train_one"):
             of, seed = names[facts["network"]]
             row = found[facts["network"]] = Trained(**{"key": of, "seed": seed} | facts)
-            if tell is not None:
-                tell(row.network, row.error or f"validation NLL {row.val_nll:.4f}")
+            so_far.done(row.network, row.error or f"validation NLL {row.val_nll:.4f}")
         return [found[name] for name in names]
 
     settings = (dict(zip(grid, of, strict=True)) for of in product(*grid.values()))
@@ -277,8 +275,6 @@ def _judgement(
         measured[loss] = {method: [comparison.measured[f"{method} {i}"] for i in each] for method in methods}
     usual = [loss for loss in others if loss == BASE or (loss != key and not Key.parse(loss).options)]
     less = differences(measured, key, dict.fromkeys((*usual, *(claim.base for claim in claims))))
-    values = {
-        method: {metric: [one[metric].value for one in of] for metric in METRICS}
-        for method, of in measured[key].items()
-    }
+    own_runs = measured[key].items()
+    values = {method: {metric: [one[metric].value for one in of] for metric in METRICS} for method, of in own_runs}
     return LossJudgement(key, rows, less, values, claims, made)

@@ -1,16 +1,22 @@
-"""One method on one network: fitted, compared with others on common resamples, its properties checked."""
+"""One method on one network: fitted, compared with others on common resamples, its properties checked.
+
+A property is what may be asked of a calibrator beside its numbers, with a counterexample where it fails.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from calibkit.calibrators import Calibrator
 from calibkit.data import DATASETS
-from calibkit.judging.properties import check
 from calibkit.logits import HeldOut, Logits
+from calibkit.metrics import nll
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import PUBLISHED, load_logits
 from calibkit.reporting.catalogue import BASE, need_of
@@ -28,6 +34,19 @@ STRATA = {
     "few samples": "fewer than 100 a class to fit on, on average",
     "shifted": "the test samples show other class shares, accuracy or confidence than those to fit on, beyond chance",
 }
+#: Name -> what is asked.
+PROPERTIES = {
+    "probabilities keep the order of the logits": "in each test row, a larger logit never has a smaller probability",
+    "predictions kept": "in each test row, the class of the largest logit has the largest probability",
+    "a shift changes nothing": "a constant added to all logits of a row: the same probabilities",
+    "classes may be renumbered": "fitted and called with the classes in another order: the same probabilities",
+    "no worse than no calibrator where it was fitted": "on the rows of the fit, an NLL no higher than the network's",
+    "single and double precision agree": "fitted and called on the same numbers in either: the same probabilities",
+    "can be saved": "what the fit left is numbers or text, so that a file holds it",
+}
+SLOW = 5.0  # seconds of a fit that is not done twice more for a property
+ROWS = 2000  # of the test set, that are looked at
+EXACT, REFIT = 1e-6, 1e-3  # probabilities of one fit, and of two, that count as the same
 _JUDGED = "judged"
 
 
@@ -65,23 +84,15 @@ class Row:
 
 
 def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int = 1000) -> Row:
-    """Fit a method on a network's ``val``, judge it on ``test``.
+    """Fit a method on a network's ``val``, judge it on ``test``; raises whatever it raises.
 
-    Args:
-        network: name or path of Logits.
-        key: of the calibrator.
-        bases: keys of what it is compared with, beside one temperature and the rival of its kind.
-        n_resamples: of the intervals.
-
-    Raises:
-        ValueError: samples that not even a temperature can be fitted to.
-        Exception: whatever the method raises.
+    ``network`` is a name or a path; ``bases`` are keys to compare with, beside one temperature and the rival.
     """
     data = load_logits(network)
     val, test = data.val, data.test
     keeps = keeps_predictions(key)
     comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=n_resamples)
-    left_out, base_seconds = {}, math.nan
+    left_out, base_seconds = {}, 0.0
     for base in dict.fromkeys((BASE, RIVALS[keeps], *bases)):
         if len(val.labels) * need_of(base).work_of(data.n_classes) > WORK:
             left_out[base] = "its fit takes minutes"
@@ -146,8 +157,6 @@ def strata_of(val: HeldOut, test: HeldOut, n_classes: int) -> tuple[str, ...]:
 def keeps_predictions(key: str) -> bool:
     """Whether a method keeps every prediction on a sample whose classes are off by different factors and offsets.
 
-    False where it cannot be fitted to it.
-
     Example:
         >>> [keeps_predictions(key) for key in ("ets", "vector_scaling")]
         [True, False]
@@ -161,3 +170,91 @@ def keeps_predictions(key: str) -> bool:
     except Exception:  # as may be raised again where it counts
         return False
     return bool((probs.argmax(1) == logits.argmax(1)).all())
+
+
+def check(key: str, fitted: Calibrator, val: HeldOut, test: HeldOut, seconds: float) -> dict[str, str]:
+    """The properties that were tried -> the counterexample, or "" where it holds.
+
+    What needs another fit is not tried where that of ``fitted`` took more than ``SLOW`` seconds.
+    """
+    z = test.logits[np.linspace(0, len(test.logits) - 1, min(ROWS, len(test.logits))).astype(int)]
+    p = fitted(z)
+    tries: dict[str, Callable[[], str]] = {
+        "probabilities keep the order of the logits": lambda: _order(z, p),
+        "predictions kept": lambda: _predictions(z, p),
+        "a shift changes nothing": lambda: _shift(fitted, z, p),
+        "no worse than no calibrator where it was fitted": lambda: _own_rows(fitted, val),
+        "can be saved": lambda: _saved(fitted),
+    }
+    if seconds < SLOW:
+        tries |= {
+            "classes may be renumbered": lambda: _renumbered(key, val, z, p),
+            "single and double precision agree": lambda: _precision(key, val, z, p),
+        }
+    found = {}
+    for name, test_of in tries.items():
+        try:
+            found[name] = test_of()
+        except Exception as error:  # whatever the method raises
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _order(z: np.ndarray, p: np.ndarray) -> str:
+    rank = z.argsort(1, kind="stable")
+    logits, probs = (np.take_along_axis(x, rank, 1) for x in (z, p))
+    falls = (np.diff(probs) < -EXACT) & (np.diff(logits) > 0)
+    if not falls.any():
+        return ""
+    row, at = np.argwhere(falls)[0]
+    i, j = rank[row, at], rank[row, at + 1]
+    return (
+        f"row {row}: class {j} has the logit {z[row, j]:.4g} and {p[row, j]:.4g}, "
+        f"class {i} {z[row, i]:.4g} and {p[row, i]:.4g}"
+    )
+
+
+def _predictions(z: np.ndarray, p: np.ndarray) -> str:
+    before, after = z.argmax(1), p.argmax(1)
+    rows = np.flatnonzero(before != after)
+    if not len(rows):
+        return ""
+    row, (i, j) = rows[0], (before[rows[0]], after[rows[0]])
+    return f"row {row}: class {i} has the largest logit and {p[row, i]:.4g}, class {j} has {p[row, j]:.4g}"
+
+
+def _shift(fitted: Calibrator, z: np.ndarray, p: np.ndarray) -> str:
+    added = np.random.default_rng(1).uniform(-10, 10, (len(z), 1))
+    return _same(p, fitted(z.astype(np.float64) + added), EXACT, lambda row: f", with {added[row, 0]:.3g} added")
+
+
+def _renumbered(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    order = np.random.default_rng(0).permutation(z.shape[1])
+    again, _ = timed_fit(key, HeldOut(val.logits[:, order], order.argsort()[val.labels]))
+    return _same(p, again(z[:, order])[:, order.argsort()], REFIT, lambda _: ", with the classes renumbered")
+
+
+def _own_rows(fitted: Calibrator, val: HeldOut) -> str:
+    before, after = (nll(p, val.labels) for p in (val.probs, fitted(val.logits)))
+    return "" if after <= before + EXACT else f"NLL {after:.5g}, and {before:.5g} without it"
+
+
+def _saved(fitted: Calibrator) -> str:
+    with TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "calibrator.npz")
+    return ""
+
+
+def _precision(key: str, val: HeldOut, z: np.ndarray, p: np.ndarray) -> str:
+    other = np.float64 if z.dtype == np.float32 else np.float32
+    again, _ = timed_fit(key, HeldOut(val.logits.astype(other), val.labels))
+    return _same(p, again(z.astype(other)), REFIT, lambda _: f", in {np.dtype(other).name}")
+
+
+def _same(p: np.ndarray, q: np.ndarray, tolerance: float, said: Callable[[int], str]) -> str:
+    """The row where two arrays of probabilities differ most, if by more than the tolerance."""
+    gap = np.abs(p - q)
+    row, k = np.unravel_index(gap.argmax(), gap.shape)
+    if gap[row, k] <= tolerance:
+        return ""
+    return f"row {row}{said(int(row))}: class {k} has {q[row, k]:.5g} in place of {p[row, k]:.5g}"

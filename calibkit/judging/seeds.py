@@ -45,14 +45,8 @@ def pooled_spread(groups: Iterable[Sequence[float]]) -> Spread:
 
 
 def error_of_two(n: int, n_base: int, spread: Spread, spread_base: Spread) -> tuple[float, float]:
-    r"""The standard error over seeds of the difference of two losses, :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}`, and
-    its degrees of freedom; NaN where no spread is known.
-
-    Args:
-        n: trainings.
-        n_base: of the base.
-        spread: that of the loss.
-        spread_base: that of the base.
+    r"""The standard error over seeds of the difference of two losses, :math:`\sqrt{\sigma^2/n + \sigma_b^2/n_b}` of n
+    and n_b trainings, and its degrees of freedom; NaN where a spread is not known.
     """
     if spread is None or spread_base is None:
         return math.nan, math.nan

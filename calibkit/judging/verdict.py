@@ -1,20 +1,24 @@
-"""From the rows of all networks to the verdict: means with intervals, counts beyond chance, the words."""
+"""From the rows of all networks to the verdict: means with intervals, counts beyond chance, the words; and its file."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from calibkit._checks import expected
-from calibkit.judging.network import RIVALS, STRATA, Row
-from calibkit.judging.properties import PROPERTIES
+from calibkit._files import write_text
+from calibkit.judging.network import PROPERTIES, RIVALS, STRATA, Row
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
+from calibkit.reporting.summary import signed
 from calibkit.reporting.trial import METRICS
 
 ALPHA = 0.05  # of each family of tests
@@ -23,6 +27,7 @@ ERRORS = ("nll", "ece", "brier")
 SAID = {"nll": "NLL", "ece": "ECE", "brier": "Brier score", "accuracy": "accuracy"}
 #: Of the interval of a mean, for the words: as many metrics as ``ERRORS`` are looked at, so at ALPHA / 3 (Bonferroni).
 WIDER = bonferroni(len(ERRORS), ALPHA)
+FILES = ("judge.html", "judge.json")
 _CLAIM = re.compile(rf"(lower|higher) ({'|'.join(METRICS)}) than (\S.*)")
 
 
@@ -154,20 +159,14 @@ def verdict(rows: Sequence[Row]) -> str:
     kinds = {name: in_words(_sides(of, BASE)) for name, of in by_stratum(rows).items() if name != "all"}
     of_kinds = [f"{name}, {said}" for name, said in kinds.items() if said]
     parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
-    return " ".join([*parts, *_of_rival(rows), *_of_properties(rows)])
-
-
-def _of_rival(rows: Sequence[Row]) -> Iterable[str]:
-    of, base = [row for row in rows if rival(rows) in row.less], rival(rows)
-    kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
-    if of:
-        said = in_words(_sides(of, base)) or "not told apart"
-        yield f"Against the best stored method that {kind}, {need_of(base).name}: {said}."
-
-
-def _of_properties(rows: Sequence[Row]) -> Iterable[str]:
-    failed = [name for name in PROPERTIES if any(row.properties.get(name) for row in rows)]
-    yield f"Fails on one network or more: {'; '.join(failed)}." if failed else "All properties that were tried hold."
+    base = rival(rows)
+    if beside := [row for row in rows if base in row.less]:
+        kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
+        said = in_words(_sides(beside, base)) or "not told apart"
+        parts.append(f"Against the best stored method that {kind}, {need_of(base).name}: {said}.")
+    failed = "; ".join(name for name in PROPERTIES if any(row.properties.get(name) for row in rows))
+    parts.append(f"Fails on one network or more: {failed}." if failed else "All properties that were tried hold.")
+    return " ".join(parts)
 
 
 def _sides(rows: Sequence[Row], base: str) -> dict[str, int]:
@@ -198,10 +197,11 @@ def numbers(means: dict[str, Estimate]) -> str:
     return "; ".join([f"NLL {signed(nll, '.4f')} nats"] * math.isfinite(nll.value) + points)
 
 
-def signed(x: Estimate, spec: str) -> str:
-    """A difference with its interval and a true minus sign."""
-    return format(x, f"+{spec}").replace("-", "\N{MINUS SIGN}")
-
-
 def _networks(n: int) -> str:
     return "1 network" if n == 1 else f"{n} networks"
+
+
+def save(folder: str | os.PathLike, html: str, facts: dict) -> tuple[Path, ...]:
+    """Write judge.html and judge.json into a folder; returns their paths."""
+    texts = (html, json.dumps(facts, indent=1, allow_nan=False))
+    return tuple(write_text(Path(folder) / name, text) for name, text in zip(FILES, texts, strict=True))

@@ -85,16 +85,10 @@ class _Worker:
 
 
 def run(jobs: Iterable[dict], n_workers: int, timeout: float, call: str) -> Iterator[dict]:
-    """What a function gives for each job, as a dict, in the order of their ends.
+    """What the function ``call``, "MODULE:NAME", gives for each job, a dataclass as a dict, in the order of their ends.
 
-    Args:
-        jobs: its keyword arguments, ``network`` and ``key`` among them.
-        n_workers: how many at a time.
-        timeout: seconds for each; then its ``error`` says so, as it does of a process that ended.
-        call: the function, "MODULE:NAME", which gives a dataclass.
-
-    Raises:
-        RuntimeError: no worker starts.
+    A job is keyword arguments, ``network`` and ``key`` among them. Where it takes longer than ``timeout`` seconds, or
+    its process ends, its ``error`` says so. RuntimeError where no worker starts.
     """
     waiting = deque(jobs)
     workers = [_Worker(call) for _ in range(min(n_workers, len(waiting)))]
@@ -138,15 +132,19 @@ def cores() -> int:
 
 
 class Progress:
-    """A line a job on the standard error, with the time that is left."""
+    """A line a job on the standard error, with the time that is left; none unless it is to ``show`` them."""
 
-    def __init__(self, n: int, before: int, what: str) -> None:
-        self.n, self.i, self.start = n, 0, time.monotonic()
-        kept = f", {before} there from before" if before else ""
-        print(f"{n} to {what}{kept}", file=sys.stderr, flush=True)
+    def __init__(self, n: int, before: int, what: str, show: bool) -> None:
+        self.n, self.i, self.start, self.show = n, 0, time.monotonic(), show
+        self.tell(f"{n} to {what}{f', {before} there from before' if before else ''}")
 
-    def __call__(self, name: str, said: str) -> None:
+    def done(self, name: str, said: str) -> None:
         """One is done."""
         self.i += 1
         left = (time.monotonic() - self.start) * (self.n - self.i) / self.i
-        print(f"[{self.i}/{self.n}] {name}: {said}; {left:.0f} s left", file=sys.stderr, flush=True)
+        self.tell(f"[{self.i}/{self.n}] {name}: {said}; {left:.0f} s left")
+
+    def tell(self, line: str) -> None:
+        """Write a line."""
+        if self.show:
+            print(line, file=sys.stderr, flush=True)

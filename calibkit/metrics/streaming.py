@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_bins, check_choice, check_count, check_label, expected
-from calibkit._extras import needs
-from calibkit._torchvision import ensure_importable
+from calibkit._extras import ensure_importable, needs
 from calibkit.metrics.classwise import Normalize, classwise_of
 from calibkit.metrics.registry import METRICS
 from calibkit.metrics.sample import Sample

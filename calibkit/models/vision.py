@@ -29,8 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit._checks import check_choice, check_int, check_real, expected
-from calibkit._extras import needs
-from calibkit._torchvision import ensure_importable
+from calibkit._extras import ensure_importable, needs
 
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:

@@ -6,18 +6,16 @@ method the colour that it has in every figure.
 
 from calibkit.plots.class_values import class_scatter, class_temperatures
 from calibkit.plots.classes import class_gaps, class_reliability
-from calibkit.plots.ece_nll import ece_nll_map
 from calibkit.plots.forest import forest_plot
-from calibkit.plots.method_style import color_of, look_of
-from calibkit.plots.periods import ece_by_period
+from calibkit.plots.methods import color_of, ece_nll_map, look_of, risk_coverage
 from calibkit.plots.reliability import (
     before_after,
     confidence_histogram,
     consistency_interval,
+    ece_by_period,
     reliability_by_group,
     reliability_diagram,
 )
-from calibkit.plots.selective import risk_coverage
 from calibkit.plots.smooth import smooth_reliability
 from calibkit.plots.style import (
     BLACK,
@@ -37,34 +35,8 @@ from calibkit.plots.style import (
 )
 
 __all__ = [
-    "BLACK",
-    "BLUE",
-    "COLORS",
-    "GREEN",
-    "GREY",
-    "ORANGE",
-    "PURPLE",
-    "RED",
-    "SKY",
-    "STYLE",
-    "YELLOW",
-    "before_after",
-    "class_gaps",
-    "class_reliability",
-    "class_scatter",
-    "class_temperatures",
-    "color_of",
-    "confidence_histogram",
-    "consistency_interval",
-    "ece_by_period",
-    "ece_nll_map",
-    "forest_plot",
-    "look_of",
-    "reliability_by_group",
-    "reliability_diagram",
-    "risk_coverage",
-    "smooth_reliability",
-    "styled",
-    "svg",
-    "use_style",
-]
+    "BLACK", "BLUE", "COLORS", "GREEN", "GREY", "ORANGE", "PURPLE", "RED", "SKY", "STYLE", "YELLOW", "before_after",
+    "class_gaps", "class_reliability", "class_scatter", "class_temperatures", "color_of", "confidence_histogram",
+    "consistency_interval", "ece_by_period", "ece_nll_map", "forest_plot", "look_of", "reliability_by_group",
+    "reliability_diagram", "risk_coverage", "smooth_reliability", "styled", "svg", "use_style",
+]  # fmt: skip

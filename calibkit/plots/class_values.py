@@ -10,7 +10,7 @@ from calibkit._checks import Array, check_real, expected, to_tensor
 from calibkit._extras import needs
 from calibkit.calibrators import ClassTemperatureScaling
 from calibkit.plots.classes import class_names
-from calibkit.plots.method_style import color_of
+from calibkit.plots.methods import color_of
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, ink, on_paper, paper
 
 with needs("plots"):
@@ -59,10 +59,7 @@ def class_scatter(
 
 
 def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> None:
-    """Write each name beside its point, on the first of eight sides where it covers no point and no other name.
-
-    A name without such a side is left out: a label that cannot be read helps nobody.
-    """
+    """Write each name beside its point, on the first of eight sides where it covers nothing; else leave it out."""
     if (figure := ax.get_figure(root=True)) is not None:
         figure.draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
@@ -84,17 +81,9 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -
 
 #: Offsets in points, and how a name is aligned there: to the right first.
 _SIDES = (
-    (5, 0, "left", "center"),
-    (-5, 0, "right", "center"),
-    (0, 4, "center", "bottom"),
-    (0, -4, "center", "top"),
-    (3, 3, "left", "bottom"),
-    (3, -3, "left", "top"),
-    (-3, 3, "right", "bottom"),
-    (-3, -3, "right", "top"),
-)
-
-
+    (5, 0, "left", "center"), (-5, 0, "right", "center"), (0, 4, "center", "bottom"), (0, -4, "center", "top"),
+    (3, 3, "left", "bottom"), (3, -3, "left", "top"), (-3, 3, "right", "bottom"), (-3, -3, "right", "top"),
+)  # fmt: skip
 #: The most classes that have a row and a name; more are dots side by side.
 NAMED = 40
 

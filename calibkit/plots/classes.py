@@ -24,8 +24,7 @@ with needs("plots"):
 def worst_classes(sample: Sample, n_bins: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``n_classes`` classes of largest calibration error, the largest first, and their errors.
 
-    The error of class k is its term in ``classwise_ece``, the sum over bins of n_kb / N |acc_kb - conf_kb|; one pass
-    over (N, K) gives all of them.
+    The error of class k is its term in ``classwise_ece``, the sum over bins of n_kb / N |acc_kb - conf_kb|.
     """
     errors = width_gaps(sample, n_bins).abs().sum(1).cpu().numpy() / len(sample)
     order = np.argsort(-errors, kind="stable")[:n_classes]
@@ -65,9 +64,8 @@ def class_reliability(
     """Frequency of each class against the probability given to it, the classes of largest error first.
 
     A panel is a reliability diagram of one class: the share of labels k among the samples to which the network gave
-    class k about that probability. The larger a dot, the more samples; the vermilion line is the gap, the grey bar what
-    chance would show if the probabilities were true. The number is the error of the class, of which the class-wise ECE
-    is the mean over all K.
+    class k about that probability. The larger a dot, the more samples; the line is the gap, the grey bar what chance
+    would show if the probabilities were true. The number is the error of the class: its term of the class-wise ECE.
 
     Args:
         probs: (N, K) probabilities.
@@ -80,8 +78,7 @@ def class_reliability(
         level: of the grey bars.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins``, ``n_panels`` or ``columns`` < 1, a ``level`` that is not
-            between 0 and 1, not K names.
+        ValueError: bad ``probs`` or ``labels``, numbers out of range, not K names.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -151,7 +148,7 @@ def class_gaps(
         level: what counts as chance; 0 shows every gap.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` or ``n_classes`` < 1, ``level`` not in [0, 1), not K names.
+        ValueError: bad ``probs`` or ``labels``, numbers out of range, not K names.
 
     Example:
         >>> from matplotlib.figure import Figure

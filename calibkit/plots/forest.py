@@ -46,7 +46,7 @@ def forest_plot(
         numbers: format of the numbers on the right, each value with its interval; None leaves them out.
 
     Raises:
-        ValueError: no rows, a metric that was not measured, a base that was not added, either of them beside estimates.
+        ValueError: no rows; a metric that was not measured, a base that was not added, or either beside estimates.
 
     Example:
         >>> ax = forest_plot({"a": Estimate(1, -1, 3), "b": Estimate(-2, -3, -1)}, {"b": [-1, -3]})

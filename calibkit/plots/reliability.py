@@ -1,4 +1,4 @@
-"""Reliability: accuracy against confidence in bins, of one network or of several beside each other, and a histogram."""
+"""Reliability: accuracy against confidence in bins, of one network, of several, by groups and periods; a histogram."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, Sample, adaptive_ece, ece, reliability_bins
 from calibkit.metrics.binning import BinCount, Scheme
 from calibkit.metrics.calibrated import split_by_group
+from calibkit.metrics.monitor import Monitor, Periods, keys_of
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, drawable, figure_of, ink, literal, on_paper, paper, wash
 
 with needs("plots"):
@@ -35,26 +36,24 @@ def reliability_diagram(
     """Accuracy against confidence, by bins of confidence, with consistency bars.
 
     A blue bar is the accuracy in a bin; the vermilion line from it to the diagonal is the gap that ECE averages. The
-    grey bar is the range where the accuracy of a perfectly calibrated network with these confidences would lie
-    (Bröcker & Smith 2007): a gap inside it is no evidence of miscalibration. The strip on top shows how many samples
-    each bin holds.
+    grey bar is where the accuracy of a calibrated network with these confidences would lie (Bröcker & Smith 2007): a
+    gap inside it is no evidence of miscalibration. The strip on top shows how many samples each bin holds.
 
     Args:
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         ax: Axes to draw into; a new one if None.
         n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1. "auto" as in ``adaptive_ece``.
-        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``,
-            which are narrow where the samples are. The error that is written goes with it.
+        scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
+            The error that is written goes with it.
         counts: whether to draw the strip.
         interval: whether to draw the consistency bars.
-        n_resamples: resamples behind them.
-        level: their coverage.
-        seed: of the resampling.
+        n_resamples: behind the bars.
+        level: coverage of the bars, in [0, 1].
+        seed: of the resampling, >= 0.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` or ``n_resamples`` < 1, an unknown scheme, ``level`` outside
-            [0, 1], a ``seed`` that is no integer >= 0.
+        ValueError: bad ``probs`` or ``labels``, an unknown scheme, numbers out of range.
     """
     counts, interval = check_flag("counts", counts), check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
@@ -101,13 +100,12 @@ def consistency_interval(
     Args:
         probs: (N, K) probabilities.
         bins: of the top label of ``probs``, by either scheme.
-        n_resamples: resamples.
-        level: coverage.
-        seed: of the resampling.
+        n_resamples: 1 or more.
+        level: coverage, in [0, 1].
+        seed: of the resampling, >= 0.
 
     Raises:
-        ValueError: bad ``probs``, ``bins`` of other samples or of a class, ``n_resamples`` < 1, ``level`` outside
-            [0, 1], a ``seed`` that is no integer >= 0.
+        ValueError: bad ``probs``, ``bins`` of other samples or of a class, numbers out of range.
     """
     n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     if not isinstance(bins, ReliabilityBins):
@@ -129,36 +127,24 @@ def consistency_interval(
     return low, high
 
 
+TICKS = 8  # periods that are named at most
 #: Panels a row, and inches a panel: on a page of 7 inches more would be too small to read.
 COLUMNS, SIZE = 3, {1: 3.4, 2: 3.2, 3: 2.3}
 
 
-def before_after(
-    methods: Mapping[str, Array],
-    labels: Array,
-    *,
-    fig: Figure | None = None,
-    n_bins: BinCount = 15,
-    scheme: Scheme = "width",
-    counts: bool = True,
-    interval: bool = True,
-) -> Figure:
+def before_after(methods: Mapping[str, Array], labels: Array, *, fig: Figure | None = None, **options: Any) -> Figure:
     """A reliability diagram a method, of the same samples, with shared axes and one legend.
 
     Args:
         methods: title -> (N, K) probabilities: two of them, such as before and after, or more.
         labels: (N,) integers in [0, K).
         fig: an empty Figure to draw into; a new one if None.
-        n_bins: as in :func:`reliability_diagram`, as are ``scheme``, ``counts`` and ``interval``.
-        scheme: see there.
-        counts: see there.
-        interval: see there.
+        options: of :func:`reliability_diagram`: n_bins, scheme, counts, interval, n_resamples, level, seed.
 
     Raises:
         ValueError: ``methods`` is empty; what :func:`reliability_diagram` refuses.
 
     Example:
-        >>> import numpy as np
         >>> sure, labels = np.tile([0.95, 0.05], (3, 1)), np.array([0, 0, 1])
         >>> figure = before_after({"before": sure, "after": 0.6 * sure + 0.2}, labels)
         >>> [ax.get_title() for ax in figure.axes]
@@ -168,19 +154,11 @@ def before_after(
         got = "none" if isinstance(methods, Mapping) else type(methods).__name__
         raise expected("methods", "at least one name with its probabilities", got)
     samples = {title: Sample.of(probs, labels) for title, probs in methods.items()}
-    return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+    return _panels(samples, fig, **options)
 
 
 def reliability_by_group(
-    probs: Array,
-    labels: Array,
-    groups: object,
-    *,
-    fig: Figure | None = None,
-    n_bins: BinCount = 15,
-    scheme: Scheme = "width",
-    counts: bool = True,
-    interval: bool = True,
+    probs: Array, labels: Array, groups: object, *, fig: Figure | None = None, **options: Any
 ) -> Figure:
     """A reliability diagram a group, such as ages or sites; which are beyond chance says ``calibration_by_group``.
 
@@ -188,31 +166,27 @@ def reliability_by_group(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         groups: (N,) integers or strings.
-        fig: as in :func:`before_after`, as are the rest.
-        n_bins: see there.
-        scheme: see there.
-        counts: see there.
-        interval: see there.
+        fig: an empty Figure to draw into; a new one if None.
+        options: as in :func:`before_after`.
 
     Raises:
         ValueError: bad ``groups``; what :func:`reliability_diagram` refuses.
 
     Example:
-        >>> import numpy as np
         >>> sure, labels = np.tile([0.95, 0.05], (4, 1)), np.array([0, 0, 1, 0])
         >>> [ax.get_title() for ax in reliability_by_group(sure, labels, ["young", "old", "young", "old"]).axes]
         ['old', 'young']
     """
     found = split_by_group(Sample.of(probs, labels), groups)
-    samples = {literal(group): sample for group, sample in found.items()}
-    return _panels(samples, fig, n_bins=n_bins, scheme=scheme, counts=counts, interval=interval)
+    return _panels({literal(group): sample for group, sample in found.items()}, fig, **options)
 
 
-def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, **options: Any) -> Figure:
+def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool = True, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
+    of_bins = {name: options[name] for name in ("n_bins", "scheme") if name in options}
     for sample in samples.values():  # all are checked before a figure is made
-        reliability_bins(sample, None, n_bins=options["n_bins"], scheme=options["scheme"])
+        reliability_bins(sample, None, **of_bins)
     columns = min(len(samples), COLUMNS)
     rows, size = -(-len(samples) // columns), SIZE[columns]
     figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
@@ -240,16 +214,8 @@ def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool, 
 def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None, n_bins: int = 15) -> Axes:
     """Share of samples by confidence, with the mean confidence and the accuracy as lines.
 
-    Where the line of confidence lies right of that of accuracy, the network is over-confident on average.
-
-    Args:
-        probs: (N, K) probabilities.
-        labels: (N,) integers in [0, K).
-        ax: Axes to draw into; a new one if None.
-        n_bins: equal-width bins of confidence.
-
-    Raises:
-        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+    Where the line of confidence lies right of that of accuracy, the network is over-confident on average. Arguments as
+    in :func:`reliability_diagram`, with bins of equal width.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
     ax, share = axes_of(ax), bins.counts / bins.counts.sum()
@@ -260,4 +226,49 @@ def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None,
         ax.axvline(mean, color=color, linestyle="--", label=f"{name} {mean:.3f}")
     ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of samples")
     ax.legend(loc="upper left")
+    return ax
+
+
+def ece_by_period(monitor: Monitor, *, drifted: Periods = (), ax: Axes | None = None) -> Axes:
+    """The ECE of each period of a monitor, above a band: a point inside is no sign of miscalibration.
+
+    The band ends at ``ece_null`` of :meth:`Monitor.report`: what the ECE of a calibrated network exceeds by chance in
+    one period of twenty.
+
+    Args:
+        monitor: with at least one period.
+        drifted: a period or several, texts or dates, that are marked, such as those that ``drift_by_period`` finds.
+        ax: Axes to draw into; a new one if None.
+
+    Raises:
+        ValueError: a monitor without a period, or a period in ``drifted`` that it does not have.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from calibkit.metrics import Monitor
+        >>> monitor = Monitor()
+        >>> for day, label in (("Monday", 0), ("Tuesday", 1)):
+        ...     monitor.update([[0.9, 0.1]] * 50, [label] * 50, day)
+        >>> ax = ece_by_period(monitor, drifted=["Tuesday"], ax=Figure().subplots())
+        >>> ax.lines[0].get_ydata().round(1).tolist()
+        [10.0, 90.0]
+    """
+    rows = monitor.report() if isinstance(monitor, Monitor) else []
+    if not rows:
+        raise expected("monitor", "one with a period", "none")
+    names = [str(row["period"]) for row in rows]
+    for name in (marks := keys_of(drifted)):
+        if name not in names:
+            raise expected("drifted", f"periods of the monitor, {names[0]} to {names[-1]}", repr(name))
+    ax, x = axes_of(ax, (6.5, 2.6)), np.arange(len(rows))
+    error, null = (100 * np.array([float(row[key]) for row in rows]) for key in ("ece", "ece_null"))
+    ax.fill_between(x, 0, null, color=GREY, alpha=wash(0.3), linewidth=0, step="mid", label="calibrated, 19 in 20")
+    ax.plot(x, error, "o-", color=on_paper(BLUE), markersize=4, linewidth=1, label="ECE")
+    marked = [i for i, name in enumerate(names) if name in set(marks)]
+    if marked:
+        ax.plot(x[marked], error[marked], "o", color=RED, markersize=7, label="drifted")
+    step = -(-len(rows) // TICKS)
+    ax.set_xticks(x[::step], map(literal, names[::step]), rotation=30, ha="right", rotation_mode="anchor")
+    ax.set(ylabel="ECE, %", ylim=(0, None))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return ax

@@ -38,8 +38,8 @@ def smooth_reliability(
     with the confidence kappa and the Gaussian K of standard deviation sigma, reflected at 0 and 1, of ``smooth_ece``
     (Blasiok & Nakkiran 2024). It is the gap that is smoothed: a calibrated network lies on the diagonal up to its ends,
     and the area between curve and diagonal, weighted with the density, is the smooth ECE. Below the diagonal the
-    network is over-confident. The band holds 95% of the resampled curves at each confidence, not all
-    of a curve at once. The curve ends where the kernel sees fewer than ten samples; the grey area is the density.
+    network is over-confident. The band holds 95% of the resampled curves at each confidence by itself. The curve ends
+    where the kernel sees fewer than ten samples; the grey area is the density.
 
     Args:
         probs: (N, K) probabilities.
@@ -53,8 +53,7 @@ def smooth_reliability(
         label: of the curve in the legend.
 
     Raises:
-        ValueError: bad ``probs`` or ``labels``, ``width`` not in [0.001, 1], ``n_resamples`` < 1, ``level`` not in
-            [0, 1].
+        ValueError: bad ``probs`` or ``labels``, ``width`` not in [0.001, 1], other numbers out of range.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -93,10 +92,7 @@ def smooth_reliability(
 def smooth_accuracy(counts: np.ndarray, right: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     """Density of the samples, in samples a unit of confidence, and their accuracy: (POINTS,) each, even on [0, 1].
 
-    Args:
-        counts: (GRID + 1,) samples at each node of confidence.
-        right: (GRID + 1,) of them that are right.
-        width: of the kernel.
+    ``counts`` (GRID + 1,) are the samples at each node of confidence, ``right`` those of them that are right.
     """
     nodes = torch.arange(GRID + 1, dtype=torch.float64) / GRID
     damping = torch.exp(-0.5 * (torch.pi * torch.arange(GRID + 1, dtype=torch.float64) * width) ** 2)

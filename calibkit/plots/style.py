@@ -1,5 +1,4 @@
-"""One look for every figure, on white paper and on dark: colours, matplotlib's defaults, and what a drawing takes from
-them.
+"""One look for every figure, on white paper and on dark.
 
 Colours are those of Okabe and Ito, told apart by every kind of colour vision and in print. A picture is dark where the
 paper is, whoever made it so: ``use_style(dark=True)``, ``styled`` or a style of matplotlib.
@@ -39,13 +38,9 @@ ON_DARK = {BLACK: "#E8E8E8", BLUE: "#3D7FFF"}
 
 #: Fonts of Linux, macOS and Windows with Chinese, Japanese and Korean characters, for names of classes.
 CJK_FONTS = (
-    "Noto Sans CJK JP",
-    "WenQuanYi Micro Hei",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-    "Microsoft YaHei",
+    "Noto Sans CJK JP", "WenQuanYi Micro Hei", "Droid Sans Fallback", "Arial Unicode MS", "Microsoft YaHei",
     "Malgun Gothic",
-)
+)  # fmt: skip
 
 STYLE: dict[Any, Any] = {
     "figure.dpi": 100,

@@ -19,7 +19,7 @@ from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
 from calibkit.reading.columns import as_text, label_among
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Name, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -59,10 +59,10 @@ def read(
     labels: Source | None = None,
     *,
     kind: Kind | None = None,
-    label: str | int | None = None,
-    split: str | int | None = None,
-    group: str | int | None = None,
-    id: str | int | None = None,
+    label: Name = None,
+    split: Name = None,
+    group: Name = None,
+    id: Name = None,
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
     labelled: bool = True,
@@ -71,13 +71,13 @@ def read(
     """Outputs and labels from a file, a folder, a table or arrays.
 
     Args:
-        source: a Logits object; arrays by name; (N, K) outputs, with ``labels`` beside them or as a pair; a DataFrame;
-            or the path of a file. In npz and torch files (read with ``weights_only``), folders and mappings the arrays
-            are called ``logits``, ``probs`` or ``probabilities`` (``y_prob``, ``y_proba``, ``y_score``, ``scores``,
-            ``outputs``), ``labels`` (``label``, ``y_true``, ``target``, ``targets``, ``y``) and perhaps ``groups``,
-            each with ``val_`` and ``test_`` before it where there are two splits. A table has a column a class, which
-            may be called ``logit_`` or ``prob_`` and its name, or one score of the second of two classes; and one of
-            labels. One of polars or Arrow becomes one of pandas. A csv may have ``;`` or tabs between its cells.
+        source: a Logits object; arrays by name; (N, K) outputs, with ``labels`` beside them or as a pair; a DataFrame,
+            of pandas, polars or Arrow; or the path of a file. In npz and torch files (read with ``weights_only``),
+            folders and mappings the arrays are called ``logits``, ``probs`` or ``probabilities`` (``y_prob``,
+            ``y_proba``, ``y_score``, ``scores``, ``outputs``), ``labels`` (``label``, ``y_true``, ``target``,
+            ``targets``, ``y``) and perhaps ``groups``, with ``val_`` and ``test_`` before it where there are two
+            splits. A table has a column of labels, and one a class, which may be called ``logit_`` or ``prob_`` and its
+            name, or one score of the second of two classes. A csv may have ``;`` or tabs between its cells.
         labels: (N,), or the path of an .npy file, for a ``source`` of outputs alone; or the test set, where it holds
             labels of its own: ``source`` is then the validation set.
         kind: what the outputs are, where no name says it, nor numbers below 0 or rows that sum to 1.
@@ -245,16 +245,9 @@ def _array(name: str, x: object) -> np.ndarray:
             values = np.asarray(x)
             if values.dtype.kind in "OUST":
                 return values
-    return _numpy_of(to_tensor(name, x))
-
-
-def _numpy_of(x: torch.Tensor) -> np.ndarray:
-    """A tensor as numpy has it: single precision where numpy has no such numbers."""
-    x = x.cpu()
-    if x.is_complex():
-        return x.to(torch.complex128).numpy()
-    known = not x.is_floating_point() or x.dtype in (torch.float16, torch.float32, torch.float64)
-    return (x if known else x.float()).numpy()
+    tensor = to_tensor(name, x).cpu()
+    known = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}  # of what numpy does not have
+    return tensor.to(known.get(tensor.dtype, tensor.dtype)).numpy()
 
 
 __all__ = ["Columns", "Given", "Kind", "Part", "Source", "read"]

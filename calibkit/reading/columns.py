@@ -37,20 +37,12 @@ NO_CLASSES = BESIDE | frozenset(
 
 
 class Classes(NamedTuple):
-    """The columns that are classes.
+    """The columns that are classes."""
 
-    Attributes:
-        columns: in the order of the table.
-        names: of the classes; without a prefix that all columns have; none where one column stands for two, unless it
-            is called as one of two labels.
-        kind: what they hold, where the prefix says it.
-        told: what was guessed, in words.
-    """
-
-    columns: list[str]
-    names: tuple[str, ...]
-    kind: str | None
-    told: tuple[str, ...]
+    columns: list[str]  # in the order of the table
+    names: tuple[str, ...]  # without a common prefix; none of one column for two classes, unless a label is called so
+    kind: str | None  # what they hold, where the prefix says it
+    told: tuple[str, ...]  # what was guessed, in words
 
 
 def label_among(names: Collection[str], asked: str | None) -> str | None:
@@ -103,19 +95,10 @@ def class_columns(
     ignore: Collection[str] | None = None,
     known: tuple[Collection[str], str | None] = ((), None),
 ) -> Classes:
-    """The columns of a table that are classes.
+    """The columns of a table that are classes; ValueError of one that is missing, is no class, or looks like none.
 
-    Args:
-        table: with names that are text, and different.
-        label: the column of labels, if there is one.
-        others: columns that are none, ``label`` among them.
-        kind: "logits", "probabilities" or None.
-        classes: the names of those that are classes; None: all that are left.
-        ignore: the names of those that are none; given, though empty, it says that all other numbers are classes.
-        known: the names of the classes and their kind, as a calibrator knows them; they count where all are there.
-
-    Raises:
-        ValueError: names that are missing; a column that is no class, or looks like none.
+    ``others`` are columns that are none, ``label`` among them. ``ignore``, though empty, says that all other numbers
+    are classes. ``known`` are the names of the classes and their kind, as a calibrator knows them.
     """
     for what, given in (("classes", classes), ("ignore", ignore)):
         names = () if given is None else given
@@ -129,13 +112,11 @@ def class_columns(
     if classes is not None:
         chosen = set(map(str, classes))
         if twice := chosen & set(others):
-            raise expected(
-                "classes", "other columns than those of labels, splits, groups and ids", listed(sorted(twice))
-            )
+            want = "other columns than those of labels, splits, groups and ids"
+            raise expected("classes", want, listed(sorted(twice)))
         found, odd = [name for name in rest if name in chosen], []
     elif shown:
-        found = shown
-        odd = [name for name in rest if name not in found]
+        found, odd = shown, [name for name in rest if name not in shown]
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
         found = [name for name in rest if name not in odd]

@@ -36,12 +36,9 @@ def suffix_of(path: Path) -> str:
 
 
 def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any:
-    """The arrays by name, the one array, or the table of a path.
+    """The arrays by name, the one array, or the table of a file or a folder.
 
-    Args:
-        path: of a file or a folder.
-        names: what arrays may be called; others are not read.
-        text: of the header of a table, the columns that are text as it stands.
+    Arrays that are not called one of ``names`` are not read; of a header ``text`` tells the columns that are text.
 
     Raises:
         ValueError: no such format, a damaged file, one that is no regular file or unpacks to far more than its size.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 Kind = Literal["logits", "probabilities"]
+Name = str | int | None  # of a column
 Known = tuple[Collection[str], Kind | None]  # the classes that a calibrator was fitted to, and what it takes
 #: What an array of outputs may be called, and what it then holds; None: either.
 OUTPUTS: dict[str, Kind | None] = {
@@ -50,30 +51,22 @@ class Part:
 class Columns(NamedTuple):
     """Names of columns, as :func:`calibkit.reading.read` takes them."""
 
-    label: str | int | None = None
-    split: str | int | None = None
-    group: str | int | None = None
-    id: str | int | None = None
+    label: Name = None
+    split: Name = None
+    group: Name = None
+    id: Name = None
     classes: Collection[str] | None = None
     ignore: Collection[str] | None = None
 
 
 class Found(NamedTuple):
-    """What one source holds.
+    """What one source holds."""
 
-    Attributes:
-        parts: of val and of test, or of the one set that there is.
-        kind: what the outputs are; None where names and numbers leave it open.
-        classes: K names; none of arrays.
-        told: what was guessed, in words.
-        others: the columns of a table that are no classes.
-    """
-
-    parts: tuple[Part, ...]
-    kind: Kind | None
-    classes: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
-    others: DataFrame | None = None
+    parts: tuple[Part, ...]  # of val and of test, or of the one set that there is
+    kind: Kind | None  # what the outputs are; None where names and numbers leave it open
+    classes: tuple[str, ...] = ()  # K names; none of arrays
+    told: tuple[str, ...] = ()  # what was guessed, in words
+    others: DataFrame | None = None  # the columns of a table that are no classes
 
 
 def as_pandas(source: Any) -> Any:

@@ -30,10 +30,10 @@ from calibkit.logits import Logits
 from calibkit.metrics import REPORTED
 from calibkit.metrics.comparison import Comparison, Estimate
 from calibkit.reading import Given, Source, read
+from calibkit.reporting.catalogue import Choice, choose
+from calibkit.reporting.data_checks import Finding
 from calibkit.reporting.diagnosis import Diagnosed, diagnose
 from calibkit.reporting.labels import LabelReports, each_label, has_many, save
-from calibkit.reporting.outputs import Finding
-from calibkit.reporting.recommend import Choice, choose
 from calibkit.reporting.summary import ClassRow, facts, of_classes, text
 from calibkit.reporting.trial import METRICS, Trial, try_all
 
@@ -68,7 +68,7 @@ class Report:
         return facts(self)
 
     def __str__(self) -> str:
-        """What the network says, what is wrong, the advice, what was near, and a table of the methods."""
+        """What the network says, what is wrong, the advice, what was near; a table of the methods."""
         return text(self)
 
     __repr__ = __str__

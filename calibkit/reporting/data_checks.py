@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from calibkit._blocks import blocks
+from calibkit._checks import to_tensor
 from calibkit.logits import HeldOut
 from calibkit.metrics.drift import chi_square_tail
-from calibkit.reporting.outputs import Finding, Weight
 
 ALPHA = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
@@ -20,6 +21,24 @@ GAP = 0.02  # difference of two splits' confidence less accuracy that matters
 TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
 RAREST = 20  # samples of the rarer one of two classes: it decides what can be fitted and judged
 GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
+
+#: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
+#: good to know.
+Weight = Literal["wrong", "cured", "doubt", "note"]
+
+
+class Finding(NamedTuple):
+    """One thing that was found.
+
+    Attributes:
+        weight: "wrong", "cured", "doubt" or "note".
+        kind: a word to find it by, such as "label shift".
+        text: a sentence or two for the person whose data these are.
+    """
+
+    weight: Weight
+    kind: str
+    text: str
 
 
 def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:
@@ -72,9 +91,9 @@ def information(part: HeldOut) -> tuple[float, float]:
     """How far from chance the outputs tell the labels, in standard errors; and how far they should by their own word.
 
     The statistic is the sum, over the samples, of the rank that the log-probability of a sample's label has among
-    those of the same class: Wilcoxon's of each class against all others, together. Its variance is that of a random
-    order of the labels. It is the same for any temperature, and does not mind how rare a class is. By their own word:
-    with the ranks that the probabilities of a class expect, for as many samples as it has.
+    those of the same class: Wilcoxon's of each class against all others, together, with the variance of a random order
+    of the labels. It does not mind how rare a class is. By their own word: with the ranks that the probabilities of a
+    class expect, for as many samples as it has.
 
     Example:
         >>> z = np.repeat([[2.0, 0.0], [0.0, 2.0]], 50, axis=0)
@@ -83,11 +102,9 @@ def information(part: HeldOut) -> tuple[float, float]:
     """
     n, k = part.logits.shape
     shares = np.bincount(part.labels, minlength=k) / n
-    z = part.logits.astype(np.float64)
-    z -= z.max(1, keepdims=True)
-    z -= np.log(np.exp(z).sum(1, keepdims=True))
+    logs = to_tensor("logits", part.logits).double().log_softmax(1).numpy()
     means, square, found, claimed = np.zeros(n), 0.0, 0.0, 0.0
-    for column, log_p in enumerate(z.T):
+    for column, log_p in enumerate(logs.T):
         rank = _ranks(log_p)
         means += shares[column] * rank
         square += shares[column] * float(rank @ rank)
@@ -99,18 +116,9 @@ def information(part: HeldOut) -> tuple[float, float]:
 
 
 def _ranks(x: np.ndarray) -> np.ndarray:
-    """(N,) the rank of each number less the mean rank; equal numbers share theirs."""
+    """(N,) the rank of each number less the mean rank; equal ones share theirs."""
     _, row, counts = np.unique(x, return_inverse=True, return_counts=True)
     return (counts.cumsum() - (counts - 1) / 2)[row] - (len(x) + 1) / 2
-
-
-def _coincidences(val: np.ndarray, test: np.ndarray) -> tuple[int, int]:
-    """How many rows of ``test`` are in ``val`` too, and how many of ``val`` are there more than once.
-
-    Where outputs have few digits, both are by chance, and in proportion to the sizes.
-    """
-    distinct, counts = np.unique(val, return_counts=True)
-    return int(np.isin(test, distinct).sum()), int(counts[counts > 1].sum())
 
 
 def binomial_tail(least: int, n: int, p: float) -> float:
@@ -128,8 +136,12 @@ def binomial_tail(least: int, n: int, p: float) -> float:
 
 def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:
     """What looks wrong between the split to fit on and the one to judge by."""
-    common, among = (0, 0) if coarse else _coincidences(row_keys(val.logits), row_keys(test.logits))
-    if common:
+    common = 0
+    if not coarse:
+        distinct, counts = np.unique(row_keys(val.logits), return_counts=True)
+        common = int(np.isin(row_keys(test.logits), distinct).sum())
+    if common:  # where outputs have few digits, rows agree by chance, within a split as often as between the two
+        among = int(counts[counts > 1].sum())
         text = f"{common} of {len(test.labels)} test samples have outputs that are in the validation set too. "
         share = len(test.labels) / (len(test.labels) + len(val.labels))
         if binomial_tail(common, common + among, share) <= LEAK:
@@ -148,12 +160,9 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
         )
         yield Finding("doubt", "trained on the validation set", text)
         return
-    sure = [_confidence(part.logits) if part.given is None else part.given.max(1) for part in parts]
-    gaps = [confidence - hit for confidence, hit in zip(sure, right, strict=True)]
-    if (
-        abs(gaps[0].mean() - gaps[1].mean()) > GAP
-        and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= ALPHA
-    ):
+    gaps = [part.probs.max(1) - hit for part, hit in zip(parts, right, strict=True)]
+    apart = abs(gaps[0].mean() - gaps[1].mean()) > GAP
+    if apart and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= ALPHA:
         text = (
             f"The validation set is shifted: confidence less accuracy is {100 * gaps[0].mean():+.1f} points on it and "
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
@@ -172,13 +181,9 @@ def _of_units(part: HeldOut, values: np.ndarray) -> np.ndarray:
 def by_chance(a: np.ndarray, b: np.ndarray, sign: int = 0) -> float:
     """The chance of so large a difference of means if the values had been dealt to the two at random.
 
-    It holds for any sizes and any distribution of the values, which are rounded to 50 steps between the smallest and
-    the largest. By ``DEALS`` deals of a fixed seed, or by the normal distribution where the chance is large.
-
-    Args:
-        a: (N,) values of the one.
-        b: (M,) values of the other.
-        sign: 1 counts differences a - b that are as large, 0 those of either sign.
+    It holds for any sizes and any distribution of the values (N,) and (M,), which are rounded to 50 steps between the
+    smallest and the largest. By ``DEALS`` deals of a fixed seed, or by the normal distribution where the chance is
+    large. A ``sign`` of 1 counts differences a - b that are as large, 0 those of either sign.
 
     Example:
         >>> round(by_chance(np.zeros(4), np.ones(996)), 5)  # all four in the smaller part
@@ -226,8 +231,6 @@ def same_counts(counts: np.ndarray) -> float:
     Columns where fewer than 5 are expected of either row are pooled.
 
     Example:
-        >>> round(same_counts(np.array([[50.0, 50.0], [50.0, 50.0]])), 3)
-        1.0
         >>> round(same_counts(np.array([[60.0, 40.0], [45.0, 55.0]])), 3)  # 4.51 on one degree of freedom
         0.034
     """
@@ -252,12 +255,3 @@ def row_keys(x: np.ndarray) -> np.ndarray:
         mixed ^= mixed >> np.uint64(29)
         keys[rows] = (mixed * odd).sum(1, dtype=np.uint64)
     return keys
-
-
-def _confidence(logits: np.ndarray) -> np.ndarray:
-    """(N,) the largest softmax probability."""
-    found = np.empty(len(logits))
-    for rows in blocks(len(logits), logits.shape[1], 8):
-        z = logits[rows].astype(np.float64)
-        found[rows] = 1 / np.exp(z - z.max(1, keepdims=True)).sum(1)
-    return found

@@ -9,6 +9,7 @@ from html import escape
 from calibkit import plots
 from calibkit._extras import needs
 from calibkit.metrics.comparison import Estimate
+from calibkit.reporting.summary import signed
 
 with needs("plots"):
     from matplotlib.figure import Figure
@@ -92,5 +93,4 @@ def change(x: Estimate, scale: float) -> str:
     """A difference with its interval, a true minus sign before what is below 0; nothing where it is not finite."""
     if not all(map(math.isfinite, x)):
         return ""
-    digits = 4 if scale == 1 else 2
-    return format(Estimate(*(scale * part for part in x)), f"+.{digits}f").replace("-", "\N{MINUS SIGN}")
+    return signed(Estimate(*(scale * part for part in x)), ".4f" if scale == 1 else ".2f")

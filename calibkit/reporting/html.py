@@ -13,11 +13,9 @@ from calibkit import __version__, plots
 from calibkit._extras import needs
 from calibkit.keys import Key
 from calibkit.plots.classes import class_names
-from calibkit.reporting.answer import SURE, near, says
-from calibkit.reporting.catalogue import BASE
+from calibkit.reporting.catalogue import BASE, WORTH
 from calibkit.reporting.elements import cells, change, document, figure, lacks, table
-from calibkit.reporting.recommend import WORTH
-from calibkit.reporting.summary import ClassRow
+from calibkit.reporting.summary import SURE, ClassRow, near, says, signed
 from calibkit.reporting.trial import FOLDS, Trial, Tried
 
 with needs("plots"):
@@ -122,17 +120,14 @@ def _metrics(report: Report) -> str:
 def _classes(report: Report) -> str:
     rows = []
     for row in report.classes[:SHOWN]:
-        right, gaps = f"{100 * row.accuracy:.1f}" if row.predicted else "", map(_points, (row.before, row.after))
+        right = f"{100 * row.accuracy:.1f}" if row.predicted else ""
+        gaps = (signed(100 * gap, ".1f") if math.isfinite(gap) else "" for gap in (row.before, row.after))
         rows.append(cells((escape(row.name), f"{row.samples:,}", f"{row.predicted:,}", right, *gaps)))
     more = f" The {len(rows)} worst of {len(report.classes):,} classes." if len(report.classes) > len(rows) else ""
     caption = (
         f"Of what is predicted to be of a class: how much is, and the mean confidence less that share, in points.{more}"
     )
     return table(caption, ("class", "samples", "predicted", "right, %", "gap before", "gap after"), rows)
-
-
-def _points(gap: float) -> str:
-    return f"{100 * gap:+.1f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(gap) else ""
 
 
 def _findings(report: Report) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from calibkit._checks import check_int, expected, to_tensor
+from calibkit._checks import check_int, expected
 from calibkit._progress import step
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.logits import HeldOut
@@ -116,9 +116,8 @@ def try_all(
 ) -> Trial:
     """Fit every method on ``val`` and judge it on ``test``, or by cross-fitting ``val``.
 
-    Cross-fitting: the samples are dealt into five folds with the same class shares (whole groups, where there are
-    groups); each fold is judged by a calibrator that was fitted on the other four. The intervals are over samples, and
-    take the five fits as one.
+    Cross-fitting: the samples are dealt into five folds with the same class shares (or whole groups); each fold is
+    judged by a calibrator that was fitted on the other four. The intervals are over samples, the fits taken as one.
 
     Args:
         val: samples to fit on.
@@ -155,7 +154,8 @@ def try_all(
         step(f"{i} of {len(needs)}, {need.name}")
         try:
             fitted, seconds = timed_fit(key, val)
-            of_folds = () if folds is None else _fit_folds(key, val, folds)
+            others = () if folds is None else [folds != fold for fold in range(FOLDS)]
+            of_folds = tuple(timed_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
             probs = _probs(key, fitted, of_folds, judged, folds)
             measure(comparison, key, probs, judged if key == "identity" else None)
         except (ValueError, ModuleNotFoundError) as error:  # of an extra that is not installed
@@ -175,15 +175,12 @@ def measure(comparison: Comparison, name: str, probs: np.ndarray, own: HeldOut |
     """Add probabilities to a comparison: of a method, or those that the network itself gave to ``own`` samples.
 
     Of the latter an NLL that is infinite, as a label was given the probability 0, becomes that with a floor.
-
-    Raises:
-        ValueError: bad ``probs``.
     """
     comparison.add(name, probs)
     measured = comparison.measured[name]
     if own is not None and own.given is not None and not np.isfinite(measured["nll"].value):
         finite = Comparison(comparison.labels, ("nll",), n_bins=comparison.n_bins, **comparison.resampling)
-        finite.add(name, to_tensor("logits", own.logits).double().softmax(1))
+        finite.add(name, HeldOut(own.logits, own.labels).probs)
         measured["nll"] = finite.measured[name]["nll"]
 
 
@@ -218,12 +215,6 @@ def _warm(key: str) -> None:
     """Import what the first fit of a kind imports, which would count as its time."""
     with suppress(Exception):  # of a class of one's own, any
         calibrator(key).fit(np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]], (20, 1)), np.tile([0, 1, 1], 20))
-
-
-def _fit_folds(key: str, val: HeldOut, folds: np.ndarray) -> tuple[Calibrator, ...]:
-    """For each fold, what is fitted on the others."""
-    others = (folds != fold for fold in range(FOLDS))
-    return tuple(timed_fit(key, HeldOut(val.logits[rest], val.labels[rest]))[0] for rest in others)
 
 
 def _probs(

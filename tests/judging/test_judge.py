@@ -15,8 +15,7 @@ from book.kit.results.difference_intervals import images_of, over_networks
 from calibkit import judging
 from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, on_logits
-from calibkit.judging.network import RIVALS, Row, judge_on, keeps_predictions
-from calibkit.judging.properties import PROPERTIES
+from calibkit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_predictions
 from calibkit.judging.verdict import Claim, signs, tally, verdict
 from calibkit.keys import Key
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from calibkit.__main__ import main
-from calibkit.judging import courses, judge_loss, losses
+from calibkit.judging import judge_loss, losses
 from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, differences, signs
 from calibkit.metrics import ece, nll
 from calibkit.metrics.comparison import Estimate
@@ -147,6 +147,6 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
         judge_loss("mbls", folder="out", progress=[1, 2])
     with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
         judge_loss("mbls", folder=3)
-    monkeypatch.setattr(courses._folders, "stored", lambda: Path("nowhere"))
+    monkeypatch.setattr(losses._folders, "stored", lambda: Path("nowhere"))
     assert main(["judge", "mbls"]) == 1
     assert "Expected `data` to be one with the stored trainings of the book, in its checkout" in capsys.readouterr().err

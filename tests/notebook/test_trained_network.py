@@ -74,17 +74,17 @@ def test_what_the_budget_lacks_is_trained_there(monkeypatch, tmp_path):
         (folder / "weights.npz").write_bytes(DIGITS.weights().read_bytes())
 
     monkeypatch.setattr(Network, "train", train)
-    found = trained(DIGITS.with_seed(7), device="cpu")
+    found = trained(replace(DIGITS, seed=7), device="cpu")
     assert seen == [("digits/small_cnn-cross_entropy-s7", "smoke", {"device": "cpu"})]
     assert found.folder is None  # nothing is kept at the smoke budget
-    trained(DIGITS.with_seed(7), "paper")
+    trained(replace(DIGITS, seed=7), "paper")
     assert seen[1:] == [("digits/small_cnn-cross_entropy-s7", "paper", {"device": "auto"})]  # refused without a GPU
 
 
 def test_weights_from_elsewhere_are_taken_from_the_folder_of_the_network(monkeypatch, tmp_path):
     monkeypatch.setattr("calibkit._folders.runs", lambda budget: tmp_path / budget)
     monkeypatch.setattr(Network, "train", lambda *_, **__: pytest.fail("trained"))
-    network = DIGITS.with_seed(8)
+    network = replace(DIGITS, seed=8)
     network.folder("paper").mkdir(parents=True)
     (network.folder("paper") / "weights.npz").write_bytes(DIGITS.weights().read_bytes())
     found = trained(network, "paper", "cpu")
@@ -100,9 +100,9 @@ def test_every_training_is_recorded_once_but_those_of_the_smoke_budget(monkeypat
     record_losses.record_all()
     assert str(DIGITS) in zoo() and str(DIGITS) not in asked
     of_zoo = [Network.parse(name) for name in asked if name in zoo()]
-    assert len({network.with_seed(0) for network in of_zoo}) == len(of_zoo) == len(compared)
-    with_seeds = {Network.parse(name).with_seed(0) for name in zoo()} - {DIGITS.with_seed(0)}
-    assert {network.with_seed(0) for network in of_zoo} == with_seeds
+    assert len({replace(network, seed=0) for network in of_zoo}) == len(of_zoo) == len(compared)
+    with_seeds = {replace(Network.parse(name), seed=0) for name in zoo()} - {replace(DIGITS, seed=0)}
+    assert {replace(network, seed=0) for network in of_zoo} == with_seeds
     assert [str(network) for network in of_zoo] == compared
 
 

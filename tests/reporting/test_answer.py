@@ -7,8 +7,8 @@ from scipy.special import softmax
 from calibkit.logits import Logits
 from calibkit.reading import read
 from calibkit.reporting import report
-from calibkit.reporting.answer import gap_of, near, says
 from calibkit.reporting.diagnosis import diagnose
+from calibkit.reporting.summary import gap_of, near, says
 
 
 def percent(x):

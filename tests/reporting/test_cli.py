@@ -120,8 +120,8 @@ def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
 
 
 def test_what_cannot_be_written_is_refused_before_any_work(csv, capsys, monkeypatch):
-    for command in ("report", "apply"):
-        monkeypatch.setattr(f"calibkit.cli.{command}.read_source", lambda *_, **__: pytest.fail("read first"))
+    for command, module in {"report": "report", "apply": "calibrate"}.items():
+        monkeypatch.setattr(f"calibkit.cli.{module}.read_source", lambda *_, **__: pytest.fail("read first"))
         Path("file").touch()
         words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
         assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1

@@ -7,6 +7,7 @@ temperature scaling into ``effects.csv``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def trainings(name: str) -> list[Logits]:
             sibling = Network.parse(f"{network.dataset}/{file.parent.name if of_training else file.stem}")
         except ValueError:
             continue
-        if sibling != network and sibling.with_seed(network.seed) == network:
+        if sibling != network and replace(sibling, seed=network.seed) == network:
             of_seed[sibling.seed] = Logits.load(file)
     return [of_seed[seed] for seed in sorted(of_seed) if cell(name, of_seed[seed]) == cell(name, asked)]
 

@@ -12,8 +12,7 @@ from matplotlib.patheffects import withStroke
 from calibkit import Estimate, TemperatureScaling, calibrator
 from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
-from calibkit.plots.ece_nll import better_in_both, cross
-from calibkit.plots.method_style import color_of
+from calibkit.plots.methods import better_in_both, color_of, cross
 from calibkit.plots.style import BLUE, COLORS, GREEN, GREY, RED, ink, on_paper, wash
 from calibkit.plots.style import paper as sheet
 
