@@ -13,6 +13,7 @@ import pytest
 import torch
 from data_parameters import with_logits
 
+from calibkit import _folders
 from calibkit._torchvision import ensure_importable
 from calibkit.logits import Logits
 from calibkit.networks import published as published_files
@@ -28,6 +29,15 @@ def overconfident() -> tuple[torch.Tensor, torch.Tensor]:
     true = torch.from_numpy(rng.normal(scale=1.5, size=(4000, 5)))
     labels = (true.softmax(1).cumsum(1) < torch.from_numpy(rng.random((4000, 1)))).sum(1).clamp(max=4)
     return 3.0 * true, labels
+
+
+@pytest.fixture
+def own_results(tmp_path, monkeypatch) -> Path:
+    """An empty folder in the place of ``book/results``."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    monkeypatch.setattr(_folders, "stored", lambda: folder)
+    return folder
 
 
 #: See "source" in the file.

@@ -20,9 +20,8 @@ booktables = importlib.import_module("book.kit.sphinx.booktables")
 
 
 @pytest.fixture
-def few(tmp_path, monkeypatch):
+def few(own_results):
     """A file of ours with four numbers."""
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
     row = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "method": "identity", "metric": "ece"}
     row |= {"value": 0.0314159, "low": 0, "high": 1, "unit": "fraction", "n_bins": 15, "n_seeds": 1}
     row |= {"budget": "reduced", "source": "ours"}
@@ -184,14 +183,14 @@ def test_a_registry_documents_each_entry():
     assert ".. autofunction:: calibkit.metrics.calibration.ece" in booktables.registry("calibkit.metrics.METRICS")
 
 
-def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
+def test_sphinx_builds_a_page_with_all_three(few, own_results, tmp_path):
     """A book of one page; its verdicts are those of a paper with one number."""
     pytest.importorskip("myst_parser")
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
     line = "mbls,1,cifar10,resnet50,cross_entropy,identity,ece,5.50,,,,percent,15,1,paper,printed,,"
-    (tmp_path / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
+    (own_results / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
     page = "# Page\n\nOurs is {ours}`ece cifar10 resnet20 class_temperature_scaling:nll`.\n\n```{verdicts}\n```\n\n"
     (tmp_path / "index.md").write_text(page + "```{registry} calibkit.objectives.OBJECTIVES\n```\n")
     options = {"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False}

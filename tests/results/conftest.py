@@ -10,12 +10,10 @@ from calibkit.logits import Logits
 
 
 @pytest.fixture
-def book(tmp_path, monkeypatch):
-    """An empty folder in the place of ``book/results``, in a world without published networks."""
+def book(own_results, monkeypatch):
+    """Result files of a test's own, in a world without published networks."""
     monkeypatch.setattr("book.kit.results.evidence.PUBLISHED", {})
-    (tmp_path / "results").mkdir()
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "results")
-    return tmp_path / "results"
+    return own_results
 
 
 @pytest.fixture

@@ -40,11 +40,11 @@ def test_a_row_is_the_mean_over_trainings(runs):
         measure([], **CELL)
 
 
-def test_units_and_bins(runs, tmp_path):
+def test_units_and_bins(runs, own_results):
     rows = measure(runs, note="as it is", **CELL)
     assert [row["metric"] for row in rows] == list(MEASURED)
-    assert append(rows, tmp_path) == len(rows)
-    frame = load("ours", tmp_path).set_index("metric")
+    assert append(rows) == len(rows)
+    frame = load("ours").set_index("metric")
     binned = {"ece", "adaptive_ece", "classwise_ece"}
     assert dict(frame["n_bins"]) == {name: "15" if name in binned else "" for name in MEASURED}
     assert dict(frame["unit"]) == {name: "nats" if name in ("nll", "entropy") else "fraction" for name in MEASURED}
