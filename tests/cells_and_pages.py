@@ -18,9 +18,18 @@ def by_id() -> pd.DataFrame:
     return ledger().set_index("id")
 
 
+def text(page: str) -> str:
+    return (BOOK / f"{page}.md").read_text()
+
+
 def says(page: str, *texts: str) -> None:
-    text = (BOOK / f"{page}.md").read_text()
-    assert all(said in text for said in texts), [said for said in texts if said not in text]
+    absent = [said for said in texts if said not in text(page)]
+    assert not absent
+
+
+def chapter(name: str) -> str:
+    """The source of a chapter, the lines of its prose joined."""
+    return (BOOK.parent / "notebooks" / f"{name}.py").read_text().replace("\n# ", " ")
 
 
 def checked(chapter: str) -> str:

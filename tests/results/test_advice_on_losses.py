@@ -1,6 +1,7 @@
 """What the front page, the guide and two cards say of MbLS and ACLS, counted again from the recorded differences."""
 
-from counted_differences import OURS, TS, alone, chapter, text
+from cells_and_pages import chapter, says, text
+from counted_differences import OURS, TS, alone, words
 
 from book.kit.notebook.over_networks import select, stratum
 from book.kit.results.difference_intervals import over_networks
@@ -34,8 +35,7 @@ def test_the_means_of_acls_in_the_ledger_and_in_its_chapter():
     assert (len(seven), len(six)) == (7, 6)
     assert (over_networks(seven).below(), over_networks(six).below()) == ("not decided", "does not hold")
     on_cifar10 = six[six["dataset"] == "cifar10"]
-    assert len(on_cifar10) == 3 and "on all three of our networks" in chapter("acls")
-    assert {*alone(on_cifar10)} == {"does not hold"}
+    assert alone(on_cifar10).tolist() == ["does not hold"] * 3 and "on all three of our networks" in chapter("acls")
 
 
 def test_the_margin_without_a_temperature_on_the_front_page_and_in_the_guide():
@@ -49,14 +49,18 @@ def test_the_margin_without_a_temperature_on_the_front_page_and_in_the_guide():
 
 def test_label_smoothing_is_told_apart_on_the_front_page():
     """MbLS against it: on six of ten networks lower, on two of three for CIFAR-10 clearly, as on no mean."""
-    rows = select(load_effects(), "identity", "label_smoothing", loss="mbls", method="identity", metric="ece")
-    on_cifar10 = alone(rows[rows["dataset"] == "cifar10"]).set_axis(rows.loc[rows["dataset"] == "cifar10", "model"])
-    assert on_cifar10.to_dict() == {"resnet20": "not decided", "resnet50": "holds", "resnet8": "holds"}
+    where = {"loss": "mbls", "method": "identity", "metric": "ece"}
+    word = words("identity", "label_smoothing", **where)
+    assert word[["cifar10/resnet20", "cifar10/resnet8", "cifar10/resnet50"]].tolist() == [
+        "not decided",
+        "holds",
+        "holds",
+    ]
+    rows = select(load_effects(), "identity", "label_smoothing", **where)
     assert (len(rows), (rows["value"] < 0).sum()) == (10, 6) and over_networks(rows).below() == "not decided"
-    assert (
-        "Against label smoothing it is lower on six of ten that have both, and clearly on the two most accurate"
-        in text("index")
-    )
+    says("index", "Against label smoothing it is lower on six of ten that have both, and clearly on the two most")
+    assert "over the ten networks with both the two do not differ clearly" in chapter("mbls")
+    assert "Over the ten networks with both the two do not differ clearly" in " ".join(PAPERS["mbls"].found.split())
 
 
 def test_what_acls_gains_on_the_front_page():
@@ -64,24 +68,18 @@ def test_what_acls_gains_on_the_front_page():
     to_ce, to_mbls = (select(load_effects(), "identity", base, **where) for base in ("cross_entropy", "mbls"))
     assert (len(to_ce), (to_ce["value"] < 0).sum()) == (7, 7) and over_networks(to_ce).below() == "holds"
     assert over_networks(to_mbls).below() == "not decided" and len(to_mbls) == 7
-    found = alone(to_mbls).set_axis(to_mbls["dataset"] + "/" + to_mbls["model"])
-    assert found[
-        "cifar10/resnet8"
-    ] == "holds" and "clearly lower with that network on CIFAR-10, and over all seven" in text("index")
-    assert "its ECE is lower on seven of seven networks" in text("index")
-    many = select(
-        load_effects(), TS, "cross_entropy", loss="acls", method="identity", dataset="cifar100", model="resnet8"
-    )
-    found = alone(many).set_axis(many["metric"])
-    assert (found["ece"], found["nll"]) == ("not decided", "does not hold")
-    assert "its ECE is as low, and its NLL clearly higher" in text("index")
+    assert words("identity", "mbls", **where)["cifar10/resnet8"] == "holds"
+    says("index", "clearly lower with that network on CIFAR-10, and over all seven")
+    says("index", "its ECE is lower on seven of seven networks")
+    for metric, word in (("ece", "not decided"), ("nll", "does not hold")):
+        assert words(TS, "cross_entropy", **where | {"metric": metric})["cifar100/resnet8"] == word
+    says("index", "its ECE is as low, and its NLL clearly higher")
 
 
 def test_acls_against_the_margin_in_its_chapter():
     """In ECE clearly lower on two networks and clearly higher on none, in AECE clearly higher on the ResNet-20."""
-    rows = select(load_effects(), "identity", "mbls", loss="acls", method="identity")
-    rows = rows.assign(name=rows["dataset"] + "/" + rows["model"]).set_index("name")
-    ece, adaptive = (alone(rows[rows["metric"] == metric]) for metric in ("ece", "adaptive_ece"))
+    of = {"loss": "acls", "method": "identity"}
+    ece, adaptive = (words("identity", "mbls", metric=metric, **of) for metric in ("ece", "adaptive_ece"))
     assert len(ece) == 7 and {*ece.index[ece == "holds"]} == {"cifar10/resnet8", "cifar100/resnet20"}
     assert "does not hold" not in {*ece} and adaptive["cifar10/resnet20"] == "does not hold"
     said = "clearly below MbLS on the ResNet-8 and, by test images alone, with CIFAR-100, and clearly above it on none"
@@ -92,9 +90,8 @@ def test_the_loss_without_held_out_samples_in_the_guide():
     """On three networks of CIFAR-10 ACLS is below cross-entropy alone, and on none below its one temperature."""
     assert "train with a margin, `acls` or `mbls`" in text("which_method")
     for base, lower in (("identity", True), (TS, False)):
-        where = {"loss": "acls", "method": "identity", "metric": "ece", "dataset": "cifar10"}
-        rows = select(load_effects(), base, "cross_entropy", **where)
-        assert len(rows) == 3 and ((alone(rows) == "holds") == lower).all()
+        word = words(base, "cross_entropy", loss="acls", method="identity", metric="ece", dataset="cifar10")
+        assert len(word) == 3 and ((word == "holds") == lower).all()
 
 
 def test_a_temperature_after_the_margin_in_the_comparison():
