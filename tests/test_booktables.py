@@ -89,31 +89,17 @@ def test_the_table_of_verdicts_is_the_summary(by):
 
 
 @pytest.mark.slow
-def test_front_page_ledger_chapters_and_command_count_alike(capsys):
-    """The four places where a reader finds the number of answers."""
+def test_sentence_and_command_count_as_the_table_does(capsys):
+    """Whose rows are those of the summary."""
     from book.kit.__main__ import main
 
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
-    table, sentence = booktables.verdicts(()), booktables.answered_in_words()
-    header, _, *rows = cells(table)
+    sentence = booktables.answered_in_words()
     answered, *kinds = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", sentence)]
     assert (answered, kinds.pop(0)) == (len(every) - total["not run"], len(every)) and sum(kinds) == answered
     assert kinds[1] == total["not decided"] + total["not decided, by a stand-in"]
-    front = {head: cell.replace(",", "") for head, cell in zip(header, rows[-1], strict=True)}
-    shared = {name: tuple(key for key in total if key.endswith(name)) for name in ("elsewhere", "by a stand-in")}
-    for name, count in total.items():
-        assert int(front.get(name, 0)) == count or any(name in keys for keys in shared.values())
-    for name, keys in shared.items():
-        assert int(front[name]) == sum(total[key] for key in keys)
-    heads, _, *of_ledger = cells(booktables.verdicts((), "table"))
-    for name in set(heads) & set(total):
-        assert sum(int(row[heads.index(name)].replace(",", "") or 0) for row in of_ledger) == total[name]
-    of_chapters = dict.fromkeys(total, 0)
-    for paper in PAPERS:
-        for name, count in results.answers(results.compare(paper)).value_counts().items():
-            of_chapters[name] += count
-    assert of_chapters == total
+    assert results.summary(every)[[*total]].sum().to_dict() == total
     main(["verdicts"])
     assert capsys.readouterr().out.endswith(f"{sentence}\n")
 
