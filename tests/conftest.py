@@ -40,6 +40,15 @@ def own_results(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def too_sure() -> Logits:
+    """400 held-out and 500 test samples of four classes whose best temperature is 2."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:])
+
+
 #: See "source" in the file.
 SETS = json.loads((Path(__file__).resolve().parent / "data" / "posthoc_oracle.json").read_text())["sets"]
 

@@ -1,12 +1,11 @@
 """Result files of a test's own, and a small network to record into them."""
 
 import shutil
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from calibkit import _folders
-from calibkit.logits import Logits
 
 
 @pytest.fixture
@@ -17,11 +16,8 @@ def book(own_results, monkeypatch):
 
 
 @pytest.fixture
-def toy(book, tmp_path):
-    """A small Logits file whose best temperature is 2, and a results folder of its own."""
+def toy(too_sure, book, tmp_path):
+    """A Logits file of a ResNet-20 whose best temperature is 2, and a results folder of its own."""
     shutil.copy(_folders.PACKAGE.parent / "book" / "results" / "paper.csv", book)
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
     facts = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced"}
-    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:], facts).save(tmp_path / "toy.npz")
+    return replace(too_sure, meta=facts).save(tmp_path / "toy.npz")
