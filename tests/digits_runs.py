@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -48,17 +49,26 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_in_step(folder, n: int, recipe: Recipe) -> None:
-    """Train and be killed in the loss of the n-th step."""
-    steps = iter(range(1, n))
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
-    class Deadly(nn.CrossEntropyLoss):
+
+def ending_after(n: int, end: Callable[[], None] = interrupt) -> nn.Module:
+    """Cross-entropy that ends its run when ``n`` steps are behind it. It has no settings of its own."""
+    steps = iter(range(n))
+
+    class Ending(nn.CrossEntropyLoss):
         def forward(self, logits, labels):
-            if logits.requires_grad and next(steps, None) is None:
-                die()
+            if next(steps, None) is None:
+                end()
             return super().forward(logits, labels)
 
-    train_digits(folder, Deadly(), recipe, meta={"loss": "CrossEntropyLoss()"})
+    return Ending()
+
+
+def die_in_step(folder, n: int, recipe: Recipe) -> None:
+    """Train and be killed in the loss of the n-th step."""
+    train_digits(folder, ending_after(n - 1, die), recipe, meta={"loss": "CrossEntropyLoss()"})
 
 
 def die_before_rename(folder, n: int, recipe: Recipe) -> None:
