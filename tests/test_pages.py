@@ -26,6 +26,7 @@ from book.kit.results.verdicts import informative
 from calibkit import _folders, load_calibrator
 from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, Identity
+from calibkit.judging import names_a_loss
 from calibkit.logits import Logits
 from calibkit.metrics import nll
 
@@ -197,3 +198,16 @@ def test_pages_name_what_exists():
     extras = re.findall(r"^\| `(\w+)` \| ", (ROOT / "README.md").read_text(), re.M)
     known = (ROOT / "pyproject.toml").read_text()
     assert all(f"\n{extra} = [" in known for extra in extras), extras
+
+
+@pytest.mark.slow
+def test_the_page_on_judging_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "book" / "judge.md").read_text()
+    codes, commands, printed = (re.findall(f"```{kind}\n(.*?)```", text, re.S) for kind in ("python", "bash", "text"))
+    monkeypatch.chdir(tmp_path)
+    for code in codes:
+        Path(re.match("# (.*)", code)[1]).write_text(code)
+    for command, said in zip(commands, printed, strict=True):
+        assert main(shlex.split(command)[1:]) == 0
+        assert capsys.readouterr().out == said
+    assert names_a_loss("losses.py:Smoothed") and not names_a_loss("mine.py:BrierTemperature")
