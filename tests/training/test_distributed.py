@@ -8,10 +8,10 @@ import sys
 import warnings
 from pathlib import Path
 
+import digits_runs
 import numpy as np
 import pytest
 import torch
-import digits_runs
 from digits_runs import train_digits, train_layers
 
 from calibkit.logits import Logits
