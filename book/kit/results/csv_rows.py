@@ -249,9 +249,7 @@ def measure(
     runs: Sequence[tuple[Array, Array]],
     *,
     metrics: Sequence[str] = MEASURED,
-    groups: Array | None = None,
     n_bins: int = 15,
-    seed: int = 0,
     **cell: str,
 ) -> list[dict]:
     """The metrics of one cell as rows for :func:`append`, with bootstrap intervals.
@@ -259,9 +257,7 @@ def measure(
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
         metrics: keys of METRICS.
-        groups: of the test samples, the same in every run; see :func:`calibkit.metrics.bootstrap`.
         n_bins: of the binned metrics.
-        seed: of the bootstrap.
         cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
 
     Returns:
@@ -270,9 +266,7 @@ def measure(
     runs = list(runs)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
-    return metric_rows(
-        [resample(*run, metrics, groups=groups, n_bins=n_bins, seed=seed) for run in runs], n_bins, **cell
-    )
+    return metric_rows([resample(*run, metrics, n_bins=n_bins) for run in runs], n_bins, **cell)
 
 
 def resample(
@@ -282,12 +276,11 @@ def resample(
     *,
     groups: Array | None = None,
     n_bins: int = 15,
-    seed: int = 0,
 ) -> dict[str, Resampled]:
     """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.paired_differences` use
     them; names of METRICS, or own functions as :func:`calibkit.metrics.bootstrap` takes them.
     """
-    return resampled(Sample.of(probs, labels), metrics, groups, 1000, seed, n_bins)
+    return resampled(Sample.of(probs, labels), metrics, groups, 1000, 0, n_bins)
 
 
 def metric_rows(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: str) -> list[dict]:
