@@ -1,5 +1,7 @@
-"""What the pages of the book say, and what the cells of its chapters print."""
+"""What the pages of the book say and show, and what the cells of its chapters print."""
 
+import contextlib
+import io
 import json
 import re
 from functools import cache
@@ -18,9 +20,34 @@ def by_id() -> pd.DataFrame:
     return ledger().set_index("id")
 
 
+def text(page: str) -> str:
+    return (BOOK / f"{page}.md").read_text()
+
+
 def says(page: str, *texts: str) -> None:
-    text = (BOOK / f"{page}.md").read_text()
-    assert all(said in text for said in texts), [said for said in texts if said not in text]
+    absent = [said for said in texts if said not in text(page)]
+    assert not absent
+
+
+def run(page: str, folder: Path, **names: object) -> dict[str, object]:
+    """The names that the Python blocks of a page leave behind, one run after the other by a reader who has some names
+    and is in a folder. A text block below one is what it prints; one before all is a table to write.
+    """
+    names, printed = names | {"__name__": "page"}, None
+    with contextlib.chdir(folder):
+        for kind, block in re.findall(r"```(python|text)\n(.*?)```", text(page), re.S):
+            if kind == "text":
+                assert printed in (block, None)
+                continue
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(block, f"{page}.md", "exec"), names)
+            printed = out.getvalue()
+    return names
+
+
+def chapter(name: str) -> str:
+    """The source of a chapter, the lines of its prose joined."""
+    return (BOOK.parent / "notebooks" / f"{name}.py").read_text().replace("\n# ", " ")
 
 
 def checked(chapter: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from data_parameters import with_logits
 
+from calibkit import _folders
 from calibkit._extras import ensure_importable
 from calibkit.logits import Logits
 from calibkit.networks import published as published_files
@@ -28,6 +29,24 @@ def overconfident() -> tuple[torch.Tensor, torch.Tensor]:
     true = torch.from_numpy(rng.normal(scale=1.5, size=(4000, 5)))
     labels = (true.softmax(1).cumsum(1) < torch.from_numpy(rng.random((4000, 1)))).sum(1).clamp(max=4)
     return 3.0 * true, labels
+
+
+@pytest.fixture
+def own_results(tmp_path, monkeypatch) -> Path:
+    """An empty folder in the place of ``book/results``."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    monkeypatch.setattr(_folders, "stored", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def too_sure() -> Logits:
+    """400 held-out and 500 test samples of four classes whose best temperature is 2."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:])
 
 
 #: See "source" in the file.

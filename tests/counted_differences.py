@@ -1,7 +1,6 @@
 """The recorded differences as the pages count them: by method, by network, by kind of network."""
 
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 
@@ -10,7 +9,6 @@ from book.kit.results.difference_intervals import chance_of, over_networks
 from book.kit.results.paired_differences import load_effects
 from calibkit.metrics.comparison import Estimate
 
-BOOK = Path(__file__).resolve().parents[1] / "book"
 TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
 CLS = f"{TS}:class_loss_scaling"
 PUBLISHED, OURS, TAIL = "published, balanced", "ours, balanced", "published, long-tailed"
@@ -35,19 +33,16 @@ def alone(rows: pd.DataFrame) -> pd.Series:
     return pd.Series([over_networks(rows.loc[[i]]).below() for i in rows.index], rows.index)
 
 
+def words(base: str, base_loss: str | None = None, **where: str) -> pd.Series:
+    """:func:`alone` of the differences to a calibrator, or to what a loss trained, by ``dataset/model``."""
+    rows = select(load_effects(), base, base_loss, **where)
+    return alone(rows).set_axis(rows["dataset"] + "/" + rows["model"])
+
+
 def whole_networks(*methods: str) -> set[str]:
     """Those on which all of the methods are measured."""
     of = select(effects(), TS, metric="ece")
     return {name for name, rows in of.groupby("network") if {*methods} <= {*rows["method"]}}
-
-
-def text(page: str) -> str:
-    return (BOOK / f"{page}.md").read_text()
-
-
-def chapter(name: str) -> str:
-    """The source of a chapter, the lines of its prose joined."""
-    return (BOOK.parent / "notebooks" / f"{name}.py").read_text().replace("\n# ", " ")
 
 
 @cache

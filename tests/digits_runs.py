@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from calibkit.logits import Logits
+from calibkit.losses import LOSSES
 from calibkit.models import build
 from calibkit.training import Recipe, fit
 
@@ -30,6 +32,28 @@ def train_digits(folder, loss: nn.Module | None = None, recipe: Recipe = RECIPE,
     return fit(digits_model(), loss, "digits", recipe, folder=folder, device="cpu", **options)
 
 
+class Skipped(nn.Sequential):
+    """Stochastic depth: in training half of its calls do nothing."""
+
+    def forward(self, x):
+        return super().forward(x) if not self.training or torch.rand(()) < 0.5 else x
+
+
+def train_layers(name: str, folder, *, devices: int = 1, nodes: int = 1) -> None:
+    """By a loss; by cross-entropy with CutMix ("cutmix"), or of a network with a skipped layer ("skipped")."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 8, 3, 2), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)]
+    if name == "skipped":
+        layers.insert(4, Skipped(nn.Linear(72, 72)))
+    recipe = Recipe(
+        2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true", cutmix=float(name == "cutmix")
+    )  # 31 rows remain
+    loss = LOSSES.get(name, LOSSES["cross_entropy"])(**({"n_samples": 1000} if name == "crl" else {}))
+    network = nn.Sequential(*layers).double()
+    fit(network, loss, "digits", recipe, folder=folder, device="cpu", devices=devices, nodes=nodes)
+
+
 def in_a_process(target, *args) -> multiprocessing.Process:
     """A process that runs ``target(*args)``, started."""
     process = _SERVER.Process(target=target, args=args)
@@ -48,17 +72,26 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_in_step(folder, n: int, recipe: Recipe) -> None:
-    """Train and be killed in the loss of the n-th step."""
-    steps = iter(range(1, n))
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
-    class Deadly(nn.CrossEntropyLoss):
+
+def ending_after(n: int, end: Callable[[], None] = interrupt) -> nn.Module:
+    """Cross-entropy that ends its run when ``n`` steps are behind it. It has no settings of its own."""
+    steps = iter(range(n))
+
+    class Ending(nn.CrossEntropyLoss):
         def forward(self, logits, labels):
-            if logits.requires_grad and next(steps, None) is None:
-                die()
+            if next(steps, None) is None:
+                end()
             return super().forward(logits, labels)
 
-    train_digits(folder, Deadly(), recipe, meta={"loss": "CrossEntropyLoss()"})
+    return Ending()
+
+
+def die_in_step(folder, n: int, recipe: Recipe) -> None:
+    """Train and be killed in the loss of the n-th step."""
+    train_digits(folder, ending_after(n - 1, die), recipe, meta={"loss": "CrossEntropyLoss()"})
 
 
 def die_before_rename(folder, n: int, recipe: Recipe) -> None:

@@ -20,9 +20,8 @@ booktables = importlib.import_module("book.kit.sphinx.booktables")
 
 
 @pytest.fixture
-def few(tmp_path, monkeypatch):
+def few(own_results):
     """A file of ours with four numbers."""
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
     row = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "method": "identity", "metric": "ece"}
     row |= {"value": 0.0314159, "low": 0, "high": 1, "unit": "fraction", "n_bins": 15, "n_seeds": 1}
     row |= {"budget": "reduced", "source": "ours"}
@@ -90,31 +89,17 @@ def test_the_table_of_verdicts_is_the_summary(by):
 
 
 @pytest.mark.slow
-def test_front_page_ledger_chapters_and_command_count_alike(capsys):
-    """The four places where a reader finds the number of answers."""
+def test_sentence_and_command_count_as_the_table_does(capsys):
+    """Whose rows are those of the summary."""
     from book.kit.__main__ import main
 
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
-    table, sentence = booktables.verdicts(()), booktables.answered_in_words()
-    header, _, *rows = cells(table)
+    sentence = booktables.answered_in_words()
     answered, *kinds = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", sentence)]
     assert (answered, kinds.pop(0)) == (len(every) - total["not run"], len(every)) and sum(kinds) == answered
     assert kinds[1] == total["not decided"] + total["not decided, by a stand-in"]
-    front = {head: cell.replace(",", "") for head, cell in zip(header, rows[-1], strict=True)}
-    shared = {name: tuple(key for key in total if key.endswith(name)) for name in ("elsewhere", "by a stand-in")}
-    for name, count in total.items():
-        assert int(front.get(name, 0)) == count or any(name in keys for keys in shared.values())
-    for name, keys in shared.items():
-        assert int(front[name]) == sum(total[key] for key in keys)
-    heads, _, *of_ledger = cells(booktables.verdicts((), "table"))
-    for name in set(heads) & set(total):
-        assert sum(int(row[heads.index(name)].replace(",", "") or 0) for row in of_ledger) == total[name]
-    of_chapters = dict.fromkeys(total, 0)
-    for paper in PAPERS:
-        for name, count in results.answers(results.compare(paper)).value_counts().items():
-            of_chapters[name] += count
-    assert of_chapters == total
+    assert results.summary(every)[[*total]].sum().to_dict() == total
     main(["verdicts"])
     assert capsys.readouterr().out.endswith(f"{sentence}\n")
 
@@ -184,14 +169,14 @@ def test_a_registry_documents_each_entry():
     assert ".. autofunction:: calibkit.metrics.calibration.ece" in booktables.registry("calibkit.metrics.METRICS")
 
 
-def test_sphinx_builds_a_page_with_all_three(few, tmp_path):
+def test_sphinx_builds_a_page_with_all_three(few, own_results, tmp_path):
     """A book of one page; its verdicts are those of a paper with one number."""
     pytest.importorskip("myst_parser")
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
     line = "mbls,1,cifar10,resnet50,cross_entropy,identity,ece,5.50,,,,percent,15,1,paper,printed,,"
-    (tmp_path / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
+    (own_results / "paper.csv").write_text(f"{','.join(results.COLUMNS)}\n{line}\n")
     page = "# Page\n\nOurs is {ours}`ece cifar10 resnet20 class_temperature_scaling:nll`.\n\n```{verdicts}\n```\n\n"
     (tmp_path / "index.md").write_text(page + "```{registry} calibkit.objectives.OBJECTIVES\n```\n")
     options = {"extensions": ["myst_parser", "sphinx.ext.autodoc"], "autodoc_use_type_comments": False}

@@ -1,6 +1,7 @@
-"""The box at the head of a chapter says what the results say."""
+"""The box at the head of a chapter says what the results say; the paper's tables come last."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from book.papers import PAPERS
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
+LAST = "## The paper's tables and figures, regenerated"
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +56,19 @@ def test_each_chapter_of_a_paper_begins_with_its_box_which_links_to_the_paper(br
         assert f"```{{counts}} {paper}" in cells
     with pytest.raises(ValueError, match="Expected `text` to cite the paper"):
         brief.links("none")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_at_most_five_tables_stand_before_the_paper_s_own(paper):
+    cells = json.loads((ROOT / "notebooks" / f"{paper}.ipynb").read_text())["cells"]
+    text = ["".join(cell["source"]) if cell["cell_type"] == "markdown" else "" for cell in cells]
+    (start,) = (n for n, source in enumerate(text) if LAST in source)
+    assert re.findall(r"^## .*", "\n".join(text[start:]), re.M)[-1] == LAST
+    story = [*text[:start], text[start].partition(LAST)[0]]
+    typed = len(re.findall(r"^\|[\s:|-]+\|$", "\n".join(story), re.M))
+    shown = sum(
+        "".join(output.get("data", {}).get("text/html", "")).count("<table")
+        for cell in cells[:start]
+        for output in cell.get("outputs", [])
+    )
+    assert typed + shown <= 5

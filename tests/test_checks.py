@@ -225,6 +225,10 @@ def test_a_label_fits_an_int64():
 
 CURES = {
     "strings": (["a", "b", "a"], "integers, but got strings; np.unique(y, return_inverse=True)[1] numbers them"),
+    "a series": (pd.Series(["a", "b", "a"]), "integers, but got strings; np.unique(y, return_inverse=True)[1] numbers"),
+    "categories": (pd.Series(["a", "b", "a"], dtype="category"), "integers, but got strings"),
+    "a table of one column": (pd.DataFrame({"y": [0, 1, 0]}), "got shape (3, 1); flatten the column"),
+    "whole numbers in a series": (pd.Series([0.0, 1.0, 0.0]), "they are whole numbers: cast them to int"),
     "an object column of strings": (np.array(["a", "b", "a"], object), "integers, but got strings; np.unique(y,"),
     "one-hot": (np.eye(2)[[0, 1, 0]], "one a row, but got shape (3, 2); one-hot rows become integers by argmax(1)"),
     "a column": (np.zeros((3, 1), int), "one a row, but got shape (3, 1); flatten the column"),

@@ -14,29 +14,14 @@ from calibkit.networks import zoo
 
 
 @pytest.fixture
-def toy(tmp_path):
-    """A small Logits file whose best temperature is 2."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:]).save(tmp_path / "toy.npz")
+def toy(too_sure, tmp_path):
+    return too_sure.save(tmp_path / "toy.npz")
 
 
 def row(out: str, metric: str) -> list[float]:
     """The numbers behind a metric's name."""
     line = next(line for line in out.splitlines() if line.startswith(f"{metric} "))
     return [float(word.strip("[],")) for word in line.split()[1:] if word != "*"]
-
-
-@pytest.mark.slow
-def test_train_writes_logits_and_resumes(tmp_path, capsys):
-    command = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--device", "cpu"]
-    command += ["--out", str(tmp_path / "run")]
-    assert main(command) == 0
-    assert "test accuracy 9" in capsys.readouterr().out
-    stamp = (tmp_path / "run" / "logits.npz").stat().st_mtime_ns
-    assert main(command) == 0
-    assert (tmp_path / "run" / "logits.npz").stat().st_mtime_ns == stamp
 
 
 def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, capsys):

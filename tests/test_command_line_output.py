@@ -16,13 +16,10 @@ ERRORS = {"ece", "mce", "adaptive_ece", "classwise_ece", "ks_error", "debiased_e
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
-    """Logits whose best temperature is 2, in a folder that one is in."""
+def toy(too_sure, tmp_path, monkeypatch):
+    """Logits in a folder that one is in."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:]).save("toy.npz")
+    return too_sure.save("toy.npz")
 
 
 def test_only_calibration_errors_are_starred(tmp_path, capsys):

@@ -1,12 +1,14 @@
-"""One list of requirements: pyproject.toml, environment.yml, requirements.lock and the Makefile say the same; and what
-works where only the core of it is installed."""
+"""One list of requirements: pyproject.toml, environment.yml, requirements.lock and the Makefile say the same, and so
+do Dockerfile and Binder; and what works where only the core of it is installed."""
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from test_makefile import TARGETS
 
 import calibkit
 from calibkit.calibrators import CALIBRATORS
@@ -25,6 +28,8 @@ EXTRAS = PROJECT["optional-dependencies"]
 INSTALLED = ("train", "book", "test", "run")
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
+IMAGE = re.sub(r"\\\n", "", (ROOT / "Dockerfile").read_text())
+BINDER = ROOT / "binder"
 
 
 def requirements(*extras: str) -> list[Requirement]:
@@ -203,3 +208,49 @@ def test_a_star_takes_what_the_core_has():
     missing = set(dir(calibkit)) - {*done.stdout.split(), "__version__"}
     classifiers, judges = {"CalibratedClassifier", "LogitCalibrator", "estimators"}, {"judge", "judge_loss", "judging"}
     assert missing == classifiers | judges | {"plots"}
+
+
+# ------------------------------------------------------------------------------------------------ the image, Binder
+def test_the_python_of_the_image_is_one_the_project_supports():
+    version = re.search(r"^FROM python:([0-9.]+)-slim", IMAGE, re.M)[1]
+    assert f"{version}.99" in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_the_image_installs_by_make_from_files_that_are_there():
+    (install,) = re.findall(r"^RUN make (.*)$", IMAGE, re.M)
+    assert shlex.split(install) == ["install", "TORCH_INDEX=$TORCH_INDEX"] and "install" in TARGETS
+    for copied in re.findall(r"^COPY --chown=1000 (.*) \S+$", IMAGE, re.M):
+        assert all((ROOT / name).exists() for name in copied.split())
+
+
+def test_no_file_of_the_checkout_is_left_out():
+    """A pattern hides what it matches and all below it; ``**`` stands for any folders, also none."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        pytest.skip("not a git checkout")
+    for name in done.stdout.splitlines():
+        parts = name.split("/")
+        for pattern in patterns:
+            anywhere = pattern.startswith("**/")
+            found = parts if anywhere else parts[:1]
+            assert not any(fnmatch(part, pattern.removeprefix("**/")) for part in found), (name, pattern)
+
+
+def test_binder_installs_the_checkout_at_the_tested_versions_on_a_supported_python_without_cuda():
+    """pip runs in the folder of the file; of a Python ">=" Binder reads no version, and takes an older one."""
+    python, _, pip = yaml.safe_load((BINDER / "environment.yml").read_text())["dependencies"]
+    lines = dict(line.split(" ", 1) for line in pip["pip"])
+    version = re.fullmatch(r"python=(\d\.\d+)", python)[1]
+    assert f"{version}.99" in SpecifierSet(PROJECT["requires-python"])
+    assert lines["--extra-index-url"].endswith("/whl/cpu")
+    folder, extras = re.fullmatch(r"(\S+)\[(.*)\]", lines["-e"]).groups()
+    assert (BINDER / folder).resolve() == ROOT and (BINDER / lines["-c"]).resolve() == ROOT / "requirements.lock"
+    assert set(extras.split(",")) <= set(EXTRAS)
+    assert {"jupytext", "ipykernel", "torchvision", "matplotlib"} <= {r.name for r in requirements(*extras.split(","))}
+
+
+def test_nothing_goes_before_the_environment_of_binder():
+    """Binder would take a Dockerfile first; in a folder ``binder`` it looks for one there alone."""
+    assert [path.name for path in BINDER.iterdir()] == ["environment.yml"] and not (ROOT / ".binder").exists()

@@ -6,7 +6,7 @@ import pytest
 
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.keys import Key, find, make
-from calibkit.losses import LOSSES
+from calibkit.losses import ACLS, CRL, FLSD, LOSSES, MbLS, loss
 from calibkit.objectives import OBJECTIVES
 
 
@@ -54,6 +54,29 @@ def test_options_in_the_key_and_beside_it_are_the_same():
     ):
         with pytest.raises(ValueError, match=f"Expected `{next(iter(twice))}` to be given once"):
             calibrator(key, **twice)
+
+
+def test_options_of_a_loss_stand_in_the_key_or_beside_it():
+    for found in (loss("mbls margin=8 variant=paper"), loss("mbls margin=8", variant="paper"),
+                  loss(Key("mbls", {"margin": 8}), variant="paper")):  # fmt: skip
+        assert type(found) is MbLS and (found.margin, found.variant) == (8.0, "paper")
+    found = loss("acls indicator=ranking", n_samples=50_000)
+    assert type(found) is ACLS and found.indicator == "ranking" and found.n_samples == 50_000
+    assert type(loss("crl weight=0.5 n_samples=7")) is CRL and type(loss("flsd")) is FLSD
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "message"),
+    [
+        ("mbls2", {}, "Expected `loss` to be one of cross_entropy, .*, but got 'mbls2'"),
+        ("mbls margin=8", {"margin": 8}, "Expected `margin` to be given once, but got margin=8 in the key and 8"),
+        ("mbls:focal", {}, r"Expected `loss` to be NAME \[OPTION=VALUE ...\], but got 'mbls:focal'"),
+        ("crl", {}, "Expected `n_samples` to be given to crl, but got no such option"),
+    ],
+)
+def test_what_is_no_key_of_a_loss(key, options, message):
+    with pytest.raises(ValueError, match=message):
+        loss(key, **options)
 
 
 def test_a_registry_key_is_the_name_of_its_file():

@@ -1,11 +1,7 @@
-"""Every command that the prose shows is one that exists."""
+"""The targets of the Makefile, and what runs them: CI, and a grid of trainings on several GPUs."""
 
-import contextlib
-import functools
-import io
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,77 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from calibkit.__main__ import main
-
 ROOT = Path(__file__).resolve().parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = dict(re.findall(r"^([a-z]+):.*?## (.+)$", MAKEFILE, re.M))
-PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "book/using.md",
-    "book/running.md",
-    "book/deploy.md",
-    "book/index.md",
-    "book/protocol.md",
-]
-
-
-def commands() -> list[tuple[str, str]]:
-    """(page, command) for each line of each bash block, and each `make ...` in running text."""
-    found = []
-    for page in PAGES:
-        text = (ROOT / page).read_text()
-        for block in re.findall(r"```bash\n(.*?)```", text, re.S):
-            lines = block.replace("\\\n", " ").splitlines()
-            found += [(page, line.split("  #")[0].strip()) for line in lines if line.strip()]
-        found += [(page, match) for match in re.findall(r"`(make [^`]+)`", text)]
-    return found
-
-
-@functools.cache
-def help_of(program: str) -> str:
-    """What a program of the environment prints for ``--help``."""
-    path = Path(sys.executable).with_name(program)
-    return subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
-
-
-def known(words: list[str]) -> bool:
-    """Whether a command would be understood by the program that it names."""
-    if words[0].endswith(("papermill", "snakemake")):
-        text = help_of(Path(words[0]).name)
-        of_plugin = "--slurm-"  # where it is installed
-        return all(option in text for option in words if option.startswith("--") and not option.startswith(of_plugin))
-    if words[0] == "conda":
-        return (ROOT / words[words.index("-f") + 1]).exists()
-    if words[0].endswith("pip"):
-        return words[1] == "install" and len(words) > 2
-    if words[0].endswith("python"):
-        return all((ROOT / word).exists() for word in words if word.endswith(".py"))
-    if words[0] == "docker":
-        return "make" not in words or words[-1] in TARGETS
-    if words[0] == "scancel":
-        return words[1:] == ["--name", "RUN_ID"]
-    return words[0].removeprefix(".venv/bin/") == "calibkit" and understands(words[1:])
-
-
-def understands(words: list[str]) -> bool:
-    """Whether the command line has the subcommand and its options."""
-    out = io.StringIO()
-    below = [word for word in words[:2] if word in ("data", "list", "prepare")] or words[:1]
-    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as stop:
-        main([*below, "--help"])
-    return stop.value.code == 0 and all(word in out.getvalue() for word in words if word.startswith("--"))
-
-
-@pytest.mark.slow
-def test_every_command_in_the_prose_exists():
-    for page, command in commands():
-        words = shlex.split(command)
-        if words[0] == "make":
-            assert [word for word in words[1:] if "=" not in word][0] in TARGETS, (page, command)
-        else:
-            assert known(words), (page, command)
 
 
 def test_every_target_is_phony_explained_and_expands():

@@ -8,7 +8,7 @@ import pytest
 
 from book.kit import results
 from book.kit.results import record
-from calibkit import Logits, TemperatureScaling, _folders, calibrator, evaluate
+from calibkit import Logits, TemperatureScaling, calibrator, evaluate
 
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / "book" / "results" / "logits"
@@ -58,14 +58,13 @@ def test_a_packed_file_holds_the_same_and_is_shorter(tmp_path):
     assert path.stat().st_size < 0.95 * (tmp_path / "plain.npz").stat().st_size
 
 
-def test_what_is_recorded_are_the_rounded_logits(tmp_path, monkeypatch):
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path / "stored")
+def test_what_is_recorded_are_the_rounded_logits(own_results, tmp_path, monkeypatch):
     monkeypatch.setattr(record, "methods", lambda *_: ["identity"])
     z, y = np.full((40, 2), [64.0019, 0], np.float32), np.arange(40) % 4 // 3  # rounded 64, and a quarter is wrong
     facts = {"dataset": "digits", "model": "small_cnn", "loss": "brier", "seed": 3, "budget": "reduced"}
     path = Logits(z, y, z, y, facts).save(tmp_path / "logits.npz")
     pack_logits.keep_and_record([path])
-    assert (tmp_path / "stored/logits/digits/small_cnn-brier-s3.npz").exists()
+    assert (own_results / "logits/digits/small_cnn-brier-s3.npz").exists()
     nll = results.load("ours").set_index("metric").loc["nll"]
     assert (nll["loss"], nll["value"]) == ("brier", 16.0)
 

@@ -1,6 +1,7 @@
 """What each paper trained: its tables, and what its chapter compares; and what is refused before anything runs."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from book.kit import plans
 from book.kit.plans import SIZES, Training, check, networks_of
 from book.kit.results import load
 from book.papers import PAPERS
+from calibkit.__main__ import parser
 from calibkit.losses import LOSSES
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES
@@ -121,3 +123,21 @@ def test_all_absent_data_sets_are_named(monkeypatch, tmp_path):
     ):
         check(plan, "reduced")
     check([Training(Network("digits", "small_cnn"))], "reduced")
+
+
+def trainings() -> list[str]:
+    """The commands ``calibkit train ...`` of all pages, each on one line."""
+    found = set()
+    for page in (ROOT / "README.md", *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.py")):
+        text = re.sub(r"\\\n(# )?", " ", page.read_text())
+        found |= {" ".join(of.split()) for of in re.findall(r"^(?:# )?(?:\.venv/bin/)?calibkit (train .*)", text, re.M)}
+    return sorted(found)
+
+
+def test_each_training_that_a_page_or_a_chapter_names_can_be_put_together():
+    """Its data set, network, loss and recipe exist."""
+    asked = [parser().parse_args(shlex.split(command.split(" #")[0])) for command in trainings()]
+    assert len(asked) > 10 and {args.paper for args in asked} == {None, "mbls", "acls"}
+    for args in asked:
+        network = Network(args.dataset, args.model, args.loss, args.seed)
+        check([Training(network, args.paper)], args.budget, data=False)

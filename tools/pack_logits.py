@@ -26,18 +26,18 @@ from calibkit._files import write_atomic
 BITS = 15
 
 
-def rounded(z: np.ndarray, bits: int = BITS) -> np.ndarray:
-    """Each number with its first ``bits`` significant bits, as the nearest such number; other dtypes as they are.
+def rounded(z: np.ndarray) -> np.ndarray:
+    """Each number with its first ``BITS`` significant bits, as the nearest such number; other dtypes as they are.
 
     Example:
-        >>> rounded(np.float32([1, 1.0003, -7.00049, 0]), bits=13)
-        array([ 1.       ,  1.0002441, -7.0009766,  0.       ], dtype=float32)
+        >>> rounded(np.float32([1, 1.0001, -7.00049, 0]))
+        array([ 1.       ,  1.0001221, -7.0004883,  0.       ], dtype=float32)
     """
     if z.dtype != np.float32:
         return z
     fraction, exponent = np.frexp(z)
     with np.errstate(over="ignore"):  # of a class masked by the lowest float32
-        result = np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
+        result = np.ldexp(np.rint(np.ldexp(fraction, BITS)), exponent - BITS)
     return np.where(np.isfinite(result), result, z)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_difference, bootstrap_values, ece
+from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_difference, bootstrap_values
 from calibkit.metrics.intervals import Resampled, hull
 from calibkit.metrics.resampling import resampled
 
@@ -15,23 +15,6 @@ def two(n=400, seed=0, right=1.0):
     z = rng.normal(size=(n, 4)) * 2
     y = (right * z + rng.gumbel(size=z.shape)).argmax(1)
     return softmax(2 * z, axis=1), softmax(z, axis=1), y
-
-
-def test_the_difference_of_a_method_with_itself_is_zero():
-    p, _, y = two()
-    assert bootstrap_difference(p, p, y, metrics=["ece", "nll"]) == {"ece": (0.0, 0.0), "nll": (0.0, 0.0)}
-
-
-def test_against_a_loop_over_the_same_draws():
-    p, q, y = two(right=0.5)
-    low, high = bootstrap_difference(p, q, y, metrics=["ece"], n_resamples=40, seed=3)["ece"]
-    rng = np.random.default_rng(3)
-    rows = [rng.integers(0, len(y), len(y)) for _ in range(40)]
-    values = sorted(ece(q[i], y[i]) - ece(p[i], y[i]) for i in rows)
-    value = ece(q, y) - ece(p, y)
-    reflected = 2 * value - values[-1], 2 * value - values[0]
-    both = min(reflected[0], values[0]), max(reflected[1], values[-1])
-    assert (low, high) == pytest.approx(both, abs=1e-12)
 
 
 def test_values_of_two_methods_give_the_interval_of_their_difference():

@@ -89,13 +89,6 @@ def test_own_function_gets_the_container_of_the_caller(given, mixed):
     assert len(seen) == 1
 
 
-def test_interval_of_a_mean_is_the_normal_one():
-    """Accuracy of 0.8 over 400 rows: 1.96 * sqrt(0.16 / 400) = 0.039 to either side."""
-    probs, labels = np.tile([0.9, 0.1], (400, 1)), np.repeat([0, 1], [320, 80])
-    low, high = bootstrap(probs, labels, ["accuracy"], n_resamples=4000)["accuracy"]
-    assert low == pytest.approx(0.8 - 0.0392, abs=0.005) and high == pytest.approx(0.8 + 0.0392, abs=0.005)
-
-
 def test_coverage_of_the_nll():
     """Of 200 samples, about 90% of the 90% intervals hold the true mean: 0.90 +- 4 * 0.021."""
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The streaming metrics where they are used: in collections, in two processes, in Lightning, on images without end."""
+"""The streaming metrics where they are used: in collections, in two processes, on images without end."""
 
 import resource
 import socket
@@ -7,9 +7,6 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from lightning_trainer import no_warnings, trainer
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from calibkit.metrics import METRICS
 
@@ -117,49 +114,6 @@ def test_two_gloo_processes(mixed):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     torch.multiprocessing.start_processes(_process, (port, *tensors(mixed)), nprocs=2, start_method="fork")
-
-
-@no_warnings
-def test_lightning_logs_them():
-    """One epoch on 64 rows: what is logged at its end is the value on all of them, not the mean over batches."""
-    lightning = pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
-
-    class Module(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-            self.ece = streaming.ECE()
-            self.metrics = MetricCollection({"mce": streaming.MCE(), "nll": streaming.NLL()}, prefix="val_")
-            self.seen = []
-
-        def training_step(self, batch, _):
-            return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
-
-        def on_validation_epoch_start(self):
-            self.seen.clear()
-
-        def validation_step(self, batch, _):
-            probs = self.layer(batch[0]).softmax(1)
-            self.seen.append((probs, batch[1]))
-            self.ece(probs, batch[1])
-            self.metrics.update(probs, batch[1])
-            self.log("val_ece", self.ece, on_epoch=True)
-            self.log_dict(self.metrics)
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    torch.manual_seed(0)
-    x, y = torch.randn(64, 4), torch.randint(0, 3, (64,))
-    batches = DataLoader(TensorDataset(x, y), batch_size=24)  # the last one has 16 rows
-    module = Module()
-    fitted = trainer()
-    fitted.fit(module, batches, batches)
-    probs, labels = (torch.cat(parts) for parts in zip(*module.seen, strict=True))
-    assert len(labels) == 64
-    for name in ("ece", "mce", "nll"):
-        # Lightning keeps what is logged in float32
-        assert fitted.callback_metrics[f"val_{name}"].item() == pytest.approx(METRICS[name](probs, labels), rel=1e-6)
 
 
 def _stream(rank: int) -> None:

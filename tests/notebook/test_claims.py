@@ -19,7 +19,7 @@ def certain(p: float) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    methods = Comparison(LABELS, ["ece", "accuracy"])
+    methods = Comparison(LABELS, ["ece"])
     for name, p in (("sure", 0.99), ("honest", 0.8)):
         methods.add(name, certain(p))
     return methods
@@ -36,16 +36,12 @@ def test_a_claim_on_a_pair_is_the_paired_difference_in_points(comparison):
     low, high = bootstrap_difference(certain(0.99), certain(0.8), LABELS, ["ece"])["ece"]
     assert claim == ("lower", "holds", f"-19.00 [{100 * low:+.2f}, {100 * high:+.2f}]")
     assert claims.compared("lower", comparison, "sure", "honest").verdict == "does not hold"
-    same = claims.compared("on par", comparison, "honest", "sure", Estimate.below, "accuracy")
-    assert same.verdict == "not decided" and same.found == "+0.00 [+0.00, +0.00]"
 
 
 def test_what_was_not_measured_is_not_run(comparison):
     for names in (("honest", "liar"), ("liar", "honest")):
         assert claims.compared("lower", comparison, *names) == ("lower", "not run here", "")
     assert claims.compared("lower", None, "honest", "sure").verdict == "not run here"
-    with pytest.raises(ValueError, match="Expected `metric` to be"):
-        claims.compared("lower", comparison, "honest", "sure", metric="nll")
 
 
 def test_joined_verdicts_are_those_of_the_logical_and():

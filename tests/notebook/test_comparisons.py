@@ -115,13 +115,11 @@ def test_rank_correlation_is_spearmans(ties):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, 60) if ties else rng.normal(size=60)
     y = x + 2 * rng.normal(size=60)
-    found = notebook.rank_correlation(x, y, n_resamples=400)
+    found = notebook.rank_correlation(x, y)
     assert found.value == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)
     half = 1.96 * (1 - found.value**2) / np.sqrt(59)  # of a correlation, roughly
     assert found.low == pytest.approx(found.value - half, abs=0.12)
     assert found.high == pytest.approx(found.value + half, abs=0.12)
-    assert notebook.rank_correlation(x, y, n_resamples=400) == found
-    assert notebook.rank_correlation(x, y, n_resamples=400, seed=1) != found
 
 
 @pytest.mark.slow

@@ -28,38 +28,45 @@ def never():
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """One that has the table ``page/stop``."""
-    (tmp_path / "page.csv").write_text(STORED)
-    return tmp_path
+def path(own_results):
+    """Where the tables of a chapter ``page`` are stored."""
+    return own_results / "chapters" / "page.csv"
 
 
-def test_without_the_data_the_stored_numbers_come_back(folder):
-    found = recorded("page/stop", never, available=False, folder=folder)
+@pytest.fixture
+def stored(path):
+    """The same, with the table ``page/stop``."""
+    path.parent.mkdir()
+    path.write_text(STORED)
+    return path
+
+
+def test_without_the_data_the_stored_numbers_come_back(stored):
+    found = recorded("page/stop", never, available=False)
     pd.testing.assert_frame_equal(found, TABLE)
 
 
-def test_with_the_data_the_stored_numbers_come_back_too(folder):
+def test_with_the_data_the_stored_numbers_come_back_too(stored):
     nearby = TABLE + 0.004
-    found = recorded("page/stop", lambda: nearby, available=True, tolerance=0.005, folder=folder)
+    found = recorded("page/stop", lambda: nearby, available=True, tolerance=0.005)
     pd.testing.assert_frame_equal(found, TABLE)
-    assert (folder / "page.csv").read_text() == STORED
+    assert stored.read_text() == STORED
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_another_number_is_refused_and_named(folder, sign):
+def test_another_number_is_refused_and_named(stored, sign):
     other = TABLE.copy()
     other.loc["CIFAR10-LT, tail", "T"] += sign * 0.006
     message = "Expected `page/stop, CIFAR10-LT, tail, T` to be within 0.005 of the stored 3.08996, but got"
     with pytest.raises(ValueError, match=re.escape(message)):
-        recorded("page/stop", lambda: other, available=True, folder=folder)
-    assert (folder / "page.csv").read_text() == STORED
+        recorded("page/stop", lambda: other, available=True)
+    assert stored.read_text() == STORED
 
 
-def test_each_row_may_have_a_tolerance_of_its_own(folder):
+def test_each_row_may_have_a_tolerance_of_its_own(stored):
     other = TABLE.copy()
     other.loc["CIFAR10-LT, tail", "T"] += 0.1
-    here, tolerance = {"available": True, "folder": folder}, {"CIFAR-10": 0.0, "CIFAR10-LT, tail": 0.2}
+    here, tolerance = {"available": True}, {"CIFAR-10": 0.0, "CIFAR10-LT, tail": 0.2}
     recorded("page/stop", lambda: other, tolerance=tolerance, **here)
     with pytest.raises(ValueError, match="within 0.05 of the stored 3.08996"):
         recorded("page/stop", lambda: other, tolerance=tolerance | {"CIFAR10-LT, tail": 0.05}, **here)
@@ -77,35 +84,34 @@ def test_each_row_may_have_a_tolerance_of_its_own(folder):
         ("../page/stop", TABLE, False, "`name` to be <chapter>/<table>"),
     ],
 )
-def test_what_cannot_be_stored_or_found_is_refused(folder, name, table, available, message):
+def test_what_cannot_be_stored_or_found_is_refused(stored, name, table, available, message):
     with pytest.raises(ValueError, match=f"Expected {message}"):
-        recorded(name, lambda: table, available=available, folder=folder)
-    assert (folder / "page.csv").read_text() == STORED
+        recorded(name, lambda: table, available=available)
+    assert stored.read_text() == STORED
 
 
-def test_another_file_and_a_tolerance_that_is_no_number_are_refused(folder):
+def test_another_file_and_a_tolerance_that_is_no_number_are_refused(stored):
     with pytest.raises(ValueError, match="Expected `tolerance` to be a number"):
-        recorded("page/stop", never, available=False, tolerance={"CIFAR-10": float("nan")}, folder=folder)
-    (folder / "page.csv").write_text("table,row,value\nstop,a,1\n")
+        recorded("page/stop", never, available=False, tolerance={"CIFAR-10": float("nan")})
+    stored.write_text("table,row,value\nstop,a,1\n")
     with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
-        recorded("page/stop", never, available=False, folder=folder)
+        recorded("page/stop", never, available=False)
 
 
-def test_the_rounding_of_the_file_is_no_difference(tmp_path):
+def test_the_rounding_of_the_file_is_no_difference(path):
     exact = pd.DataFrame({"n": [123456.789, 1 / 3]}, index=["large", "small"])
     for _ in range(2):
-        found = recorded("page/n", lambda: exact, available=True, tolerance=0.0, folder=tmp_path)
+        found = recorded("page/n", lambda: exact, available=True, tolerance=0.0)
     assert found["n"].tolist() == [123457.0, 0.333333]
 
 
-def test_a_new_table_is_measured_and_stored_behind_the_others(tmp_path):
-    recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path / "chapters")
-    path = tmp_path / "chapters" / "page.csv"
+def test_a_new_table_is_measured_and_stored_behind_the_others(path):
+    recorded("page/stop", lambda: TABLE, available=True)
     assert path.read_text() == STORED
-    recorded("page/more", lambda: TABLE * 2, available=True, folder=path.parent)
+    recorded("page/more", lambda: TABLE * 2, available=True)
     assert path.read_text().startswith(STORED)
     for name, table in (("page/stop", TABLE), ("page/more", TABLE * 2)):
-        pd.testing.assert_frame_equal(recorded(name, never, available=False, folder=path.parent), table)
+        pd.testing.assert_frame_equal(recorded(name, never, available=False), table)
 
 
 def slow(monkeypatch, meanwhile):
@@ -125,29 +131,29 @@ def slow(monkeypatch, meanwhile):
     return others
 
 
-def test_two_that_write_one_chapter_lose_nothing(tmp_path, monkeypatch):
+def test_two_that_write_one_chapter_lose_nothing(path, monkeypatch):
     """The second reads the file while the first is about to replace it."""
-    others = slow(monkeypatch, lambda: recorded("page/more", lambda: TABLE * 2, available=True, folder=tmp_path))
-    recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path)
+    others = slow(monkeypatch, lambda: recorded("page/more", lambda: TABLE * 2, available=True))
+    recorded("page/stop", lambda: TABLE, available=True)
     others[0].join()
     for name, table in (("page/stop", TABLE), ("page/more", TABLE * 2)):
-        pd.testing.assert_frame_equal(recorded(name, never, available=False, folder=tmp_path), table)
+        pd.testing.assert_frame_equal(recorded(name, never, available=False), table)
 
 
-def test_two_that_measure_one_table_store_it_once(tmp_path):
+def test_two_that_measure_one_table_store_it_once(path):
     """The second finds it stored when it has measured it, and is held against that."""
 
     def measured(table):
-        recorded("page/stop", lambda: TABLE, available=True, folder=tmp_path)
+        recorded("page/stop", lambda: TABLE, available=True)
         return table
 
-    found = recorded("page/stop", lambda: measured(TABLE + 0.001), available=True, folder=tmp_path)
+    found = recorded("page/stop", lambda: measured(TABLE + 0.001), available=True)
     pd.testing.assert_frame_equal(found, TABLE)
-    assert (tmp_path / "page.csv").read_text() == STORED
-    (tmp_path / "page.csv").unlink()
+    assert path.read_text() == STORED
+    path.unlink()
     with pytest.raises(ValueError, match="within 0.005 of the stored"):
-        recorded("page/stop", lambda: measured(TABLE + 1), available=True, folder=tmp_path)
-    assert (tmp_path / "page.csv").read_text() == STORED
+        recorded("page/stop", lambda: measured(TABLE + 1), available=True)
+    assert path.read_text() == STORED
 
 
 def test_what_chapters_ask_for_is_stored_and_nothing_else():

@@ -9,7 +9,6 @@ from constructed_rows import differs
 
 from book.kit import results
 from book.kit.notebook import paper_tables
-from calibkit import _folders
 from calibkit.__main__ import parser
 from calibkit.metrics import bootstrap
 from calibkit.metrics.comparison import Comparison
@@ -76,14 +75,13 @@ def test_the_summary_of_logits_by_hand():
     assert set(paper_tables.logit_summary({"far": (1e7 * z, y), "none": None}).to_numpy().flat) == {"diverged"}
 
 
-def test_differences_of_losses_show_test_images_and_seeds(tmp_path, monkeypatch):
+def test_differences_of_losses_show_test_images_and_seeds(own_results):
     """Arms of 1 point, and of 12.7 times a seed's error of 0.1 points on one degree of freedom."""
-    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
     seeds = {"seed_error": 0.001, "seed_df": 1, "n_seeds": 2}
     of = {"model": "resnet20", "method": "identity", "base_loss": "cross_entropy"}
-    differs(tmp_path, -0.03, 0.01, loss="mbls", **of, **seeds)
-    differs(tmp_path, -0.04, 0.01, loss="acls", **of)
-    differs(tmp_path, -0.02, 0.01, loss="mbls", **of | {"base_method": "temperature_scaling"})
+    differs(-0.03, 0.01, loss="mbls", **of, **seeds)
+    differs(-0.04, 0.01, loss="acls", **of)
+    differs(-0.02, 0.01, loss="mbls", **of | {"base_method": "temperature_scaling"})
     shown = paper_tables.loss_differences("cifar10/resnet20", "cross_entropy", names={"mbls": "MbLS"})
     assert shown.T.to_dict("list") == {
         "acls": ["-4.00", "1.00", "", "1 and 1"],

@@ -67,13 +67,13 @@ def test_band_is_the_range_about_the_line():
 
 def test_mean_band_is_the_mean_and_its_standard_errors():
     draws = np.random.default_rng(0).normal(size=(3, 50))
-    ax = pictures.mean_band([0, 1, 2], draws, errors=3)
+    ax = pictures.mean_band([0, 1, 2], draws)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), draws.sum(1) / 50)
     centred = draws - draws.mean(1, keepdims=True)
     error = np.sqrt((centred**2).sum(1) / 49 / 50)
     top = np.sort(ax.collections[0].get_paths()[0].vertices[:, 1])
-    assert top[-1] == pytest.approx((draws.mean(1) + 3 * error).max())
-    assert top[0] == pytest.approx((draws.mean(1) - 3 * error).min())
+    assert top[-1] == pytest.approx((draws.mean(1) + 2 * error).max())
+    assert top[0] == pytest.approx((draws.mean(1) - 2 * error).min())
 
 
 def test_runs_show_every_value_and_the_mean():

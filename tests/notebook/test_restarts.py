@@ -60,7 +60,7 @@ def test_difference_of_means_by_resampling_rows(fits):
 CELL = {"dataset": "cifar10", "model": "m", "budget": "reduced", "source": "ours"}
 
 
-def test_rows_name_the_fits_behind_them(fits, tmp_path):
+def test_rows_name_the_fits_behind_them(fits, own_results):
     methods, labels = fits
     measured = {"neural_clamping": (methods["NC"], "gamma=1"), "temperature_scaling": (methods["TS"], "")}
     rows = restarts.rows(measured, labels, ["accuracy", "ece"], n_bins=15, loss="cross_entropy", **CELL)
@@ -71,10 +71,10 @@ def test_rows_name_the_fits_behind_them(fits, tmp_path):
         ("temperature_scaling", "ece", 1, ""),
     ]
     assert rows[1]["value"] == pytest.approx(np.mean([ece(p, labels) for p in methods["NC"]]))
-    assert results.append(rows, tmp_path) == 4
+    assert results.append(rows) == 4
 
 
-def test_differences_are_those_of_the_means(fits, tmp_path):
+def test_differences_are_those_of_the_means(fits, own_results):
     """Three fits against one; the spread is that of the three."""
     methods, labels = fits
     named = {"neural_clamping": methods["NC"], "temperature_scaling": methods["TS"]}
@@ -86,7 +86,7 @@ def test_differences_are_those_of_the_means(fits, tmp_path):
     changes = [ece(p, labels) - ece(methods["TS"][0], labels) for p in methods["NC"]]
     assert row["seed_error"] == pytest.approx(np.std(changes, ddof=1) / np.sqrt(3))
     assert (row["n_seeds"], row["base_seeds"], row["base_loss"]) == (3, 3, "cross_entropy")
-    assert append_effects(rows, tmp_path) == len(rows) == len(COMPARED)
+    assert append_effects(rows) == len(rows) == len(COMPARED)
 
 
 def halved(fits):

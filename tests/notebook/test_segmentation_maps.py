@@ -12,14 +12,14 @@ NAMES = [f"class {k}" for k in range(12)]
 
 @pytest.fixture
 def path(tmp_path):
-    predicted = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)
+    predicted = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)[::-1]
     return write_npz(
         tmp_path / "maps.npz", {"predicted": predicted, "confidence": 255 - predicted, "right": predicted % 3}
     )
 
 
 def test_a_row_shows_classes_confidence_and_mistakes_of_the_image(path):
-    figure = maps({"CE": path, "MbLS": path}, NAMES, image=2)
+    figure = maps({"CE": path, "MbLS": path}, NAMES)
     *axes, bar = figure.axes
     assert [ax.get_ylabel() for ax in axes] == ["CE", "", "", "MbLS", "", ""] and bar.get_ylabel() == "confidence"
     classes, confidence, right = (ax.get_images()[0].get_array() for ax in axes[3:])
@@ -30,7 +30,7 @@ def test_a_row_shows_classes_confidence_and_mistakes_of_the_image(path):
 
 
 def test_the_legend_has_the_colour_of_each_class(path):
-    figure = maps({"CE": path}, NAMES, image=2)
+    figure = maps({"CE": path}, NAMES)
     image, (legend,) = figure.axes[0].get_images()[0], figure.legends
     for k, patch in enumerate(legend.get_patches()):
         assert legend.get_texts()[k].get_text() == NAMES[k]

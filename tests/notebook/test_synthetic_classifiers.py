@@ -67,14 +67,15 @@ def test_with_error_finds_the_classifier_whose_large_samples_show_it(target):
 def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
     rng = np.random.default_rng(3)
     probs, truth = rng.dirichlet(np.ones(3), 3_000), rng.dirichlet(np.ones(3), 3_000)
-    x, y = true_curve(probs, truth, n_bins=10, least=5)
+    x, y = true_curve(probs, truth)
     wanted = {}
     for p, t in zip(probs, truth, strict=True):
-        wanted.setdefault(int(10 * max(p)), []).append(t[np.argmax(p)])
-    wanted = {k: np.mean(v) for k, v in wanted.items() if len(v) > 5}
-    np.testing.assert_allclose(x, (np.array(sorted(wanted)) + 0.5) / 10)
+        wanted.setdefault(int(50 * max(p)), []).append(t[np.argmax(p)])
+    wanted = {k: np.mean(v) for k, v in wanted.items() if len(v) > 20}
+    assert 10 < len(wanted) < 35
+    np.testing.assert_allclose(x, (np.array(sorted(wanted)) + 0.5) / 50)
     np.testing.assert_allclose(y, [wanted[k] for k in sorted(wanted)])
     with pytest.raises(ValueError, match="Expected `truth`"):
         true_curve(probs, truth[:-1])
-    x, y = true_curve(np.tile([1.0, 0.0], (30, 1)), np.tile([0.9, 0.1], (30, 1)), n_bins=10)
-    assert (x.tolist(), y.round(9).tolist()) == ([0.95], [0.9])  # the last bin has its upper end
+    x, y = true_curve(np.tile([1.0, 0.0], (30, 1)), np.tile([0.9, 0.1], (30, 1)))
+    assert (x.tolist(), y.round(9).tolist()) == ([0.99], [0.9])  # the last bin has its upper end

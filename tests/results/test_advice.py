@@ -3,8 +3,8 @@
 import json
 import re
 
+from cells_and_pages import BOOK, chapter, text
 from counted_differences import (
-    BOOK,
     CLS,
     CTS,
     OURS,
@@ -14,12 +14,11 @@ from counted_differences import (
     TS_ECE,
     against,
     alone,
-    chapter,
     effects,
     less_one,
     strata,
-    text,
     whole_networks,
+    words,
 )
 
 from book.kit.notebook.over_networks import select, stratum
@@ -179,11 +178,6 @@ def test_bins_and_curves_in_the_guide():
     assert said.format(*higher, n) in text("which_method")
 
 
-def words_of(method: str, base: str = TS, metric: str = "ece", **of: str) -> list[str]:
-    """A word for each network: whether a method's difference, taken by itself, is below 0 beyond chance."""
-    return alone(select(load_effects(), base, metric=metric, method=method, **of)).tolist()
-
-
 def test_one_temperature_is_never_a_tenth_of_a_nat_behind_in_the_guide():
     """Of the calibrators fitted by plain likelihood to one network, the best against one temperature."""
     rows = select(effects(), TS, metric="nll")
@@ -199,10 +193,10 @@ def test_weights_and_rare_classes_in_the_guide():
     further = select(load_effects(), balanced, metric="ece", method=weights)
     assert (further[further["dataset"] == "cifar10_lt"]["value"] < 0).all()
     assert "lower the ECE a little further on every network for long-tailed CIFAR-10" in text("which_method")
-    found = words_of(weights, balanced, dataset="cifar100_lt")
+    found = words(balanced, method=weights, metric="ece", dataset="cifar100_lt").tolist()
     assert len(found) == 3 and found.count("does not hold") == 1
     assert "On long-tailed CIFAR-100 they make one of three networks clearly worse" in text("which_method")
-    found = words_of(balanced, dataset="cifar100_lt")
+    found = words(TS, method=balanced, metric="ece", dataset="cifar100_lt").tolist()
     assert len(found) == 3 and found.count("holds") == 2
     assert "With a hundred, equal weights help on two of three networks" in text("which_method")
 
@@ -227,8 +221,8 @@ def test_structured_matrices_on_long_tailed_networks_in_the_guide():
 
 
 def test_neural_clamping_in_the_guide():
-    found = {metric: words_of("neural_clamping", metric=metric) for metric in ("ece", "nll")}
-    assert len(found["ece"]) == 4 and "holds" not in found["ece"] and set(found["nll"]) == {"does not hold"}
+    ece, nll = (words(TS, method="neural_clamping", metric=metric) for metric in ("ece", "nll"))
+    assert len(ece) == 4 and "holds" not in {*ece} and {*nll} == {"does not hold"}
 
 
 def test_class_temperatures_raise_the_likelihood_in_the_guide():

@@ -1,6 +1,7 @@
 """What the pages say of the increasing map and of GP calibration, counted again from the recorded differences."""
 
-from counted_differences import PUBLISHED, TAIL, TS, against, effects, less_one, strata, text
+from cells_and_pages import text
+from counted_differences import PUBLISHED, TAIL, TS, against, effects, less_one, strata
 
 from book.kit.notebook.over_networks import select
 from book.kit.results.difference_intervals import over_networks

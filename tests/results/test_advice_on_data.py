@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from cells_and_pages import chapter, text
 from counted_differences import (
     CLS,
     CTS,
@@ -14,12 +15,11 @@ from counted_differences import (
     TS,
     against,
     alone,
-    chapter,
     effects,
     less_one,
     strata,
-    text,
     whole_networks,
+    words,
 )
 
 from book.kit.notebook.over_networks import select
@@ -38,12 +38,6 @@ booktables = pytest.importorskip("book.kit.sphinx.booktables")
 opening = pytest.importorskip("book.kit.sphinx.opening_figure")
 OUR_TAIL, CE, EQUAL = "ours, long-tailed", "cross_entropy", f"{TS}:class_balanced"
 MAP, GP, PRIOR = "order_preserving", "gp_calibration", "prior_correction"
-
-
-def words(base: str, base_loss: str | None = None, **where: str) -> dict[tuple[str, str], str]:
-    """Data set and model -> whether a difference, taken by itself, is below 0 beyond chance."""
-    rows = select(load_effects(), base, base_loss, **where)
-    return {(row.dataset, row.model): over_networks(rows.loc[[row.Index]]).below() for row in rows.itertuples()}
 
 
 def values(method: str, metric: str, base: str = TS, **where: str) -> pd.Series:
@@ -107,7 +101,7 @@ def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights()
     for key in (TS, "ets", "pts", CTS):
         rows = values(f"{key}:class_loss_scaling", "ece", CTS + ":nll" if key == CTS else key, dataset="cifar10_lt")
         assert len(rows) == 5 and (rows < 0).all()
-    found = words(EQUAL, method=CLS, metric="ece", dataset="cifar100_lt").values()
+    found = words(EQUAL, method=CLS, metric="ece", dataset="cifar100_lt")
     assert sorted(found) == ["does not hold", "not decided", "not decided"]
     for dataset in ("cifar10", "cifar100"):
         assert (values(CLS, "ece", EQUAL, dataset=dataset).abs() < 0.004).all()
@@ -191,24 +185,22 @@ def test_numbers_of_methods_in_the_guide():
     assert {*zip(lower["dataset"], lower["loss"], strict=True)} == {("camvid", "label_smoothing")}
     assert (values(TS, "ece", "identity", dataset="camvid", loss=CE).abs() < 0.002).all()
     smoothed = words("identity", CE, loss="label_smoothing", method="identity", metric="ece", dataset="cifar10")
-    assert {model: word for (_, model), word in smoothed.items()} == {
-        "resnet20": "holds",
-        "resnet8": "does not hold",
-        "resnet50": "not decided",
+    assert smoothed.to_dict() == {
+        "cifar10/resnet20": "holds",
+        "cifar10/resnet8": "does not hold",
+        "cifar10/resnet50": "not decided",
     }
     said = "On the ResNet-8 `mbls` is no better than cross-entropy, and `label_smoothing` is worse than cross-entropy"
     assert said in text("which_method")
-    margin = words("identity", CE, loss="mbls", method="identity", metric="ece", dataset="cifar10")
-    assert margin["cifar10", "resnet8"] == "not decided"
 
 
 def test_boxes_and_cards_of_the_losses():
     found = words(TS, CE, loss="mbls", method="identity", metric="ece", dataset="cifar10")
-    assert len(found) == 3 and {*found.values()} == {"does not hold"}
+    assert found.tolist() == ["does not hold"] * 3
     assert "Sure for the two small networks. The ResNet-50, trained once, agrees" in text("which_method")
     for metric, word in (("ece", "not decided"), ("nll", "does not hold")):
         of = words(TS, CE, loss="mbls", method="identity", metric=metric, dataset="20newsgroups_random")
-        assert [*of.values()] == [word]
+        assert of.tolist() == [word]
     printed = load("paper").query("model == 'resnet50' and metric == 'accuracy' and dataset == 'cifar10'")
     for paper in ("mbls", "acls"):
         said = re.search(r"the paper's (\d\d\.\d\d)%\.\)", PAPERS[paper].found)
@@ -230,10 +222,10 @@ def test_neural_clamping_on_its_card():
     for row in rows.itertuples():
         interval = interval_of(row)
         assert interval.low < -gain * own[row.model, row.loss] and interval.high > 0
-    assert {*words(TS, method="neural_clamping", metric="accuracy").values()} == {"holds"}
+    assert words(TS, method="neural_clamping", metric="accuracy").tolist() == ["holds"] * 4
     starts = ("neural_clamping", "neural_clamping init=theorem")
     for start, where in zip(starts, ("from a random start", "from that of Theorem 1"), strict=True):
-        assert {*words(TS, method=start, metric="nll").values()} == {"does not hold"}
+        assert {*words(TS, method=start, metric="nll")} == {"does not hold"}
         lost = -100 * select(load_effects(), TS, method=start, metric="accuracy")["value"]
         text = " ".join(PAPERS["neural_clamping"].found.split())
         said = f"{lost.min():.1f} to {lost.max():.1f} points {where}"

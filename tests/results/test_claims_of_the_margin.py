@@ -1,8 +1,8 @@
 """What the chapter, the record, the claims and the errata of MbLS say, counted again from the stored numbers."""
 
 import torch
-from cells_and_pages import by_id
-from counted_differences import alone, chapter, text
+from cells_and_pages import by_id, chapter, text
+from counted_differences import words
 
 from book.kit.notebook.over_networks import stratum
 from book.kit.results.csv_rows import load, select
@@ -13,40 +13,26 @@ from calibkit.losses import LOSSES
 from calibkit.training.recipes import recipe_of
 
 CE, LS, TS = "cross_entropy", "label_smoothing", "temperature_scaling"
-
-
-def plain(metric="ece", **where):
-    """Recorded differences of uncalibrated networks, by network."""
-    rows = load_effects()
-    rows = select(rows, method="identity", metric=metric, **({"base_method": "identity"} | where))
-    return rows.set_index(rows["dataset"] + "/" + rows["model"])
-
-
-def test_the_margin_and_label_smoothing():
-    """A tie on the ResNet-20, clearly lower on the two others for CIFAR-10, and not clear over the ten with both."""
-    rows = plain(loss="mbls", base_loss=LS)
-    assert alone(rows)[["cifar10/resnet20", "cifar10/resnet8", "cifar10/resnet50"]].tolist() == [
-        "not decided",
-        "holds",
-        "holds",
-    ]
-    assert len(rows) == 10 and over_networks(rows).below() == "not decided"
+PLAIN = {"method": "identity", "metric": "ece"}
 
 
 def test_the_margin_and_the_focal_losses():
-    rows = plain(loss="focal", base_loss="mbls")
-    assert (int((rows["value"] > 0).sum()), len(rows)) == (6, 7)
-    right = plain("accuracy", loss="focal", base_loss="mbls")
+    rows = select(load_effects(), loss="focal", base_loss="mbls", method="identity", base_method="identity")
+    ece, right = (rows[rows["metric"] == metric] for metric in ("ece", "accuracy"))
+    assert (int((ece["value"] > 0).sum()), len(ece)) == (6, 7)
     assert len(right) == 7 and (right["value"] < 0).all()
     assert "On all seven of our networks with both losses FL is less accurate than MbLS" in chapter("mbls")
     found = by_id()
     assert {*found.loc[["MbLS3f", "MbLS3g", "MbLS3h", "MbLS3i", "MbLS3j"], "verdict"]} == {"holds"}
 
 
-def test_the_seven_networks_for_balanced_data():
+def test_the_seven_networks_for_balanced_data_and_the_three_others():
     rows = load_effects()
     rows = select(rows, loss="mbls", base_loss=CE, method="identity", base_method=TS, metric="ece")
-    rows = rows[stratum(rows) == "ours, balanced"]
+    assert {over_networks(of).below() for _, of in rows.groupby(rows["dataset"] == "cifar10")} == {"does not hold"}
+    balanced = stratum(rows) == "ours, balanced"
+    assert {*rows[~balanced]["dataset"]} == {"camvid", "20newsgroups", "20newsgroups_2000"} and len(rows) == 10
+    rows = rows[balanced]
     names = {"cifar10/resnet20", "cifar10/resnet8", "cifar10/resnet50", "cifar100/resnet20", "cifar100/resnet8"}
     names |= {"tiny_imagenet_20/resnet20", "20newsgroups_random/gpool_cnn"}
     assert {*(rows["dataset"] + "/" + rows["model"])} == names
@@ -71,22 +57,18 @@ def test_messages_and_scenes_that_are_unlike_the_held_out_ones():
     of = select(load("ours"), dataset="20newsgroups", method="identity", metric="ece").set_index("loss")["value"]
     five = of[[CE, LS, "focal", "flsd", "mbls"]]
     assert five.idxmin() == "mbls"
-    by_date = "20newsgroups/gpool_cnn"
-    words = [alone(plain(loss="mbls", base_loss=CE, base_method=by)).loc[by_date] for by in (f"{TS}:ece", TS)]
-    assert words == ["not decided", "does not hold"]
-    assert alone(plain(loss="mbls", base_loss=CE))["camvid/deeplabv3_resnet34"] == "not decided"
+    found = [words(by, CE, loss="mbls", **PLAIN)["20newsgroups/gpool_cnn"] for by in (f"{TS}:ece", TS)]
+    assert found == ["not decided", "does not hold"]
+    assert words("identity", CE, loss="mbls", **PLAIN)["camvid/deeplabv3_resnet34"] == "not decided"
     row = by_id().loc["MbLS10"]
     assert "the lowest uncalibrated ECE of five losses" in row["effect"]
 
 
 def test_the_gain_on_text_and_street_scenes():
     news = "20newsgroups_random/gpool_cnn"
-    words = [
-        alone(plain(loss="mbls", base_loss=CE))[news],
-        alone(plain(loss="mbls", base_loss=LS))[news],
-        alone(plain(loss="focal", base_loss="mbls"))[news],
-    ]
-    assert words == ["holds", "not decided", "does not hold"]  # the last: FL is above MbLS
+    pairs = (("mbls", CE, "holds"), ("mbls", LS, "not decided"), ("focal", "mbls", "does not hold"))
+    for loss, base, word in pairs:  # the last: FL is above MbLS
+        assert words("identity", base, loss=loss, **PLAIN)[news] == word
     assert "not clearly lower than label smoothing" in by_id().loc["MbLS9", "effect"]
 
 
@@ -98,9 +80,9 @@ def test_with_the_words_and_the_decay_of_the_public_code_the_errors_are_nearer_t
     away = by_words.sub(told, axis=0).abs().loc[[CE, LS, "mbls"]]
     assert (away["20newsgroups_2000"] < away["20newsgroups_random"]).all()
     assert by_words["20newsgroups_2000"].loc[[CE, LS, "mbls"]].is_monotonic_decreasing
-    at = "20newsgroups_2000/gpool_cnn"
-    words = [alone(plain(metric, loss="mbls", base_loss=CE, base_method=TS))[at] for metric in ("ece", "nll")]
-    assert words == ["not decided", "does not hold"]
+    for metric, word in (("ece", "not decided"), ("nll", "does not hold")):
+        of = PLAIN | {"metric": metric}
+        assert words(TS, CE, loss="mbls", **of)["20newsgroups_2000/gpool_cnn"] == word
 
 
 def printed(table, metric):

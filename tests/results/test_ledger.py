@@ -35,9 +35,9 @@ def test_every_claim_of_the_papers_has_a_row():
 
 def test_a_mean_over_networks_by_hand(book):
     """Two networks of CIFAR-10, one long-tailed: same test images, a correlation of 0.1; one of CIFAR-100: apart."""
-    differs(book, -0.03, 0.02)
-    differs(book, -0.01, 0.04, dataset="cifar10_lt")
-    differs(book, +0.01, 0.03, dataset="cifar100", source="published-logits", budget="paper")
+    differs(-0.03, 0.02)
+    differs(-0.01, 0.04, dataset="cifar10_lt")
+    differs(+0.01, 0.03, dataset="cifar100", source="published-logits", budget="paper")
     found = pooled(load_effects())
     arm = math.sqrt(0.9 * (0.02**2 + 0.04**2) + 0.1 * (0.02 + 0.04) ** 2 + 0.03**2) / 3
     assert found.estimate == pytest.approx((-0.01, -0.01 - arm, -0.01 + arm))
@@ -70,9 +70,9 @@ def test_what_is_wanted(book):
         ("within 1", -0.03, None, "does not hold"),
     ]
     for wants, ece, nll, verdict in wanted:
-        differs(book, ece)
+        differs(ece)
         nll, chance = (math.inf, math.inf) if nll is None else (nll, 0.5)  # an infinite row takes that of before away
-        differs(book, nll, metric="nll", unit="nats", chance=chance)
+        differs(nll, metric="nll", unit="nats", chance=chance)
         row = ledger(claim(wants)).iloc[0]
         assert row["verdict"] == verdict, (wants, ece, nll)
         assert row["effect"] == f"{100 * ece:+.2f} [{100 * ece - 0.2:+.2f}, {100 * ece + 0.2:+.2f}]"
@@ -81,10 +81,10 @@ def test_what_is_wanted(book):
 
 
 def test_only_the_networks_that_a_claim_names(book):
-    differs(book, -0.03)
-    differs(book, +0.03, source="published-logits", budget="paper")
-    differs(book, +0.01, source="published-logits", budget="paper", dataset="cifar100")
-    differs(book, +0.05, loss="mbls", base_loss="label_smoothing")  # of two losses: no calibrator's claim
+    differs(-0.03)
+    differs(+0.03, source="published-logits", budget="paper")
+    differs(+0.01, source="published-logits", budget="paper", dataset="cifar100")
+    differs(+0.05, loss="mbls", base_loss="label_smoothing")  # of two losses: no calibrator's claim
     assert ledger(claim("below"))["lower"].item() == "1 of 1"
     assert ledger(claim("below", networks="published-logits"))["lower"].item() == "0 of 2"
     assert ledger(claim("below", networks="published-logits cifar100"))["effect"].item().startswith("+1.00")
@@ -94,9 +94,9 @@ def test_only_the_networks_that_a_claim_names(book):
     assert ledger(claim("below", networks="published-logits svhn"))["verdict"].item() == "not run here"
 
 
-def test_bad_claims_are_refused(tmp_path):
+def test_bad_claims_are_refused(book):
     bad = {"X1": claim("below", verdict="holds"), "wants": claim("lower"), "columns": claim("below").drop(columns="id")}
     for name, rows in bad.items():
-        rows.to_csv(tmp_path / "claims.csv", index=False)
+        rows.to_csv(book / "claims.csv", index=False)
         with pytest.raises(ValueError, match=f"Expected `{name}` to be "):
-            load_claims(tmp_path)
+            load_claims()

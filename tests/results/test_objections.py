@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from constructed_rows import differs, measured, measured_row, printed
+from constructed_rows import differs, measured_row, printed
 from scipy import stats
 
-from book.kit.results import compare, load
+from book.kit.results import append, compare, load
 from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.record import _done, bases, methods, replays
 from book.kit.results.verdict_rule import Answer, Effect, direction
@@ -24,10 +24,10 @@ CTS, TS_ECE = "class_temperature_scaling", "temperature_scaling:ece"
 def claim(book):
     """A paper that prints a lower ECE for class temperatures on thirty networks; the first was measured."""
     rows = [{"model": f"m{i}", "method": key, "value": v} for i in range(30) for key, v in ((TS_ECE, "5"), (CTS, "2"))]
-    printed(book, *(row | {"paper": CTS, "table": "I"} for row in rows))
-    measured(book, *(measured_row(0.02, model="m0", method=key) for key in (TS_ECE, CTS)))
+    printed(*(row | {"paper": CTS, "table": "I"} for row in rows))
+    append(measured_row(0.02, model="m0", method=key) for key in (TS_ECE, CTS))
     return lambda metric, value, chance: differs(
-        book, value, model="m0", method=CTS, base_method=TS_ECE, metric=metric, chance=chance, budget="paper"
+        value, model="m0", method=CTS, base_method=TS_ECE, metric=metric, chance=chance, budget="paper"
     )
 
 
@@ -35,7 +35,7 @@ def claim(book):
 def test_an_objection_needs_no_correction(claim, book):
     """By NLL worse beyond any doubt; by ECE better, with three p-values."""
     for i in range(1, 30):
-        differs(book, -0.01, model=f"m{i}", method=CTS, base_method=TS_ECE, chance=0.5)
+        differs(-0.01, model=f"m{i}", method=CTS, base_method=TS_ECE, chance=0.5)
     claim("nll", 0.03, 1e-9)
     for of_ece, verdict in [(0.9, "not decided"), (0.04, "not decided"), (1e-6, "mixed")]:
         claim("ece", -0.01, of_ece)
@@ -53,14 +53,14 @@ def test_a_stricter_correction_never_decides_more():
 
 def test_a_number_far_from_the_printed_one_is_not_reproduced(book):
     """3.07 for 8.46: the difference lies within a quarter of the printed one, the value does not."""
-    printed(book, {"value": "30.00"}, {"value": "8.46", "method": "temperature_scaling"})
+    printed({"value": "30.00"}, {"value": "8.46", "method": "temperature_scaling"})
     effect = {"budget": "paper", "method": "temperature_scaling"}
     for value, ours, verdict in [(-0.2677, 0.0307, "same direction"), (-0.21, 0.0800, "reproduced")]:
-        differs(book, value, **effect)
-        measured(book, measured_row(ours, method="temperature_scaling"))
+        differs(value, **effect)
+        append([measured_row(ours, method="temperature_scaling")])
         assert compare("mbls")["verdict"].tolist()[1] == verdict
-    differs(book, -0.21, **effect)
-    measured(book, measured_row(0.0600, method="temperature_scaling"))
+    differs(-0.21, **effect)
+    append([measured_row(0.0600, method="temperature_scaling")])
     assert compare("mbls")["verdict"].tolist()[1] == "same direction"
 
 
@@ -68,7 +68,7 @@ def test_an_infinite_nll_is_worse(claim, book):
     claim("ece", -0.01, 1e-9)
     query = "model == 'm0' and method == @CTS"
     assert compare(CTS, stand_in={}).query(query)["direction"].tolist() == ["same direction"]
-    measured(book, measured_row(0.5, model="m0", method=TS_ECE, metric="nll", n_bins="", unit="nats"))
+    append([measured_row(0.5, model="m0", method=TS_ECE, metric="nll", n_bins="", unit="nats")])
     assert compare(CTS, stand_in={}).query(query)["direction"].tolist() == ["mixed"]
 
 
@@ -109,10 +109,10 @@ def test_sums_in_another_order_are_no_difference():
 # ------------------------------------------------------------------------------------------------- what is stored
 def test_a_method_is_done_with_all_its_bases(book):
     where = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced", "source": "ours"}
-    measured(book, measured_row(0.01, method=CTS, **where))
+    append([measured_row(0.01, method=CTS, **where)])
     for base in bases("cross_entropy", CTS):
         assert not _done(where, 1, [CTS])
-        differs(book, -0.01, method=CTS, base_method=base, **where)
+        differs(-0.01, method=CTS, base_method=base, **where)
     assert _done(where, 1, [CTS]) == {CTS} and not _done(where, 2, [CTS])
 
 

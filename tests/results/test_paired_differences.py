@@ -60,45 +60,45 @@ def test_comparators():
 # --------------------------------------------------------------------------------------------------------- rows
 def test_a_row_takes_the_place_of_the_one_with_its_key(book):
     assert len(load_effects()) == 0
-    differs(book, -0.03)
-    differs(book, -0.01, method="ets")
-    differs(book, -0.02)
+    differs(-0.03)
+    differs(-0.01, method="ets")
+    differs(-0.02)
     found = load_effects()
     assert dict(zip(found["method"], found["value"], strict=True)) == {TS: -0.02, "ets": -0.01}
     assert found["seed_error"].isna().all() and list(found["n_seeds"]) == [1, 1]
-    differs(book, math.inf, chance=math.inf)  # one that is infinite now does not stay
+    differs(math.inf, chance=math.inf)  # one that is infinite now does not stay
     assert list(load_effects()["method"]) == ["ets"]
 
 
 def test_more_seeds_are_kept(book):
     """A job that began when one seed was there does not undo one that saw two, of either side."""
-    differs(book, -0.03, n_seeds=2, base_seeds=2)
+    differs(-0.03, n_seeds=2, base_seeds=2)
     for n_seeds, base_seeds in ((1, 1), (1, 2), (2, 1)):
-        differs(book, -0.09, n_seeds=n_seeds, base_seeds=base_seeds)
+        differs(-0.09, n_seeds=n_seeds, base_seeds=base_seeds)
     assert list(load_effects()["value"]) == [-0.03]
-    differs(book, -0.05, n_seeds=2, base_seeds=10)  # ten is more than two
+    differs(-0.05, n_seeds=2, base_seeds=10)  # ten is more than two
     assert list(load_effects()["value"]) == [-0.05]
 
 
 def test_a_spread_over_more_seeds_is_kept(book):
-    differs(book, -0.03, seed_error=0.01, seed_df=18)
+    differs(-0.03, seed_error=0.01, seed_df=18)
     for seed_error, seed_df in ((0.008, 10), (None, None)):
-        differs(book, -0.03, seed_error=seed_error, seed_df=seed_df)
+        differs(-0.03, seed_error=seed_error, seed_df=seed_df)
     assert load_effects()[["seed_error", "seed_df"]].to_numpy().tolist() == [[0.01, 18]]
 
 
 def test_bad_rows_leave_the_file_as_it_was(book):
-    differs(book, -0.03)
+    differs(-0.03)
     before = (book / "effects.csv").read_bytes()
     with pytest.raises(ValueError, match="Expected `rows` to be differences that are numbers, but got NaN"):
-        differs(book, math.nan, chance=0.5)
+        differs(math.nan, chance=0.5)
     with pytest.raises(KeyError):
         append_effects([{"dataset": "cifar10"}])
     assert (book / "effects.csv").read_bytes() == before
 
 
 def test_a_damaged_file_is_refused(book):
-    differs(book, -0.03)
+    differs(-0.03)
     path = book / "effects.csv"
     header, line = path.read_text().splitlines()
     damaged = {

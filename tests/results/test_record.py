@@ -7,11 +7,11 @@ import pytest
 from scipy.special import softmax
 
 from book.kit import results
-from book.kit.results import load_effects, measure, record
+from book.kit.results import load_effects, record
 from calibkit import _folders
 from calibkit.calibrators import TemperatureScaling
 from calibkit.logits import Logits
-from calibkit.metrics import REPORTED
+from calibkit.metrics import REPORTED, bootstrap
 from calibkit.networks import PUBLISHED
 
 
@@ -61,8 +61,8 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     frame = results.load("ours").set_index(["method", "metric"])
     assert len(frame) == 2 * len(REPORTED) + 1  # the mIoU
     z, y = logits.test
-    sample = measure([(softmax(z, 1), y)], metrics=("accuracy", "ece"), groups=images)
-    widths = {row["metric"]: row["high"] - row["low"] for row in sample}
+    sample = bootstrap(softmax(z, 1), y, ["accuracy", "ece"], groups=images)
+    widths = {metric: high - low for metric, (low, high) in sample.items()}
     miou = []  # by hand, of images drawn anew
     rng = np.random.default_rng(1)
     for chosen in [np.arange(50), *rng.integers(0, 50, (500, 50))]:

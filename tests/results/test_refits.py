@@ -8,6 +8,7 @@ from book.kit.results.difference_intervals import FITS, spread_of
 from book.kit.results.kept import rests_on_gone
 from book.kit.results.paired_differences import load_effects, load_refits
 from book.kit.results.refits import METRICS, refit
+from calibkit import _folders
 from calibkit.calibrators import calibrator
 from calibkit.metrics import nll
 from calibkit.networks import load_logits
@@ -16,11 +17,13 @@ NETWORK, CTS, TS = "20newsgroups/gpool_cnn-cross_entropy-s0", "class_temperature
 
 
 @pytest.mark.slow
-def test_the_spread_is_that_of_fits_to_samples_drawn_with_replacement(tmp_path):
+def test_the_spread_is_that_of_fits_to_samples_drawn_with_replacement(tmp_path, monkeypatch):
     """Of 20 fits drawn anew by hand the standard deviation is the same, up to its own error."""
-    assert refit(NETWORK, {(CTS, TS)}, folder=tmp_path) == len(METRICS)
-    assert refit(NETWORK, {(CTS, TS)}, folder=tmp_path) == 0  # they are there
-    found = load_refits(tmp_path).set_index("metric")["fit_error"]
+    (tmp_path / "logits").symlink_to(_folders.stored() / "logits")
+    monkeypatch.setattr(_folders, "stored", lambda: tmp_path)
+    assert refit(NETWORK, {(CTS, TS)}) == len(METRICS)
+    assert refit(NETWORK, {(CTS, TS)}) == 0  # they are there
+    found = load_refits().set_index("metric")["fit_error"]
     data, rng = load_logits(NETWORK), np.random.default_rng(7)
     values = []
     for _ in range(40):

@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from constructed_rows import AUTHORS, differs, measured, measured_row, printed
+from constructed_rows import AUTHORS, differs, measured_row, printed
 
-from book.kit.results import compare, load, summary
+from book.kit.results import append, compare, load, summary
 from book.papers import PAPERS
 
 TS = "temperature_scaling"
@@ -15,15 +15,14 @@ IN = {"resnet50": "resnet20"}
 @pytest.fixture
 def falls(book):
     """A paper whose TS takes a ResNet-50 from 5.50 to 0.96."""
-    printed(book, {"value": "5.50"}, {"value": "0.96", "method": TS})
-    return book
+    printed({"value": "5.50"}, {"value": "0.96", "method": TS})
 
 
-def of_stand_in(book, effect=-0.01, value=0.0096, **columns):
+def of_stand_in(effect=-0.01, value=0.0096, **columns):
     """What a stand-in measured: a number after TS and its difference."""
     columns = {"model": "resnet20"} | columns
-    measured(book, measured_row(value, method=TS, budget="reduced", **columns))
-    differs(book, effect, **columns)
+    append([measured_row(value, method=TS, budget="reduced", **columns)])
+    differs(effect, **columns)
 
 
 def found(**options):
@@ -37,30 +36,30 @@ def found(**options):
 def test_its_direction_alone_is_an_answer(falls):
     """Its value, the printed one to the digit, is none."""
     for effect, verdict in [(-0.01, "same direction"), (0.01, "opposite direction"), (-0.001, "not decided")]:
-        of_stand_in(falls, effect)
+        of_stand_in(effect)
         assert found(stand_in=IN) == ["", "not run", "resnet20", 0.96, verdict]
 
 
 @pytest.mark.parametrize("own", [AUTHORS, {"budget": "reduced"}])
 def test_an_own_row_comes_first(falls, own):
     """Beside the stand-in's, whatever it was measured on."""
-    of_stand_in(falls)
-    measured(falls, measured_row(0.19, method=TS, **own))
-    differs(falls, 0.01, **own)
+    of_stand_in()
+    append([measured_row(0.19, method=TS, **own)])
+    differs(0.01, **own)
     assert found(stand_in=IN) == [19.0, "opposite direction", "", "", ""]
 
 
 def test_an_own_number_without_a_difference_leaves_room_at_the_reduced_budget_alone(falls):
     """At that of the paper it is the paper's network, trained as the paper has it: its number is shown."""
-    of_stand_in(falls)
-    measured(falls, measured_row(0.19, method=TS, budget="reduced"))
+    of_stand_in()
+    append([measured_row(0.19, method=TS, budget="reduced")])
     assert found(stand_in=IN)[2:] == ["resnet20", 0.96, "same direction"]
-    measured(falls, measured_row(0.19, method=TS, budget="paper"))
+    append([measured_row(0.19, method=TS, budget="paper")])
     assert found(stand_in=IN) == [19.0, "not run", "", "", ""]
 
 
 def test_it_may_be_of_other_data_and_depend_on_the_data(falls):
-    of_stand_in(falls, dataset="cifar100")
+    of_stand_in(dataset="cifar100")
     nothing = ["", "not run", "", "", ""]
     assert found(stand_in=IN) == nothing  # not measured on CIFAR-10
     assert found(stand_in={"resnet50": "cifar100/resnet20"})[2:] == ["cifar100/resnet20", 0.96, "same direction"]
@@ -70,7 +69,7 @@ def test_it_may_be_of_other_data_and_depend_on_the_data(falls):
 
 
 def test_the_record_of_the_paper_is_the_default(falls):
-    of_stand_in(falls)
+    of_stand_in()
     assert PAPERS["mbls"].stand_ins["cifar10/resnet50"] == "resnet20"
     assert found() == found(stand_in=IN)
     assert summary().loc[("mbls", "1"), "same direction, by a stand-in"] == 1

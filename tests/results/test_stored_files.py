@@ -4,9 +4,8 @@ import re
 from collections import Counter
 
 import pytest
-from cells_and_pages import says
 
-from book.kit.results import answered_in_words, load, summary
+from book.kit.results import load, summary
 from book.papers import PAPERS
 from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
@@ -66,17 +65,6 @@ def test_every_printed_number_has_a_verdict():
     counts = summary()
     assert counts["printed"].sum() == 1835 - 8
     assert list(dict.fromkeys(paper for paper, _ in counts.index)) == list(PAPERS)
-
-
-@pytest.mark.slow
-def test_pages_say_how_many_numbers_are_printed_and_how_many_answers_say_something():
-    """As ``python -m book.kit verdicts`` counts them."""
-    counts = re.search(r"of ([\d,]+) printed numbers have an answer. (\d+) of these say", answered_in_words())
-    n, informative = counts.groups()
-    says("index", f"for {informative} of the papers' {n} printed numbers")
-    for page in ("ledger", "../README"):
-        says(page, f"We transcribed {n} numbers")
-    says("../CHANGELOG", f"{n} printed numbers of five papers")
 
 
 def test_notes_of_ours_fit_their_rows():

@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pytest
-from constructed_rows import AUTHORS, differs, falls, measured, measured_row, printed
+from constructed_rows import AUTHORS, differs, falls, measured_row, printed
 
-from book.kit.results import ANSWERS, COLUMNS, answers, compare, load, load_effects, summary
+from book.kit.results import ANSWERS, COLUMNS, answers, append, compare, load, load_effects, summary
 from book.kit.results import verdicts as verdicts_module
 from book.kit.results.evidence import Measured, Question
 from book.papers import PAPERS, owner
@@ -30,21 +30,21 @@ def test_on_the_authors_logits_the_tolerance_is_half_a_unit_of_the_last_digit_or
         ("nats", "0.2000", 0.20049, 0.20051),  # the last digit is finer than the tolerance
     ]
     for unit, text, good, bad in cases:
-        printed(book, {"value": text, "unit": unit})
+        printed({"value": text, "unit": unit})
         of = {"source": "published-logits", "unit": "nats" if unit == "nats" else "fraction"}
         for value, verdict in ((good, "reproduced"), (bad, "not reproduced")):
-            measured(book, measured_row(value, 0.02, **of))
+            append([measured_row(value, 0.02, **of)])
             assert verdicts() == [verdict], (unit, text, value)
 
 
 def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
     """The direction stands beside it."""
     of = {"paper": "class_loss_scaling"}
-    printed(book, of | {"value": "5.50"}, of | {"value": "0.96", "method": TS})
-    differs(book, -0.04, **AUTHORS)
-    measured(book, measured_row(0.055, **AUTHORS), measured_row(0.02, method=TS, **AUTHORS))
+    printed(of | {"value": "5.50"}, of | {"value": "0.96", "method": TS})
+    differs(-0.04, **AUTHORS)
+    append([measured_row(0.055, **AUTHORS), measured_row(0.02, method=TS, **AUTHORS)])
     assert verdicts(of["paper"]) == ["reproduced", "same direction"]
-    measured(book, measured_row(0.0098, method=f"{TS} solver=sctl", **AUTHORS))
+    append([measured_row(0.0098, method=f"{TS} solver=sctl", **AUTHORS)])
     row = compare(of["paper"]).iloc[1]
     assert (row["verdict"], row["replay"], row["direction"]) == ("reproduced", "by the authors' code", "same direction")
     assert row["ours"] == pytest.approx(2.0)  # the optimum is what is shown
@@ -69,12 +69,12 @@ def test_direction_by_the_printed_metric_to_which_the_nll_may_object(book):
         (("5.50", "5.45"), -0.003, -0.003, "not run"),  # nor is what the replay tolerates
         (("5.50", "5.44"), -0.003, -0.003, "same direction"),
     ]
-    measured(book, measured_row(0.05, method=TS, budget="reduced"))
+    append([measured_row(0.05, method=TS, budget="reduced")])
     for pair, ece, nll, verdict in cases:
-        falls(book, *pair)
-        differs(book, ece)
+        falls(*pair)
+        differs(ece)
         if nll is not None:
-            differs(book, nll, metric="nll", unit="nats")
+            differs(nll, metric="nll", unit="nats")
         assert verdicts()[1] == verdict, (pair, ece, nll)
         (book / "effects.csv").unlink()
 
@@ -111,55 +111,55 @@ def test_holm():
 
 def test_many_tests_of_one_paper_ask_for_more(book):
     """A difference with p = 0.02 is beyond chance alone, and not among three."""
-    falls(book)
-    differs(book, -0.003, chance=0.02)
-    measured(book, measured_row(0.05, method=TS, budget="reduced"))
+    falls()
+    differs(-0.003, chance=0.02)
+    append([measured_row(0.05, method=TS, budget="reduced")])
     assert verdicts()[1] == "same direction"
     more = [{"value": "0.9", "method": method} for method in ("ets", "pts")]
-    printed(book, {"value": "5.50"}, {"value": "0.96", "method": TS}, *more)
+    printed({"value": "5.50"}, {"value": "0.96", "method": TS}, *more)
     for method in ("ets", "pts"):
-        measured(book, measured_row(0.05, method=method, budget="reduced"))
-        differs(book, -0.003, chance=0.5, method=method)
+        append([measured_row(0.05, method=method, budget="reduced")])
+        differs(-0.003, chance=0.5, method=method)
     assert verdicts()[1:] == ["not decided"] * 3
 
 
 def test_a_claim_and_what_is_no_claim_are_corrected_apart(book):
     """CTS against TS is the claim; TS against the network as it is is not."""
     rows = {"identity": "5.5", f"{TS}:ece": "1.5", CTS: "1.0"}
-    printed(book, *[{"value": v, "method": m, "paper": "class_temperature_scaling"} for m, v in rows.items()])
-    measured(book, *[measured_row(0.05, method=m, budget="reduced") for m in rows])
-    differs(book, -0.003, chance=0.03, method=f"{TS}:ece")
-    differs(book, -0.003, chance=0.03, method=CTS, base_method=f"{TS}:ece")
+    printed(*[{"value": v, "method": m, "paper": "class_temperature_scaling"} for m, v in rows.items()])
+    append([measured_row(0.05, method=m, budget="reduced") for m in rows])
+    differs(-0.003, chance=0.03, method=f"{TS}:ece")
+    differs(-0.003, chance=0.03, method=CTS, base_method=f"{TS}:ece")
     assert verdicts("class_temperature_scaling") == ["not run", "same direction", "same direction"]
 
 
 def test_a_number_that_a_method_cannot_change_has_no_direction(book):
     """Nor is it "reproduced" but on the paper's logits, and then it says so."""
-    printed(book, {"value": "93.0", "metric": "accuracy"}, {"value": "94.0", "metric": "accuracy", "method": TS})
-    measured(book, *[measured_row(0.93, metric="accuracy", method=m, budget="reduced") for m in ("identity", TS)])
-    differs(book, 0.05, metric="accuracy")
+    printed({"value": "93.0", "metric": "accuracy"}, {"value": "94.0", "metric": "accuracy", "method": TS})
+    append([measured_row(0.93, metric="accuracy", method=m, budget="reduced") for m in ("identity", TS)])
+    differs(0.05, metric="accuracy")
     found = compare("mbls")
     assert list(found["kind"]) == ["network", "fixed"] and list(found["verdict"]) == ["not run"] * 2
-    measured(book, *[measured_row(0.94, metric="accuracy", method=m, **AUTHORS) for m in ("identity", TS)])
+    append([measured_row(0.94, metric="accuracy", method=m, **AUTHORS) for m in ("identity", TS)])
     assert list(compare("mbls")["verdict"]) == ["not reproduced", "reproduced"]
 
 
 def test_an_accuracy_drop_is_the_difference_of_two_accuracies(book):
     """Printed as a loss of 0.4 points; here the accuracy changes by -0.45."""
     paper = {"paper": "class_temperature_scaling", "metric": "accuracy_drop", "method": CTS, "n_bins": ""}
-    printed(book, paper | {"value": "0.40"})
-    differs(book, -0.0045, metric="accuracy", method=CTS, **AUTHORS)
+    printed(paper | {"value": "0.40"})
+    differs(-0.0045, metric="accuracy", method=CTS, **AUTHORS)
     row = compare("class_temperature_scaling").iloc[0]
     assert [row["ours"], row["low"], row["high"]] == pytest.approx([0.45, 0.25, 0.65])
     assert (row["replay"], row["direction"], row["verdict"]) == ("exact", "same direction", "reproduced")
-    differs(book, +0.0060, metric="accuracy", method=CTS, **AUTHORS)
+    differs(+0.0060, metric="accuracy", method=CTS, **AUTHORS)
     assert verdicts("class_temperature_scaling") == ["opposite direction"]
 
 
 def test_an_accuracy_drop_of_a_stand_in_is_shown_with_its_direction(book):
     paper = {"paper": "class_temperature_scaling", "metric": "accuracy_drop", "method": CTS, "n_bins": ""}
-    printed(book, paper | {"value": "0.40", "model": "resnet110"})
-    differs(book, -0.0045, metric="accuracy", method=CTS, model="resnet20")
+    printed(paper | {"value": "0.40", "model": "resnet110"})
+    differs(-0.0045, metric="accuracy", method=CTS, model="resnet20")
     row = compare("class_temperature_scaling", stand_in={"resnet110": "resnet20"}).iloc[0]
     assert [row["stand_in_value"], row["stand_in_effect"]] == pytest.approx([0.45, 0.45])
     assert row["stand_in_verdict"] == "same direction"
@@ -169,17 +169,17 @@ def test_an_accuracy_drop_of_a_stand_in_is_shown_with_its_direction(book):
 def test_comparator_is_that_of_the_table_or_else_the_first_of_another(book):
     rows = [{"value": "5.50"}, {"value": "2.50", "table": "2"}]
     method = {"value": "3.00", "method": TS}
-    printed(book, *rows, method, method | {"table": "2"}, method | {"table": "3"})
+    printed(*rows, method, method | {"table": "2"}, method | {"table": "3"})
     effects = compare("mbls").query(f"method == '{TS}'")["printed_effect"]
     assert list(effects) == pytest.approx([-2.5, 0.5, -2.5])
 
 
 def test_followed_recipe_then_authors_logits_then_budget(book):
-    printed(book, {"value": "5.50"})
+    printed({"value": "5.50"})
     ladder = [{}, {"source": "published-logits"}, {"paper": "mbls"}, {"paper": "mbls", "source": "published-logits"}]
     rows = []
     for i, step in enumerate(ladder):
-        measured(book, measured_row(0.01 * (i + 1), **step))
+        append([measured_row(0.01 * (i + 1), **step)])
         best = Measured("mbls", load("ours"), load_effects())
         rows.append(next(iter(best.rows.values())).value)
     assert rows == pytest.approx([0.01, 0.02, 0.03, 0.04])
@@ -197,8 +197,8 @@ def test_nothing_measured_is_not_run():
 
 def test_ours_is_in_the_printed_unit(book):
     log = {"value": "5.40", "source": "author-log"}  # which is not compared
-    printed(book, {"value": "5.50"}, {"value": "0.055", "unit": "fraction", "table": "2"}, log)
-    measured(book, measured_row(0.054, **AUTHORS))
+    printed({"value": "5.50"}, {"value": "0.055", "unit": "fraction", "table": "2"}, log)
+    append([measured_row(0.054, **AUTHORS)])
     columns = ["ours", "low", "high", "n_seeds"]
     assert compare("mbls")[columns].to_numpy().tolist() == [
         pytest.approx([5.4, 5.0, 5.8, 1]),
@@ -217,11 +217,11 @@ def test_each_number_is_counted_once(book):
     paper = {"paper": "class_loss_scaling", "value": "1.00"}
     models = ("replay", "same", "open", "other", "public", "public2", "bins", "small")
     raised = [paper | {"model": m, "value": "5.00"} for m in models]
-    printed(book, *raised, *[paper | {"model": m, "method": TS} for m in models])
-    measured(book, measured_row(0.01, model="replay", method=TS, **AUTHORS))
-    measured(book, *[measured_row(0.02, model=m, method=TS, budget="reduced") for m in ("same", "open", "other")])
+    printed(*raised, *[paper | {"model": m, "method": TS} for m in models])
+    append([measured_row(0.01, model="replay", method=TS, **AUTHORS)])
+    append([measured_row(0.02, model=m, method=TS, budget="reduced") for m in ("same", "open", "other")])
     for model, value in {"same": -0.01, "open": -0.001, "other": 0.01, "resnet20": -0.01}.items():
-        differs(book, value, model=model)
+        differs(value, model=model)
     rows = [measured_row(v, model=m, method=TS, source="calarena") for m, v in (("public", 0.01), ("public2", 0.02))]
     rows.append(measured_row(0.01, model="bins", method=TS, source="calarena", n_bins="25"))
     third = pd.DataFrame([{name: str(row.get(name, "")) for name in COLUMNS} for row in rows])

@@ -8,11 +8,11 @@ import sys
 import warnings
 from pathlib import Path
 
+import digits_runs
 import numpy as np
 import pytest
 import torch
-import training_of_layers
-from digits_runs import train_digits
+from digits_runs import train_digits, train_layers
 
 from calibkit.logits import Logits
 from calibkit.training.run_folder import lock
@@ -24,17 +24,17 @@ NAMES = ("crl", "mdca", "cutmix", "skipped")
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
-from training_of_layers import train
+from digits_runs import train_layers
 names, devices, nodes, folder = sys.argv[1:]
 for name in names.split(","):
-    train(name, folder + "/" + name, devices=int(devices), nodes=int(nodes))
+    train_layers(name, folder + "/" + name, devices=int(devices), nodes=int(nodes))
 """
 
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory):
     path = tmp_path_factory.mktemp("script") / "run.py"
-    path.write_text(SCRIPT.format(tests=str(Path(training_of_layers.__file__).parent)))
+    path.write_text(SCRIPT.format(tests=str(Path(digits_runs.__file__).parent)))
     return path
 
 
@@ -43,7 +43,7 @@ def one(tmp_path_factory):
     """Folders of runs on one process."""
     folder = tmp_path_factory.mktemp("one")
     for name in NAMES:
-        training_of_layers.train(name, folder / name)
+        train_layers(name, folder / name)
     return folder
 
 

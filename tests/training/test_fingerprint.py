@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from digits_runs import digits_model
+from digits_runs import digits_model, ending_after
 from torch import nn
 
 from calibkit.losses import CRL
@@ -32,16 +32,6 @@ class Weighted(nn.Module):
         return self.weight * nn.functional.cross_entropy(logits, labels)
 
 
-class Stopped(nn.CrossEntropyLoss):
-    """It ends its run in the second epoch."""
-
-    def forward(self, logits, labels):
-        self.steps = getattr(self, "steps", 0) + 1
-        if self.steps > 2:
-            raise KeyboardInterrupt
-        return super().forward(logits, labels)
-
-
 def run(folder, model=None, loss=None, **options):
     model, loss = model or net(nn.ReLU()), loss or nn.CrossEntropyLoss()
     return fit(model, loss, "digits", RECIPE, folder=folder, device="cpu", **options)
@@ -49,7 +39,7 @@ def run(folder, model=None, loss=None, **options):
 
 def cut_short(folder):
     with pytest.raises(KeyboardInterrupt):
-        run(folder, loss=Stopped(), meta=MBLS)
+        run(folder, loss=ending_after(2), meta=MBLS)  # in the second epoch
 
 
 @pytest.mark.parametrize(

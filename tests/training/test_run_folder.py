@@ -5,7 +5,16 @@ import os
 
 import numpy as np
 import pytest
-from digits_runs import die_after, die_before_rename, die_in_step, digits_model, in_a_process, train_digits, was_killed
+from digits_runs import (
+    die_after,
+    die_before_rename,
+    die_in_step,
+    digits_model,
+    ending_after,
+    in_a_process,
+    train_digits,
+    was_killed,
+)
 from torch import nn
 
 from calibkit import data
@@ -72,18 +81,8 @@ def test_a_run_killed_between_two_files_that_go_together(tmp_path, undisturbed, 
 
 def cut_short(folder, epochs):
     """A run with ``epochs`` checkpoints behind it, which dies in the next."""
-
-    class Stop(nn.CrossEntropyLoss):
-        steps = 0
-
-        def forward(self, logits, labels):
-            self.steps += 1
-            if self.steps > 10 * epochs:
-                raise KeyboardInterrupt
-            return super().forward(logits, labels)
-
     with pytest.raises(KeyboardInterrupt):
-        train_digits(folder, Stop(), RECIPE, meta={"loss": "CrossEntropyLoss()"})
+        train_digits(folder, ending_after(10 * epochs), RECIPE, meta={"loss": "CrossEntropyLoss()"})
 
 
 def test_a_damaged_checkpoint_is_named_and_stays(tmp_path):

@@ -56,26 +56,14 @@ def judged(text: str, estimate: Estimate | None, judge: Judge = Estimate.below) 
     return Claim(text, NOT_RUN) if estimate is None else Claim(text, judge(estimate), f"{estimate:+.2f}")
 
 
-def compared(
-    text: str,
-    comparison: Comparison | None,
-    name: str,
-    base: str,
-    judge: Judge = Estimate.below,
-    metric: str = "ece",
-) -> Claim:
-    """A claim on the difference of two methods, in percentage points; not run where one of them is absent.
+def compared(text: str, comparison: Comparison | None, name: str, base: str) -> Claim:
+    """A claim that one method has a lower ECE than another, in points; not run where one of them is absent.
 
     Args:
         text: what is claimed.
         comparison: of the methods; None: none was measured.
         name: the method that the claim is about.
         base: the method it is held against.
-        judge: what the claim says of ``name`` minus ``base``, in points; ``Estimate.below``: that it is lower.
-        metric: of the comparison.
-
-    Raises:
-        ValueError: a metric that was not measured.
 
     Example:
         >>> methods = Comparison(np.repeat([0, 1], [80, 20]), ["ece"])
@@ -87,7 +75,7 @@ def compared(
         'not run here'
     """
     both = comparison is not None and name in comparison and base in comparison
-    return judged(text, comparison.difference(name, base, metric).percent if both else None, judge)
+    return judged(text, comparison.difference(name, base).percent if both else None)
 
 
 def checked(text: str, true: bool, found: str = "") -> Claim:

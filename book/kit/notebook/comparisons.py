@@ -168,29 +168,27 @@ def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric
     return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
 
 
-def rank_correlation(x: np.ndarray, y: np.ndarray, *, n_resamples: int = 2000, seed: int = 0) -> Estimate:
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
     """Spearman's correlation of two values a class, with the 95% percentile interval of a bootstrap over classes.
 
-    Resamples in which one of the two is constant have none and are left out; NaN where all are.
+    Of 2,000 resamples those in which one of the two is constant have none and are left out; NaN where all are.
 
     Args:
         x: (K,).
         y: (K,).
-        n_resamples: resamples.
-        seed: of the draws.
 
     Example:
         >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
         1.0
     """
     x, y = np.asarray(x), np.asarray(y)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
 
     def spearman(i: np.ndarray) -> float:
         ranks = [pd.Series(of[i]).rank() for of in (x, y)]
         return float(np.corrcoef(*ranks)[0, 1]) if all(of.nunique() > 1 for of in ranks) else np.nan
 
-    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(n_resamples)]
+    draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(2000)]
     known = [draw for draw in draws if not np.isnan(draw)] or [np.nan]
     return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(known, [2.5, 97.5])))
 

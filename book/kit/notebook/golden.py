@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from book.kit.results.csv_rows import locked
+from book.kit.results.csv_rows import check_columns, locked
 from calibkit import _folders
 from calibkit._checks import check_real, expected
 from calibkit._files import write_atomic
@@ -29,7 +29,6 @@ def recorded(
     *,
     available: bool,
     tolerance: float | Mapping[str, float] = 0.005,
-    folder: Path | None = None,
 ) -> pd.DataFrame:
     """The stored table, held against ``compute()`` where its data are available.
 
@@ -43,7 +42,6 @@ def recorded(
         available: whether the data are there that it needs.
         tolerance: how far a number may lie from the stored one, in its own unit; one for all, or one a row. Default:
             half a unit of the second decimal.
-        folder: of the CSV files. Default: ``book/results/chapters`` of the checkout.
 
     Raises:
         ValueError: a number that is not the stored one; a table that is neither stored nor can be computed; a name
@@ -54,7 +52,7 @@ def recorded(
         raise expected("name", "<chapter>/<table>", repr(name))
     for width in tolerance.values() if isinstance(tolerance, Mapping) else [tolerance]:
         check_real("tolerance", width, 0.0)
-    path = (folder or _folders.stored() / "chapters") / f"{chapter}.csv"
+    path = _folders.stored() / "chapters" / f"{chapter}.csv"
     stored = _read(path, table)
     if stored is None and not available:
         raise expected("name", f"a table that {path.name} holds, as its data are not here", repr(name))
@@ -116,8 +114,7 @@ def _read(path: Path, table: str) -> pd.DataFrame | None:
     if not path.exists():
         return None
     rows = pd.read_csv(path, dtype={"table": str, "row": str, "column": str, "value": float}, keep_default_na=False)
-    if tuple(rows.columns) != COLUMNS:
-        raise expected("columns", ", ".join(COLUMNS), ", ".join(rows.columns))
+    check_columns(rows, COLUMNS)
     rows = rows[rows["table"] == table]
     if rows.empty:
         return None

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import plots
-from calibkit._checks import Array, check_real, expected
+from calibkit._checks import Array, expected
 from calibkit.plots.reliability import COLUMNS, SIZE
 
 
@@ -147,13 +147,12 @@ def band(
     return ax
 
 
-def mean_band(x: Array, draws: Array, *, errors: float = 2.0, **style) -> Axes:
-    """The mean over draws with ``errors`` standard errors of it on both sides.
+def mean_band(x: Array, draws: Array, **style) -> Axes:
+    """The mean over draws with two standard errors of it on both sides.
 
     Args:
         x: (N,).
         draws: (N, D) values, D >= 2.
-        errors: half the width, in standard errors.
         style: ``ax``, ``color``, ``label`` and ``line`` of :func:`band`.
 
     Raises:
@@ -167,7 +166,7 @@ def mean_band(x: Array, draws: Array, *, errors: float = 2.0, **style) -> Axes:
     draws = np.asarray(draws)
     if draws.ndim != 2 or draws.shape[1] < 2:
         raise expected("draws", "of shape (N, D) with D >= 2", f"shape {draws.shape}")
-    half = check_real("errors", errors, 0.0) * draws.std(1, ddof=1) / np.sqrt(draws.shape[1])
+    half = 2 * draws.std(1, ddof=1) / np.sqrt(draws.shape[1])
     mean = draws.mean(1)
     return band(x, mean, mean - half, mean + half, **style)
 

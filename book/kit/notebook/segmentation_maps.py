@@ -19,13 +19,12 @@ COLUMNS = ("predicted class", "confidence", "mistakes")
 _MISTAKES = ListedColormap([plots.RED, "#E6E6E6", "#FFFFFF"])  # wrong, right, no label
 
 
-def maps(networks: Mapping[str, Path], names: Sequence[str], image: int = 0) -> Figure:
-    """Predicted classes, confidence and mistakes of one image, a row a network.
+def maps(networks: Mapping[str, Path], names: Sequence[str]) -> Figure:
+    """Predicted classes, confidence and mistakes of the first image, a row a network.
 
     Args:
         networks: title -> file of its maps, as ``Network.maps`` finds it.
         names: of the classes, for the legend.
-        image: which of the images of the files.
 
     Raises:
         ValueError: no network, or more classes predicted than there are names.
@@ -40,7 +39,7 @@ def maps(networks: Mapping[str, Path], names: Sequence[str], image: int = 0) -> 
     pixels = {"interpolation": "nearest"}
     figure, axes = plt.subplots(len(networks), 3, figsize=(7, 1.42 * len(networks) + 0.8), squeeze=False)
     for row, (title, arrays) in zip(axes, stored.items(), strict=True):
-        predicted, confidence, right = (arrays[name][image] for name in ("predicted", "confidence", "right"))
+        predicted, confidence, right = (arrays[name][0] for name in ("predicted", "confidence", "right"))
         row[0].imshow(predicted, vmin=-0.5, vmax=len(names) - 0.5, cmap=ListedColormap(colors), **pixels)
         shade = row[1].imshow(confidence / 255, vmin=0, vmax=1, cmap=plt.get_cmap("viridis", 10), **pixels)
         row[2].imshow(right, vmin=-0.5, vmax=2.5, cmap=_MISTAKES, **pixels)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from calibkit._checks import check_bins, check_real, expected
+from calibkit._checks import check_real, expected
 from calibkit.metrics.binning import width_bins
 
 
@@ -106,19 +106,15 @@ def with_error(
     return family(brentq(lambda size: binned_error(*family(size)) - target, 0.0, 1.0))
 
 
-def true_curve(
-    probs: np.ndarray, truth: np.ndarray, *, n_bins: int = 50, least: int = 20
-) -> tuple[np.ndarray, np.ndarray]:
-    """The calibration curve: true probability of the predicted class against the confidence, by fine bins.
+def true_curve(probs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The calibration curve: true probability of the predicted class against the confidence, in 50 bins.
 
     Args:
         probs: (N, K) what the classifier says.
         truth: (N, K) true probabilities.
-        n_bins: of equal width.
-        least: bins with so many samples, or fewer, are left out.
 
     Returns:
-        Middle of the bin, and mean true probability in it.
+        Middle of a bin, and mean true probability in it, of the bins with more than 20 samples.
 
     Raises:
         ValueError: arrays of different shapes.
@@ -131,9 +127,8 @@ def true_curve(
     """
     if np.ndim(probs) != 2 or np.shape(probs) != np.shape(truth):
         raise expected("truth", f"of shape {np.shape(probs)} like `probs`", f"shape {np.shape(truth)}")
-    check_bins(n_bins)
-    bins = width_bins(torch.as_tensor(probs.max(1), dtype=torch.float64), n_bins).numpy()
+    bins = width_bins(torch.as_tensor(probs.max(1), dtype=torch.float64), 50).numpy()
     counts = np.bincount(bins)
     curve = np.bincount(bins, truth[np.arange(len(probs)), probs.argmax(1)]) / np.maximum(counts, 1)
-    seen = np.flatnonzero(counts > least)
-    return (seen + 0.5) / n_bins, curve[seen]
+    seen = np.flatnonzero(counts > 20)
+    return (seen + 0.5) / 50, curve[seen]

@@ -21,11 +21,11 @@ chapter                  of ``notebooks/``, where it is found.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from book.kit.results.csv_rows import check_columns
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.kept import rests_on_gone
 from book.kit.results.paired_differences import load_effects
@@ -61,15 +61,14 @@ class Pooled(NamedTuple):
     seeds: int
 
 
-def load_claims(folder: Path | None = None) -> pd.DataFrame:
+def load_claims() -> pd.DataFrame:
     """``claims.csv`` as text.
 
     Raises:
         ValueError: other columns, or a claim that neither names a difference nor has a verdict.
     """
-    frame = pd.read_csv((folder or _folders.stored()) / "claims.csv", dtype=str, keep_default_na=False)
-    if tuple(frame.columns) != COLUMNS:
-        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    frame = pd.read_csv(_folders.stored() / "claims.csv", dtype=str, keep_default_na=False)
+    check_columns(frame, COLUMNS)
     for row in frame.itertuples():
         if not WANTS.fullmatch(row.wants):
             raise expected("wants", "a side of 0, or `above -x` or `within x`", repr(row.wants))

@@ -76,12 +76,12 @@ UNITS = {"paper": ("percent", "fraction", "nats"), "ours": ("fraction", "nats"),
 
 
 # ------------------------------------------------------------------------------------------------------ files
-def load(which: str = "ours", folder: Path | None = None) -> pd.DataFrame:
+def load(which: str = "ours") -> pd.DataFrame:
     """``paper.csv`` or ``ours.csv`` as text columns, except value, low, high and std (float) and n_seeds (int).
 
     ``printed`` keeps the value's text, so that its number of digits is known.
     """
-    path = (folder or _folders.stored()) / f"{check_choice('which', which, SOURCES)}.csv"
+    path = _folders.stored() / f"{check_choice('which', which, SOURCES)}.csv"
     if not path.exists() and which != "paper":
         return _typed(pd.DataFrame(columns=list(COLUMNS), dtype=str), which)
     return read(path, which)
@@ -120,8 +120,7 @@ def read(path: Path, which: str = "ours") -> pd.DataFrame:
 
 def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
     """Columns checked against the schema and given their types."""
-    if tuple(frame.columns) != COLUMNS:
-        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    check_columns(frame, COLUMNS)
     frame = frame.assign(printed=frame["value"])
     for name in NUMBERS:
         text = frame[name]
@@ -146,13 +145,24 @@ def _typed(frame: pd.DataFrame, which: str) -> pd.DataFrame:
             raise expected(name, "a finite number", "an empty or infinite one")
     if (frame["low"] > frame["high"]).any():
         raise expected("low", "at most `high`", "a larger number")
-    twice = frame[frame.duplicated(list(KEY))]
-    if len(twice):
-        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(KEY)].to_dict()}")
+    check_keys(frame, KEY)
     return frame
 
 
-def append(rows: Iterable[dict], folder: Path | None = None) -> int:
+def check_columns(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
+    """A stored file has these columns, in this order."""
+    if tuple(frame.columns) != columns:
+        raise expected("columns", ", ".join(columns), ", ".join(frame.columns))
+
+
+def check_keys(frame: pd.DataFrame, key: Sequence[str]) -> None:
+    """No two rows agree in all columns of the key."""
+    twice = frame[frame.duplicated(list(key))]
+    if len(twice):
+        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(key)].to_dict()}")
+
+
+def append(rows: Iterable[dict]) -> int:
     """Put rows into ``ours.csv``; returns how many rows of it are new or different.
 
     A row takes the place of the one with the same key, unless that is of more seeds. One whose value or interval is
@@ -161,12 +171,11 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
 
     Args:
         rows: dicts with the names in ``COLUMNS``; missing ones are empty. :func:`measure` makes them.
-        folder: of ``ours.csv``. Default: ``book/results`` of the checkout.
 
     Raises:
         ValueError: a row, or the file as it is, breaks the schema; the file is then left as it was.
     """
-    folder = folder or _folders.stored()
+    folder = _folders.stored()
     new = pd.DataFrame(
         [{name: text_of(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
     )
@@ -176,7 +185,7 @@ def append(rows: Iterable[dict], folder: Path | None = None) -> int:
     _typed(new.assign(**{name: new[name].where(finite, "0") for name in NUMBERS}), "ours")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".ours.csv.lock"):
-        old = load("ours", folder)[list(COLUMNS)].map(text_of)
+        old = load("ours")[list(COLUMNS)].map(text_of)
         both = merged(old, new, KEY, ("n_seeds",))
         return replace(folder / "ours.csv", old, both[~infinite(both)].sort_values(list(KEY)))
 
@@ -240,9 +249,7 @@ def measure(
     runs: Sequence[tuple[Array, Array]],
     *,
     metrics: Sequence[str] = MEASURED,
-    groups: Array | None = None,
     n_bins: int = 15,
-    seed: int = 0,
     **cell: str,
 ) -> list[dict]:
     """The metrics of one cell as rows for :func:`append`, with bootstrap intervals.
@@ -250,9 +257,7 @@ def measure(
     Args:
         runs: (probs, labels) on the test set, one pair a training seed.
         metrics: keys of METRICS.
-        groups: of the test samples, the same in every run; see :func:`calibkit.metrics.bootstrap`.
         n_bins: of the binned metrics.
-        seed: of the bootstrap.
         cell: dataset, model, loss, method, budget, source, and if wanted paper and note.
 
     Returns:
@@ -261,9 +266,7 @@ def measure(
     runs = list(runs)
     if not runs:
         raise expected("runs", "at least one (probs, labels)", "none")
-    return metric_rows(
-        [resample(*run, metrics, groups=groups, n_bins=n_bins, seed=seed) for run in runs], n_bins, **cell
-    )
+    return metric_rows([resample(*run, metrics, n_bins=n_bins) for run in runs], n_bins, **cell)
 
 
 def resample(
@@ -273,12 +276,11 @@ def resample(
     *,
     groups: Array | None = None,
     n_bins: int = 15,
-    seed: int = 0,
 ) -> dict[str, Resampled]:
     """The metrics of one training with their 1,000 resamples, as :func:`measure` and :mod:`.paired_differences` use
     them; names of METRICS, or own functions as :func:`calibkit.metrics.bootstrap` takes them.
     """
-    return resampled(Sample.of(probs, labels), metrics, groups, 1000, seed, n_bins)
+    return resampled(Sample.of(probs, labels), metrics, groups, 1000, 0, n_bins)
 
 
 def metric_rows(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cell: str) -> list[dict]:

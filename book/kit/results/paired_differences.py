@@ -25,12 +25,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from book.kit.results.csv_rows import MEASURED, infinite, locked, merged, replace, text_of
+from book.kit.results.csv_rows import (
+    MEASURED,
+    check_columns,
+    check_keys,
+    infinite,
+    locked,
+    merged,
+    replace,
+    text_of,
+)
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.judging.seeds import Spread, error_of_two, mean_of
@@ -48,9 +56,9 @@ FILE = "effects.csv"
 REFIT_KEY = ("dataset", "model", "loss", "method", "base_method", "metric", "n_bins", "budget", "source")
 
 
-def load_refits(folder: Path | None = None) -> pd.DataFrame:
+def load_refits() -> pd.DataFrame:
     """The rows of ``refits.csv``, see :mod:`book.kit.results.refits`; none where there is no file."""
-    path = (folder or _folders.stored()) / "refits.csv"
+    path = _folders.stored() / "refits.csv"
     if not path.exists():
         return pd.DataFrame(columns=[*REFIT_KEY, "fit_error"]).astype({"fit_error": float})
     return pd.read_csv(path, dtype=str, keep_default_na=False).astype({"fit_error": float})
@@ -63,31 +71,28 @@ def load_effects() -> pd.DataFrame:
     Raises:
         ValueError: a file with other columns, a number that is none, or the same key twice.
     """
-    effects = _read(_folders.stored())
+    effects = _read()
     refits = load_refits()
     refits = refits.assign(base_loss=refits["loss"])
     return effects.merge(refits, how="left", on=[*REFIT_KEY, "base_loss"])
 
 
-def _read(folder: Path) -> pd.DataFrame:
-    path = folder / FILE
+def _read() -> pd.DataFrame:
+    path = _folders.stored() / FILE
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int))
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if tuple(frame.columns) != COLUMNS:
-        raise expected("columns", ", ".join(COLUMNS), ", ".join(frame.columns))
+    check_columns(frame, COLUMNS)
     try:
         frame[list(NUMBERS)] = frame[list(NUMBERS)].replace("", "nan").astype(float)
         frame[list(COUNTS)] = frame[list(COUNTS)].astype(int)
     except ValueError as error:
         raise expected("path", "a file of numbers", f"{str(path)!r}: {error}") from None
-    twice = frame[frame.duplicated(list(KEY))]
-    if len(twice):
-        raise expected("rows", "of different keys", f"the same key twice: {twice.iloc[0][list(KEY)].to_dict()}")
+    check_keys(frame, KEY)
     return frame
 
 
-def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
+def append_effects(rows: Iterable[dict]) -> int:
     """Put rows into ``effects.csv``; returns how many rows of it are new or different.
 
     A row takes the place of the one with the same key, unless that is of more seeds on either side, or its spread over
@@ -103,10 +108,10 @@ def append_effects(rows: Iterable[dict], folder: Path | None = None) -> int:
         return 0
     if (new[["value", "low", "high", "chance"]] == "").any(axis=None):
         raise expected("rows", "differences that are numbers", "NaN")
-    folder = folder or _folders.stored()
+    folder = _folders.stored()
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f".{FILE}.lock"):
-        old = _read(folder).map(text_of)
+        old = _read().map(text_of)
         both = merged(old, new, KEY, (*COUNTS, "seed_df"))
         return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
 

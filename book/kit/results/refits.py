@@ -14,7 +14,6 @@ fit_error              standard deviation of the difference over ``FITS`` refits
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -61,19 +60,16 @@ def refit_all() -> None:
         print(f"{name}: {refit(name, pairs)} rows are new", flush=True)
 
 
-def refit(name: str, pairs: Collection[tuple[str, str]], *, folder: Path | None = None) -> int:
+def refit(name: str, pairs: Collection[tuple[str, str]]) -> int:
     """Measure the differences of a network's pairs that ``refits.csv`` lacks; returns how many rows are new.
 
     Args:
         name: of logits, as :func:`book.kit.results.record.record` takes it.
         pairs: (method, base method).
-        folder: of the file. Default: ``book/results`` of the checkout.
     """
     networks = trainings(name)
     where = {key: value for key, value in cell(name, networks[0]).items() if key in REFIT_KEY}
-    folder = folder or _folders.stored()
-    stored = load_refits(folder)
-    here = select(stored, **where)
+    here = select(load_refits(), **where)
     known = {*zip(here["method"], here["base_method"], strict=True)}
     wanted = sorted({*pairs} - known)
     if not wanted:
@@ -90,8 +86,9 @@ def refit(name: str, pairs: Collection[tuple[str, str]], *, folder: Path | None 
                 of = {"metric": metric, "n_bins": "15" if metric in BINNED else ""}
                 rows.append(where | of | {"method": method, "base_method": base, "fit_error": float(error)})
     new = pd.DataFrame([{name: text_of(row[name]) for name in COLUMNS} for row in rows], columns=list(COLUMNS))
+    folder = _folders.stored()
     with locked(folder / f".{FILE}.lock"):
-        old = load_refits(folder).map(text_of)
+        old = load_refits().map(text_of)
         both = pd.concat([old, new]).drop_duplicates(list(REFIT_KEY), keep="last").sort_values(list(REFIT_KEY))
         return replace(folder / FILE, old, both)
 

@@ -21,7 +21,7 @@ from collections.abc import Container
 import pandas as pd
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.docutils import SphinxRole
 
 from book.kit import results
 from book.kit.notebook.display_names import DATASETS, shown
@@ -34,7 +34,7 @@ from book.kit.results.csv_rows import select
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
 from book.kit.sphinx.claim_matrix import STYLES
-from book.kit.sphinx.directives import Computed, markdown, table
+from book.kit.sphinx.directives import Computed, html, markdown, table
 from book.kit.sphinx.replications import linked
 from book.kit.sphinx.summaries import entries_of
 from book.papers import PAPERS
@@ -175,6 +175,19 @@ def number(text: str) -> str:
     return f"{100 * rows['value'].iloc[0]:.2f}%"
 
 
+def stored(file: str, outer: str, inner: str, caption: str) -> str:
+    """A table of ``book/results`` whose rows two columns name."""
+    rows = pd.read_csv(_folders.stored() / f"{file}.csv").set_index([outer, inner]).rename_axis([None, None])
+    return table_of(rows, caption, f"tbl-protocol-{file}")._repr_html_()
+
+
+def printed(paper: str, number: str, wide: str, caption: str) -> str:
+    """A table of a paper, all its rows in sight."""
+    name = f"tbl-printed-{PAPERS[paper].short}-{number}".lower()
+    shown = beside(results.compare(paper, number), wide, caption, name, names=NAMES, fold=False)
+    return part(shown, shown.rows)._repr_html_()  # nothing is beside the numbers, so no head has to say "printed"
+
+
 class Ours(SphinxRole):
     """``{ours}``."""
 
@@ -206,35 +219,6 @@ class Ledger(Computed):
         return self.parse(lines)
 
 
-class Stored(SphinxDirective):
-    """``{stored} FILE OUTER INNER``."""
-
-    required_arguments = 3
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        """The table."""
-        file, *labels = self.arguments
-        rows = pd.read_csv(_folders.stored() / f"{file}.csv").set_index(labels).rename_axis([None, None])
-        shown = table_of(rows, " ".join(self.content), f"tbl-protocol-{file}")
-        return [nodes.raw("", shown._repr_html_(), format="html")]
-
-
-class Printed(SphinxDirective):
-    """``{printed} PAPER TABLE COLUMN``."""
-
-    required_arguments = 3
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        """The table, all its rows in sight."""
-        paper, table, wide = self.arguments
-        name = f"tbl-printed-{PAPERS[paper].short}-{table}".lower()
-        shown = beside(results.compare(paper, table), wide, " ".join(self.content), name, names=NAMES, fold=False)
-        shown = part(shown, shown.rows)  # nothing is beside the printed numbers, so no head has to say "printed"
-        return [nodes.raw("", shown._repr_html_(), format="html")]
-
-
 def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
@@ -245,7 +229,7 @@ def setup(app: Sphinx) -> dict:
     app.add_directive("gone", markdown(gone, style=("sortable",)))
     app.add_directive("power", markdown(power))
     app.add_directive("plans", markdown(plans))
-    app.add_directive("printed", Printed)
-    app.add_directive("stored", Stored)
+    app.add_directive("printed", html(printed, required=3, captioned=True))
+    app.add_directive("stored", html(stored, required=3, captioned=True))
     app.add_directive("registry", markdown(registry, required=1))
     return {"parallel_read_safe": True}

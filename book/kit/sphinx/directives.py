@@ -52,13 +52,14 @@ def markdown(
     return Directive
 
 
-def html(text: Callable[..., str], *, required: int = 0) -> type[SphinxDirective]:
-    """The directive of a function that returns HTML."""
+def html(text: Callable[..., str], *, required: int = 0, captioned: bool = False) -> type[SphinxDirective]:
+    """The directive of a function that returns HTML; its content is one argument more where it is ``captioned``."""
 
     class Directive(SphinxDirective):
-        required_arguments = required
+        required_arguments, has_content = required, captioned
 
         def run(self) -> list[nodes.Node]:
-            return [nodes.raw("", text(*self.arguments), format="html")]
+            caption = [" ".join(self.content)] * captioned
+            return [nodes.raw("", text(*self.arguments, *caption), format="html")]
 
     return Directive

@@ -1,4 +1,4 @@
-"""What the record, the claims and the errata of CTS say, counted again from the stored numbers."""
+"""What the records, the claims and the errata of CTS and Neural Clamping say, counted again from the stored numbers."""
 
 import pytest
 from cells_and_pages import by_id, checked, says, told
@@ -8,7 +8,7 @@ from book.kit.results import load
 from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
 
-TS_ECE, CTS = "temperature_scaling:ece", "class_temperature_scaling"
+TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
 #: What the errata say, and what a cell of the chapter prints.
 IN_CHAPTER = {
     "with an interval from −4.30 to +4.84": "+0.27 [−4.30, +4.84]",
@@ -69,3 +69,23 @@ def test_networks_that_stand_apart_in_the_ledger():
     """By likelihood, over all networks of this book the ECE is higher, and over those for balanced images it is not."""
     rows = by_id()["verdict"]
     assert rows["CTS3g"] == "does not hold" and rows["CTS3c"].startswith("ECE undecided")
+
+
+def test_the_networks_of_neural_clamping_in_the_ledger():
+    rows = select(load_effects(), TS, method="neural_clamping", metric="ece")
+    assert rows["loss"].value_counts().to_dict() == {"cross_entropy": 3, "label_smoothing": 1}
+
+
+def test_what_was_found_of_neural_clamping_in_the_ledger():
+    found = by_id()["effect"]
+    ours = load("ours").query("dataset == 'cifar100' and metric == 'ece' and source != 'published-logits'")
+    at = 100 * ours.query("loss == 'cross_entropy'").set_index(["model", "method"])["value"]
+    pairs = [[at[f"resnet{n}_b", f"neural_clamping:focal gamma={g}"] for g in ("1.0", "0.0")] for n in (20, 56)]
+    assert " and ".join(f"{low:.1f} against {high:.1f}%" for low, high in pairs) in found["NC5"]
+    starts = load_effects().query("base_method == 'neural_clamping' and metric == 'entropy'")["value"]
+    assert len(starts) == 4 and f"lower on all, by {-starts.max():.2f} to {-starts.min():.2f} nats" in found["NC6"]
+    methods = ("neural_clamping", "matrix_scaling", "vector_scaling", "ms_odir", "dir_odir")
+    clamped, matrix, vector, odir, also = at["resnet20"][[*methods]]
+    assert odir == also == at["resnet20", TS]
+    said = f"the ECE is {clamped:.1f}%. That is clearly below matrix scaling with {matrix:.0f}%, and not clearly below "
+    assert said + f"vector scaling with {vector:.1f}% and the two ODIR methods with {odir:.1f}%" in found["NC1e"]
