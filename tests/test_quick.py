@@ -16,7 +16,7 @@ def test_a_module_has_the_tests_that_are_called_after_it_and_its_doctests():
 @pytest.mark.parametrize(
     ("module", "folder"),
     [("fitting/base.py", "fitting"), ("losses/_base.py", "losses"), ("losses/__init__.py", "losses"),
-     ("cli/apply.py", "reporting")],
+     ("cli/calibrate.py", "reporting")],
 )  # fmt: skip
 def test_a_module_without_a_test_of_its_name_has_those_of_its_folder(module, folder):
     """Not those of its name in another folder, such as tests/objectives/test_base.py."""
