@@ -376,7 +376,7 @@ table(
 # Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss differs. MbLS has the
 # paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight.
 #
-# The network is smaller than the paper's and has 30 of 350 epochs, so compare directions and not sizes. It sees no random
+# The network is smaller than the paper's and has 30 of 350 epochs, so compare directions, not sizes. It sees no
 # crops, and a weight decay of $10^{-4}$, where the public code has $5 \cdot 10^{-4}$, so that cross-entropy becomes
 # over-confident. Our ResNet-8 and ResNet-50 have 20 epochs by a cosine, without crops in the last five. The last epoch is tested.
 #
@@ -510,7 +510,7 @@ shown = pd.concat(
 )
 table(
     shown,
-    "On none of the balanced networks is the ECE or the NLL of MbLS lower than that of CE with one temperature. ECE in "
+    "On no balanced network is the ECE or the NLL of MbLS lower than that of CE with one temperature. ECE in "
     "percent and points, NLL in nats, uncalibrated unless TS is named; negative is better for MbLS. A star: the 95% "
     "interval excludes zero, over test samples and, where trained more than once, seeds. AUROC: how well the confidence, "
     "with a temperature, tells right from wrong predictions (first training, where its logits are stored)",
@@ -555,10 +555,10 @@ The authors' {{ref}}`log <sec-others-losses>` agrees on the paper's own ResNet-5
 
 **Does it cost accuracy?** No: it changes by {right:+.2f} points.
 
-**Against the paper's losses**, all uncalibrated, the ECE is lower than that of CE on {WORDS[int((to_ce["value"] < 0).sum())]} of {WORDS[len(to_ce)]} ({mean_of(to_ce):+.2f}), that of FL higher on {WORDS[int((of_fl["value"] > 0).sum())]} of {WORDS[len(of_fl)]} ({mean_of(of_fl):+.2f}), with a lower accuracy ({mean_of(loses):+.2f}).
-Against LS it is {CLEAR[mean_of(to_ls).below()]} ({mean_of(to_ls):+.2f}), but on CIFAR-10 alone {CLEAR[mean_of(to_ls[to_ls["dataset"] == "cifar10"]).below()]} ({mean_of(to_ls[to_ls["dataset"] == "cifar10"]):+.2f}).
+**Against the paper's losses**, uncalibrated, the ECE is lower than that of CE on {WORDS[int((to_ce["value"] < 0).sum())]} of {WORDS[len(to_ce)]} ({mean_of(to_ce):+.2f}), that of FL higher on {WORDS[int((of_fl["value"] > 0).sum())]} of {WORDS[len(of_fl)]} ({mean_of(of_fl):+.2f}), with a lower accuracy ({mean_of(loses):+.2f}).
+Against LS it is {CLEAR[mean_of(to_ls).below()]} ({mean_of(to_ls):+.2f}), on CIFAR-10 alone {CLEAR[mean_of(to_ls[to_ls["dataset"] == "cifar10"]).below()]} ({mean_of(to_ls[to_ls["dataset"] == "cifar10"]):+.2f}).
 
-**Does the margin help?** Yes. Against a margin of 0 at half the weight, over {WORDS[len(to_0)]} networks, the ECE is {CLEAR[mean_of(to_0).below()]} ({mean_of(to_0):+.2f} points), and the NLL, too ({mean_of(to_0_nll):+.3f} nats). By itself this is clear with the ResNet-8 for CIFAR-10 alone.
+**Does the margin help?** Yes. Against a margin of 0 at half the weight, over {WORDS[len(to_0)]} networks, the ECE is {CLEAR[mean_of(to_0).below()]} ({mean_of(to_0):+.2f} points), and the NLL, too ({mean_of(to_0_nll):+.3f} nats). By itself it is so on one, the ResNet-8 for CIFAR-10.
 
 **The margin is not tuned for our networks.** The paper chose it on validation images, on CIFAR-10 at an accuracy of 95%. On the ResNet-20 the validation images choose 8, and its ECE is further from that of CE with a temperature ({at_8:+.2f}, trained once).
 """
@@ -631,7 +631,7 @@ display(Markdown(minus(text)))
 # network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`, and
 # the network is calibrated far worse.
 
-# %% mystnb={"figure": {"caption": "One margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. The paper's Figure 2 has a ResNet-50 and Tiny-ImageNet, too.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "One margin fits and the others do not. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. In the paper, Figure 2.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, next to the closed form."}} tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
 key_of = {m: "mbls" if m == 6.0 else f"mbls margin={m:g}" for m in nets}
 key_of = {m: key for m, key in key_of.items() if np.isfinite(score(key).value)}
