@@ -493,7 +493,7 @@ shown.loc[("in the mean", "mean"), :] = pd.Series(mean_row)
 shown = pd.concat([shown.loc[[group]] for group in ("in the mean", "not in the mean")])
 table(
     shown,
-    "On none of the seven networks in the mean is the ECE or the NLL of MbLS lower than that of CE with one temperature. Three have a test set that is unlike the held-out one, or repeat another row. ECE in "
+    "On none of the seven networks in the mean is the ECE or the NLL of MbLS lower than that of CE with one temperature. Of the other three, two have a test set that is unlike the held-out one, and one has the same messages again. ECE in "
     "percent and points, NLL in nats, uncalibrated unless TS is named; negative is better for MbLS. A star: the 95% "
     "interval excludes zero, over test samples and, where trained more than once, seeds. AUROC: how well the confidence, "
     "with a temperature, tells right from wrong predictions (first training, where its logits are stored)",

@@ -168,7 +168,7 @@ def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric
     return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
 
 
-def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
+def rank_correlation(x: np.ndarray, y: np.ndarray, *, seed: int = 0) -> Estimate:
     """Spearman's correlation of two values a class, with the 95% percentile interval of a bootstrap over classes.
 
     Of 2,000 resamples those in which one of the two is constant have none and are left out; NaN where all are.
@@ -176,13 +176,14 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> Estimate:
     Args:
         x: (K,).
         y: (K,).
+        seed: of the resamples.
 
     Example:
         >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
         1.0
     """
     x, y = np.asarray(x), np.asarray(y)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
 
     def spearman(i: np.ndarray) -> float:
         ranks = [pd.Series(of[i]).rank() for of in (x, y)]
