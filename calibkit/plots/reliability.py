@@ -55,12 +55,38 @@ def reliability_diagram(
     Raises:
         ValueError: bad ``probs`` or ``labels``, an unknown scheme, numbers out of range.
     """
-    counts, interval = check_flag("counts", counts), check_flag("interval", interval)
+    counts = check_flag("counts", counts)
+    resampling = {"n_resamples": n_resamples, "level": level, "seed": seed}
+    numbers = _numbers(probs, labels, n_bins=n_bins, scheme=scheme, interval=interval, **resampling)
+    ax = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6))
+    _draw(ax, *numbers, counts=counts)
+    return ax
+
+
+def _numbers(
+    probs: Array,
+    labels: Array,
+    *,
+    n_bins: BinCount = 15,
+    scheme: Scheme = "width",
+    interval: bool = True,
+    n_resamples: int = 200,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[ReliabilityBins, str, tuple[np.ndarray, np.ndarray] | None]:
+    """What a diagram shows: its bins, the error that is written, the consistency bars; all is checked here."""
+    interval = check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
-    error = (ece if scheme == "width" else adaptive_ece)(probs, labels, n_bins=len(bins.counts))
+    name, error_of = ("ECE", ece) if scheme == "width" else ("AECE", adaptive_ece)
+    error = f"{name} {100 * error_of(probs, labels, n_bins=len(bins.counts)):.2f}%"
     chance = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed) if interval else None
-    ax, full = axes_of(ax, (3.6, 4.0) if counts else (3.6, 3.6)), bins.counts > 0
-    lower, width = bins.edges[:-1], np.diff(bins.edges)
+    return bins, error, chance
+
+
+def _draw(
+    ax: Axes, bins: ReliabilityBins, error: str, chance: tuple[np.ndarray, np.ndarray] | None, *, counts: bool
+) -> None:
+    full, lower, width = bins.counts > 0, bins.edges[:-1], np.diff(bins.edges)
     blue = on_paper(BLUE)
     bars: dict[str, Any] = {"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper()}
     ax.bar(lower[full], bins.accuracy[full], width[full], **bars, label="accuracy")
@@ -70,13 +96,11 @@ def reliability_diagram(
     ax.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--")
     ax.vlines(bins.confidence[full], bins.accuracy[full], bins.confidence[full], color=RED, linewidth=1.2, label="gap")
     ax.plot(bins.confidence[full], bins.accuracy[full], "o", color=blue, markersize=3.5)
-    name = "ECE" if scheme == "width" else "AECE"
-    ax.text(0.97, 0.05, f"{name} {100 * error:.2f}%", transform=ax.transAxes, ha="right")
+    ax.text(0.97, 0.05, error, transform=ax.transAxes, ha="right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")
     if counts:
         _strip(ax, bins)
-    return ax
 
 
 def _strip(ax: Axes, bins: ReliabilityBins) -> None:
@@ -184,16 +208,14 @@ def reliability_by_group(
 def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool = True, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
-    of_bins = {name: options[name] for name in ("n_bins", "scheme") if name in options}
-    for sample in samples.values():  # all are checked before a figure is made
-        reliability_bins(sample, None, **of_bins)
+    numbers = [_numbers(of.probs, of.labels, **options) for of in samples.values()]  # or it raises, without a figure
     columns = min(len(samples), COLUMNS)
     rows, size = -(-len(samples) // columns), SIZE[columns]
     figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
     fig = figure_of(fig, figsize)
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for ax, (title, sample) in zip(panels.flat, samples.items(), strict=False):
-        reliability_diagram(sample.probs, sample.labels, ax=ax, counts=counts, **options)
+    for ax, title, of in zip(panels.flat, samples, numbers, strict=False):
+        _draw(ax, *of, counts=counts)
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
         ax.set_title(drawable(title).replace("_", " "))

@@ -101,6 +101,9 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("base", lambda: plots.forest_plot(COMPARED, base="x")),
         ("methods", lambda: plots.risk_coverage([PROBS, PROBS], LABELS)),
         ("level", lambda: plots.reliability_diagram(PROBS, LABELS, level=2)),
+        ("level", lambda: plots.before_after({"a": PROBS}, LABELS, level=2)),
+        ("interval", lambda: plots.before_after({"a": PROBS}, LABELS, interval=3)),
+        ("seed", lambda: plots.reliability_by_group(PROBS, LABELS, LABELS, seed=-1)),
         ("seed", lambda: plots.reliability_diagram(PROBS, LABELS, seed=0.5)),
         ("seed", lambda: plots.smooth_reliability(PROBS, LABELS, seed=-1)),
         ("color", lambda: plots.smooth_reliability(PROBS, LABELS, color="none such")),
@@ -132,6 +135,9 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         plots.forest_plot({"a": (1, 0, 2)}, numbers="zz", ax=Figure().subplots())
     with pytest.raises(RuntimeError, match="Expected `ClassTemperatureScaling` to be fitted"):
         plots.class_temperatures(ClassTemperatureScaling())
+    for wrong in ({"ax": Figure().subplots()}, {"title": "none such", "interval": False}):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(wrong))}'"):
+            plots.before_after({"a": PROBS}, LABELS, **wrong)
     assert not plt.get_fignums()
 
 
