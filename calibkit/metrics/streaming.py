@@ -141,25 +141,29 @@ def _rows(probs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 class Accuracy(StreamingMetric):
     """Streaming ``accuracy``; the arguments are ``ignore_index`` and those of ``torchmetrics.Metric``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "accuracy")
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("accuracy", **kwargs)
 
 
 class NLL(StreamingMetric):
     """Streaming ``nll``; the arguments are those of ``Accuracy``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "nll")
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("nll", **kwargs)
 
 
 class Brier(StreamingMetric):
     """Streaming ``brier``; the arguments are those of ``Accuracy``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "brier")
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("brier", **kwargs)
 
 
 class Entropy(StreamingMetric):
     """Streaming ``entropy``; the arguments are those of ``Accuracy``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "entropy")
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("entropy", **kwargs)
 
 
 class ECE(StreamingMetric):

@@ -122,6 +122,12 @@ def test_classes_without_number():
             streaming.ClasswiseECE(odd)
 
 
+@pytest.mark.parametrize("name", ["Accuracy", "NLL", "Brier", "Entropy"])
+def test_a_mean_over_samples_takes_no_number_of_bins_by_place(name):
+    with pytest.raises(TypeError):
+        getattr(streaming, name)(10)
+
+
 def test_options(mixed):
     probs, labels = tensors(mixed)
     for options in ({"n_bins": 7}, {"n_bins": 4, "normalize": "class_count"}):
