@@ -59,9 +59,9 @@ class NeuralClamping(Fitted):
         loss_curve: (epochs,) mean of objective plus penalty over the steps of each epoch.
 
     Raises:
-        ValueError: in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite, to T <= 0 or to ten
-            times the loss of the first epoch plus 1; or a model that gives anything but a tensor (N, K). The model is
-            left as it was found, also then.
+        ValueError: an impossible option; in ``fit``, a ``lr`` with which SGD diverges, to numbers that are not finite,
+            to T <= 0 or to ten times the loss of the first epoch plus 1; or a model that gives anything but a tensor
+            (N, K). The model is left as it was found, also then.
 
     Paper: Tang, Chen and Ho, "Neural Clamping: Joint Input Perturbation and Temperature Scaling for Neural Network
     Calibration".

@@ -38,8 +38,8 @@ class TemperatureScaling(Replayable):
     Attributes:
         temperature: T > 0; None before ``fit``. A RuntimeWarning tells where it is a bound of the search, 0.01 or 1,000
             times the typical spread of the logits within a row, or 1 where that lies outside: the best T is 0 where
-            every label has the largest logit, infinite where logits tell nothing. By ECE it tells where T ends the
-            grid.
+            every label has the largest logit, infinite where logits tell nothing. By ECE it tells where T is the
+            highest of the grid.
 
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
     Differs from the paper: T is at the optimum, before which the public code of the paper often stops, too.

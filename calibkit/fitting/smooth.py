@@ -71,8 +71,9 @@ def fit_smooth(
 
     The objective is any with ``smooth``, logits are (N, K) float32 or float64, labels (N,) int64, x float64 of any
     shape, where to start. ``forward(x, z) -> u`` gives the calibrated logits of a float64 block of rows, a new tensor,
-    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. The options are
-    those of :func:`fit_losses`.
+    ``backward(x, z, g, grad)`` adds the block's gradient to ``grad`` in place, given ``g = dL/du``. Options are
+    ``penalty``, ``x -> (value, gradient)``, which is added; and ``curvature``, ``tolerance`` and ``max_iter``, as in
+    :func:`minimize`.
     """
 
     def ce(x: Tensor) -> Tensor:

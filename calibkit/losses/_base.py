@@ -158,7 +158,7 @@ class RankedLoss(PenalisedLoss):
         return mean(cross_entropy(z, y), keep) + self.weight * self._ranked(z, keep, self._check(index, labels))
 
     def penalty(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        """The penalty alone, not multiplied by ``weight``: a scalar."""
+        """The penalty alone, not multiplied by ``weight``, while those of `ACLS` are in it: a scalar."""
         z, _, keep = as_rows(logits, labels, self.ignore_index)
         return self._ranked(z, keep, self._check(index, labels))
 
