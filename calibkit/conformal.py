@@ -141,7 +141,15 @@ class ConformalSets:
         return like(sets, probs)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write settings, threshold and state of the generator: npz without pickle, atomically; returns the path."""
+        """Write settings, threshold and state of the generator: npz without pickle, atomically; returns the path.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> sets = ConformalSets(0.3).fit(np.array([[0.7, 0.2, 0.1]] * 9), np.array([0] * 7 + [1] * 2))
+            >>> with TemporaryDirectory() as folder:
+            ...     ConformalSets.load(sets.save(f"{folder}/sets.npz"))
+            ConformalSets(alpha=0.3, score='lac', threshold=0.3)
+        """
         self._check_fitted()
         settings = {"alpha": self.alpha, "score": self.score, "seed": self.seed, "n_classes": self.n_classes}
         settings["generator"] = self._rng.bit_generator.state
