@@ -100,6 +100,9 @@ def calibration_test(
         n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``alpha``.
         seed: of everything random.
 
+    Returns:
+        ``CalibrationTest``.
+
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
         >>> print(calibration_test(probs, np.repeat([0, 1], [840, 160])))
@@ -161,6 +164,9 @@ def calibration_by_group(
     ``groups`` are (N,) integers or strings, as a list, an array or a column; ``alpha`` is for all of them together.
     ``n_draws`` are raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can be small
     enough. The other arguments are those of the test.
+
+    Returns:
+        ``{group: CalibrationTest}``, sorted by group.
 
     Example:
         >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)

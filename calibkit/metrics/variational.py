@@ -74,6 +74,9 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
         groups: (N,) integers or strings: rows of one group, as the pixels of an image, are in one fold and count as
             one draw.
 
+    Returns:
+        ``TopLabelError``: ``total``, ``over`` and ``under``, each an ``Estimate`` with ``value``, ``low`` and ``high``.
+
     Example:
         >>> import numpy as np
         >>> probs = np.tile([[0.9, 0.1], [0.6, 0.4]], (500, 1))
@@ -120,6 +123,9 @@ def variational_calibration_error(
         recalibrator: what g is, such as ``StructuredMatrixScaling()``; a copy is fitted on log-probabilities.
         p: of the norm, from 1 to infinity.
         groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
+
+    Returns:
+        ``Estimate``; what :func:`variational_ece` says of its interval holds here too.
 
     Example:
         >>> import numpy as np
@@ -190,6 +196,9 @@ def score_parts(
             :func:`~calibkit.metrics.bootstrap_difference`; that of the calibration ends at 0 or above. The fits stay as
             they are.
         seed: of the resamples.
+
+    Returns:
+        ``{"nll": ScoreParts, "brier": ScoreParts}``, the first in nats.
 
     Example:
         >>> import numpy as np
