@@ -143,6 +143,9 @@ class ConformalSets:
     def save(self, path: str | os.PathLike) -> Path:
         """Write settings, threshold and state of the generator: npz without pickle, atomically; returns the path.
 
+        Raises:
+            RuntimeError: called before ``fit``.
+
         Example:
             >>> from tempfile import TemporaryDirectory
             >>> sets = ConformalSets(0.3).fit(np.array([[0.7, 0.2, 0.1]] * 9), np.array([0] * 7 + [1] * 2))

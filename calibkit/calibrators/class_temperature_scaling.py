@@ -62,6 +62,11 @@ class ClassTemperatureScaling(Replayable):
     equal; it is compared with the accuracy at the present temperatures; the present temperature is always a candidate
     and keeps ties. All candidates are searched exactly, at O(N) a candidate instead of O(N K).
 
+    Raises:
+        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+            or beside an objective object, ``max_sweeps`` < 1, an unknown ``accuracy_constraint``, an unknown solver.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

@@ -50,6 +50,10 @@ class ETS(Replayable):
     Differs from the paper: none in the model. The authors' code fits both stages by the Brier score, whatever loss it
     is asked for, and searches T in [0.05, 5] only.
 
+    Raises:
+        ValueError: bad input, an unknown or unsuited objective, an unknown solver.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.array([[20.0, 0.0]] * 10 + [[10.0, 0.0]] * 10)    # 9 of 10 are right at either gap

@@ -59,6 +59,10 @@ class GPCalibration(Calibrator):
     bound at ten points that k-means finds, and averages p over 100 draws of f. With thousands of samples f hardly
     varies, and the public code, too, has an option for its mean alone.
 
+    Raises:
+        ValueError: bad input, ``n_knots`` < 2.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> rng = torch.Generator().manual_seed(0)
         >>> true = 2 * torch.randn(2000, 4, generator=rng, dtype=torch.float64)

@@ -31,6 +31,10 @@ class HistogramBinning(Calibrator):
     Differs from the paper: Kull et al.'s code gives 0 in an empty bin, which makes a label there impossible and the
     NLL infinite. A row whose K shares are all 0 keeps its softmax.
 
+    Raises:
+        ValueError: bad input, ``n_bins`` < 1.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.log([[0.9, 0.1]] * 4 + [[0.3, 0.7]] * 4)

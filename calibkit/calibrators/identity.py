@@ -12,6 +12,10 @@ class Identity(Calibrator):
 
     ``fit`` checks its input and learns nothing.
 
+    Raises:
+        ValueError: bad ``logits`` or ``labels``.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.array([[0.0, 0.0], [1.0, 0.0]])

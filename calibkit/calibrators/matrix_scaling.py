@@ -30,6 +30,11 @@ class MatrixScaling(AffineCalibrator):
     separated labels it stops, with a RuntimeWarning, as soon as every row has its label at a probability above 1/2.
     The penalty is an addition. Without one, a row added to all rows of W changes nothing and is left at the start's.
 
+    Raises:
+        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than
+            folds.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.array([[2.0, 0.0]] * 4 + [[0.0, 1.0]] * 5)

@@ -41,6 +41,11 @@ class MSODIR(AffineCalibrator):
     the full grid of lambda and mu, here walked along its descent; predicts with the mean of the five fold models, here
     one fit on all rows. Falling back to temperature scaling is an addition.
 
+    Raises:
+        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` or ``mu`` < 0, ``n_folds`` < 2, fewer rows
+            than folds.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

@@ -39,6 +39,10 @@ class OrderPreserving(Calibrator):
     Multi-Class Neural Networks", section 4.3, the diagonal family.
     Differs from the paper: m is a monotone network there, trained by gradient steps with weight decay.
 
+    Raises:
+        ValueError: bad input, an unknown or unsuited objective, ``n_pieces`` < 1, ``lam`` < 0.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> rng = torch.Generator().manual_seed(0)
         >>> true = 2 * torch.randn(2000, 4, generator=rng, dtype=torch.float64)

@@ -47,6 +47,10 @@ class PriorCorrection(Calibrator):
     Differs from the papers: they take the frequencies of the training set and no temperature. Here both are of the
     validation set, which the network has not learnt by heart.
 
+    Raises:
+        ValueError: bad input; frequencies that are negative, all 0, or not K.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> z = np.array([[2.0, 0.0]] * 4 + [[0.0, 1.0]] * 2)
         >>> fitted = PriorCorrection().fit(z, np.array([0, 0, 0, 1, 1, 1]))
@@ -87,6 +91,10 @@ class PriorCorrection(Calibrator):
         The most likely frequencies, by Saerens et al.'s steps :math:`\pi' \leftarrow \frac1N \sum_i p(z_i)` from the
         present ones of the validation set, and leaps along them (Varadhan and Roland 2008). Give all samples that are
         judged together: a few say little. A RuntimeWarning tells where the rounds did not suffice.
+
+        Raises:
+            ValueError: bad ``logits``, or another number of classes than in ``fit``.
+            RuntimeError: called before ``fit``.
         """
         z = self._checked(logits).double()
         prior = as_vector(self.prior, z)

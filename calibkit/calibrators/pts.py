@@ -57,6 +57,10 @@ class PTS(Replayable):
     Differs from the paper: it minimises the squared error by Adam on mini-batches (learning rate 0.00005, 100,000
     steps of 1,000 rows), ReLU units, no weight decay. Here tanh units, which cannot die, and the optimum of the NLL.
 
+    Raises:
+        ValueError: bad input or options, an unknown or unsuited objective, an unknown solver.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> rng = torch.Generator().manual_seed(0)
         >>> true = 2 * torch.randn(2000, 4, generator=rng, dtype=torch.float64)

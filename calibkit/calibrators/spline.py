@@ -46,6 +46,10 @@ class Spline(Calibrator):
     get each other's weight in the interpolation: on the logits of Jung et al. 2023 that moves a confidence by 0.0001
     in the mean and by up to 0.025. It clips to [0, 1].
 
+    Raises:
+        ValueError: bad input, ``n_knots`` < 3 or > 1,000.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> confidence = rng.uniform(0.5, 1.0, 4000)

@@ -23,6 +23,10 @@ class StructuredMatrixScaling(StructuredCalibrator):
     ``weights``: (K, K) float64 W, whose row k gives the calibrated logit of class k. It is ``"logistic"`` of the
     authors' package ``probmetrics`` 1.3 from three classes on.
 
+    Raises:
+        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

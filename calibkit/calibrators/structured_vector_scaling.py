@@ -40,6 +40,10 @@ class StructuredVectorScaling(StructuredCalibrator):
     has probabilities and clips their logarithms at -87. An objective other than the NLL and the return to temperature
     scaling are additions; left out are the other penalties (lasso, MCP) and other powers of K and N.
 
+    Raises:
+        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

@@ -44,6 +44,11 @@ class TemperatureScaling(Replayable):
     Paper: Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks", section 4.2.
     Differs from the paper: T is at the optimum, before which the public code of the paper often stops, too.
 
+    Raises:
+        ValueError: bad input, an unknown objective, a grid that is empty, not rising or not positive, ``n_bins`` < 1
+            or beside an objective object, an unknown solver.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.array([[2.0, 0.0]] * 4)                  # confidence 0.88, but 3 of 4 are right

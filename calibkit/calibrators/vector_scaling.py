@@ -42,6 +42,11 @@ class VectorScaling(AffineCalibrator):
     class without a label, or one that is never confused, has its optimum at infinity: its parameters are then large,
     and end where they no longer matter.
 
+    Raises:
+        ValueError: bad input, an unknown objective or ``"ece"``, ``lam`` < 0, ``n_folds`` < 2, fewer rows than
+            folds.
+        RuntimeError: called before ``fit``.
+
     Example:
         >>> import numpy as np
         >>> z = np.array([[2.0, 0.0]] * 4 + [[0.0, 1.0]] * 4)        # right 3 times of 4 in either case

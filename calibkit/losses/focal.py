@@ -25,6 +25,9 @@ class Focal(Loss):
     the code of MbLS. The factor is computed without cancellation, and its gradient stays finite at :math:`p_y = 1` for
     every gamma.
 
+    Raises:
+        ValueError: ``gamma`` < 0.
+
     Example:
         >>> loss = Focal(gamma=3.0)
         >>> loss(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))

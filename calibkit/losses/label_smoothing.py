@@ -37,6 +37,9 @@ class LabelSmoothing(Loss):
     Paper: Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision", Sec. 7; here MbLS eq. 3.
     Differs from the paper: not at all; the authors' codes of MbLS and ACLS are convention ``"K"``.
 
+    Raises:
+        ValueError: ``alpha`` outside [0, 1).
+
     Example:
         >>> loss = LabelSmoothing(alpha=0.05)
         >>> loss(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))

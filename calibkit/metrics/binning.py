@@ -200,6 +200,9 @@ def reliability_bins(
     Returns:
         ``ReliabilityBins``; ``sum(counts / N * abs(accuracy - confidence))`` over its non-empty bins is the ECE.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.
+
     Example:
         >>> import numpy as np
         >>> bins = reliability_bins(np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1]), n_bins=2)

@@ -103,6 +103,10 @@ def calibration_test(
     Returns:
         ``CalibrationTest``.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``alpha`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
+            or so few that no p-value is as small as ``alpha``.
+
     Example:
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
         >>> print(calibration_test(probs, np.repeat([0, 1], [840, 160])))
@@ -167,6 +171,9 @@ def calibration_by_group(
 
     Returns:
         ``{group: CalibrationTest}``, sorted by group.
+
+    Raises:
+        ValueError: bad ``groups``; what :func:`calibration_test` refuses.
 
     Example:
         >>> probs, labels = np.tile([0.8, 0.2], (2000, 1)), np.tile([0, 0, 0, 0, 1], 400)

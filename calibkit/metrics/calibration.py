@@ -29,6 +29,9 @@ def ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: WidthRule |
         like: None, or a package whose binning is taken instead: ``torchmetrics`` (also torch-uncertainty and
             probmetrics), ``netcal``, ``relplot``, ``uncertainty-calibration``, ``calzone``, ``pycalib``, ``mapie``.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``like``.
+
     Example:
         >>> import numpy as np
         >>> probs, labels = np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]), np.array([0, 1, 1])
@@ -59,6 +62,9 @@ def mce(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
 
     Paper: Naeini et al. 2015; Guo et al. 2017, eq. 5.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
+
     Example:
         >>> import numpy as np
         >>> round(mce(np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]]), np.array([0, 1, 1])), 4)
@@ -84,6 +90,9 @@ def adaptive_ece(probs: Array, labels: Array, *, n_bins: BinCount = 15, like: Ma
             the next.
         like: None, or a code whose binning is taken instead: ``focal_calibration`` (the code that MbLS, ACLS and Neural
             Clamping share), ``torch-uncertainty``, ``netcal``, ``uncertainty-calibration``, ``mapie`` (quantiles).
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``like``.
 
     Example:
         >>> import numpy as np

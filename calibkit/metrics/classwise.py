@@ -39,6 +39,9 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: N
         A fraction in [0, 1] for ``"n"``, which is small for many classes as most p_k are near 0; for
         ``"class_count"`` about K times as large, and not bounded by 1.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown ``normalize``.
+
     Example:
         >>> import numpy as np
         >>> probs, labels = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1])
@@ -62,6 +65,9 @@ def ace(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     for many classes as most p_k are near 0; and not what Neural Clamping's tables call ACE: that is ``adaptive_ece``.
 
     Paper: Nixon et al. 2019, "Measuring calibration in deep learning"; eq. 6 of Neural Clamping.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np
@@ -89,6 +95,9 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = TH
     p_k at the threshold adds 0 to the mean over K classes.
 
     Paper: Nixon et al. 2019.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, ``threshold`` outside [0, 1].
 
     Example:
         >>> import numpy as np

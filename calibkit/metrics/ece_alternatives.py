@@ -35,6 +35,9 @@ def smooth_ece(probs: Array, labels: Array) -> float:
     Paper: Blasiok & Nakkiran 2024, "Smooth ECE: principled reliability diagrams via kernel smoothing", Def. 2 and
     Algorithm 1. It is a consistent calibration measure: within constants of the distance to calibration.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
     Example:
         >>> import numpy as np
         >>> round(smooth_ece(np.tile([0.9, 0.1], (4, 1)), np.array([0, 0, 1, 1])), 3)  # 0.9 of confidence, half right
@@ -58,6 +61,9 @@ def ks_error(probs: Array, labels: Array) -> float:
     fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,), and at least ``abs(accuracy - mean confidence)``.
 
     Paper: Gupta et al. 2021, "Calibration of neural networks using splines", Sec. 3.2.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -87,6 +93,9 @@ def debiased_ece(probs: Array, labels: Array, *, n_bins: int = 15) -> float:
     Paper: Kumar, Liang & Ma 2019, "Verified uncertainty calibration", Sec. 5 (their l2 estimator, also in the package
     uncertainty-calibration); the same correction is Broecker 2012 and Ferro & Fricker 2012 for the reliability term
     of the Brier score.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
 
     Example:
         >>> import numpy as np

@@ -38,6 +38,9 @@ class Monitor:
     Args:
         n_bins: number of equal-width bins of the top label's confidence, those of ``ece``; 15 as there, at most 4,096.
 
+    Raises:
+        ValueError: ``n_bins`` < 1, or more than 4,096.
+
     Example:
         >>> monitor = Monitor()
         >>> probs = np.tile([0.9, 0.1], (1000, 1))
@@ -128,6 +131,9 @@ class Monitor:
         Returns:
             Dicts of period, n, accuracy, confidence (the mean), ece, ece_null, nll and brier, with the standard errors
             nll_se and brier_se: NaN for one sample, or an infinite NLL.
+
+        Raises:
+            ValueError: ``level`` outside (0, 1).
         """
         level = check_level(level)
         normal = np.abs(np.random.default_rng(0).standard_normal((N_DRAWS, self.n_bins)))
@@ -195,6 +201,9 @@ class Monitor:
 
         Returns:
             ``{period: Drift}``.
+
+        Raises:
+            ValueError: as :meth:`drift`.
         """
         check_alpha(alpha)
         base = [] if reference is None else self._known("reference", reference)

@@ -76,6 +76,10 @@ def detectable(
     Returns:
         ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power``
+            outside (0, 1), ``alpha`` outside (0, 0.5], ``n`` or ``n_resamples`` < 2, ``n_sets`` < 1, ``n_bins`` < 1.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> top = rng.uniform(0.5, 1.0, 1000)

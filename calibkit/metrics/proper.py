@@ -21,6 +21,9 @@ def accuracy(probs: Array, labels: Array) -> float:
 
     Of tied classes the first is predicted, as ``argmax`` does. ``probs`` are (N, K), ``labels`` (N,).
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
     Example:
         >>> import numpy as np
         >>> accuracy(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]))
@@ -36,6 +39,9 @@ def nll(probs: Array, labels: Array) -> float:
 
     ``probs`` are (N, K), ``labels`` (N,). It is infinite where a label has probability 0. Nothing is clipped: a float32
     softmax rounds to 0 where logits are over 103 apart, a float64 one over 745.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -54,6 +60,9 @@ def brier(probs: Array, labels: Array) -> float:
 
     Paper: Brier 1950. Several codebases divide by K as well; the original does not.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
     Example:
         >>> import numpy as np
         >>> brier(np.array([[0.5, 0.5]]), np.array([1]))
@@ -68,6 +77,9 @@ def entropy(probs: Array, labels: Array) -> float:
     .. math:: -\frac{1}{N} \sum_i \sum_k p_{ik} \ln p_{ik}, \qquad 0 \ln 0 = 0
 
     ``probs`` are (N, K), ``labels`` (N,).
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np
@@ -86,6 +98,9 @@ def mean_iou(probs: Array, labels: Array) -> float:
 
     C are the classes that occur or are predicted; of tied ones the first is predicted. ``probs`` are (N, K), ``labels``
     (N,): the rows are mostly the labelled pixels of all images together.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> import numpy as np

@@ -42,6 +42,10 @@ def evaluate(
         ``{name: value}``, each equal to ``METRICS[name](probs, labels)``; of several labels to the mean of
         ``METRICS[name](probs[:, k], labels[:, k])``, in which every label counts the same (macro).
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, an unknown metric, a single name that is no sequence, a mapping of
+            functions of one's own, which :func:`bootstrap` takes, ``n_bins`` < 1.
+
     Example:
         >>> import numpy as np
         >>> values = evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))

@@ -74,6 +74,10 @@ def bootstrap(
         seed: of numpy's PCG64, so the draws are the same on every device.
         n_bins: number of bins of the binned metrics.
 
+    Raises:
+        ValueError: bad ``probs``, ``labels`` or ``groups``, an unknown metric, ``n_resamples`` < 1, ``level`` outside
+            (0, 1).
+
     Example:
         >>> import numpy as np
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
@@ -123,6 +127,9 @@ def bootstrap_difference(
 
     ``before`` and ``after`` are (N, K) probabilities of the same samples; all else is as in :func:`bootstrap`.
 
+    Raises:
+        ValueError: as :func:`bootstrap`; probabilities of different shapes.
+
     Example:
         >>> import numpy as np
         >>> before, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
@@ -155,6 +162,9 @@ def bootstrap_values(
     The draws depend on N, ``groups`` and ``seed`` alone. So the difference of two results is what
     :func:`bootstrap_difference` takes its interval of, and each method is resampled once however many others it is
     compared with.
+
+    Raises:
+        ValueError: as :func:`bootstrap`.
 
     Example:
         >>> import numpy as np

@@ -28,6 +28,9 @@ def risk_coverage(probs: Array, labels: Array) -> tuple[np.ndarray, np.ndarray]:
 
     Paper: El-Yaniv and Wiener 2010; for networks Geifman and El-Yaniv 2017.
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
     Example:
         >>> coverage, risk = risk_coverage(np.array([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6], [0.4, 0.6]]), [0, 1, 1, 0])
         >>> coverage.tolist(), risk.round(3).tolist()
@@ -54,6 +57,9 @@ def aurc(probs: Array, labels: Array) -> float:
 
     Paper: Geifman, Uziel and El-Yaniv 2019, "Bias-reduced uncertainty estimation for deep neural classifiers".
 
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
+
     Example:
         >>> probs, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, 0])
         >>> round(aurc(probs, labels), 4)  # (0 + 1/2 + 1/3) / 3
@@ -75,6 +81,9 @@ def excess_aurc(probs: Array, labels: Array) -> float:
     every wrong one.
 
     Paper: Geifman, Uziel and El-Yaniv 2019.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``.
 
     Example:
         >>> probs, labels = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([0, 0, 0])

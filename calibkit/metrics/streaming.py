@@ -52,6 +52,9 @@ class StreamingMetric(Metric):
         ignore_index: label of samples that are left out; None for none.
         **kwargs: of ``torchmetrics.Metric``.
 
+    Raises:
+        ValueError: on ``update``, bad probabilities or labels.
+
     Example:
         >>> metric = StreamingMetric("accuracy")
         >>> metric.update(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))

@@ -77,6 +77,9 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
     Returns:
         ``TopLabelError``: ``total``, ``over`` and ``under``, each an ``Estimate`` with ``value``, ``low`` and ``high``.
 
+    Raises:
+        ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_bins`` < 1, fewer than 5 rows or groups.
+
     Example:
         >>> import numpy as np
         >>> probs = np.tile([[0.9, 0.1], [0.6, 0.4]], (500, 1))
@@ -126,6 +129,10 @@ def variational_calibration_error(
 
     Returns:
         ``Estimate``; what :func:`variational_ece` says of its interval holds here too.
+
+    Raises:
+        ValueError: bad ``probs``, ``labels`` or ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the
+            recalibrator raises.
 
     Example:
         >>> import numpy as np
@@ -199,6 +206,10 @@ def score_parts(
 
     Returns:
         ``{"nll": ScoreParts, "brier": ScoreParts}``, the first in nats.
+
+    Raises:
+        ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_resamples`` < 1, fewer than 5 rows or groups, and
+            whatever the recalibrator raises.
 
     Example:
         >>> import numpy as np

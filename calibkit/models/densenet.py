@@ -55,6 +55,9 @@ class DenseNet(nn.Module):
         bc: bottlenecks, and transitions that halve the channels. Default False.
         stem: channels of the first convolution. Default None: 16, or 2k with ``bc`` (paper, Sec. 3).
 
+    Raises:
+        ValueError: a depth that is not 3n + 4 or 6n + 4, fewer than 2 classes, a growth or a stem below 1.
+
     Example:
         >>> sum(p.numel() for p in DenseNet(40, 10).parameters())     # 1.0 million, Table 2
         1019722

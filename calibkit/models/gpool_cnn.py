@@ -41,6 +41,10 @@ class GPoolCNN(nn.Module):
             variance 1 the few occurrences of a word would not move its vector enough.
         dropout: rate in [0, 1] before the last layer. Default 0, as in MbLS's code.
 
+    Raises:
+        ValueError: fewer than 2 classes or tokens, a dimension below 1, a rate outside [0, 1], vectors that are not a
+            matrix of floating-point numbers.
+
     Example:
         >>> import torch
         >>> GPoolCNN(20, n_tokens=50)(torch.ones(2, 30, dtype=torch.int64)).shape

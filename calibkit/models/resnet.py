@@ -64,6 +64,9 @@ class ResNet(nn.Module):
             the stochastic-depth paper takes 0.5.
         shortcut: "A" or "B" of He et al., Sec. 4.1, where the size changes. Their networks for CIFAR have A.
 
+    Raises:
+        ValueError: a depth that is not 6n + 2, fewer than 2 classes, a drop outside [0, 1], another shortcut.
+
     Example:
         >>> sum(p.numel() for p in ResNet(20, 10).parameters())     # 0.27 million, He et al. Table 6
         269722

@@ -45,6 +45,9 @@ class ClassLossScaling(Objective):
     without a sample is left out (the public code returns NaN); the fixed point is reached (the public code runs L-BFGS
     on weights that change between its evaluations and stops early).
 
+    Raises:
+        ValueError: ``alpha`` <= 0, ``beta`` outside [0, 2], an unknown ``normalization`` or ``variant``.
+
     Example:
         >>> scaling = ClassLossScaling(alpha=1.0, beta=1.5)
         >>> scaling.scales(torch.tensor([0.2, 0.5, 1.1, 0.4], dtype=torch.float64)).numpy().round(4).tolist()

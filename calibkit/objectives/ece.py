@@ -33,6 +33,9 @@ class ECE(Objective):
     Args:
         n_bins: number of bins, 1 or more; 15 as in Guo et al. 2017 and in Tables I-II of Frenkel & Goldberger 2021.
 
+    Raises:
+        ValueError: ``n_bins`` < 1.
+
     Example:
         >>> round(ECE().value([[2.0, 0.0], [0.0, 1.0]], [0, 0]), 6)   # |0.880797 - 1| / 2 + |0.731059 - 0| / 2
         0.425131

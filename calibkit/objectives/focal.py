@@ -23,6 +23,9 @@ class Focal(Objective):
         detach: hold the factor :math:`(1 - p)^\gamma` fixed where the gradient is taken, as the public code of SCTL
             does. Its fit is then a fixed point, not the minimum of a function.
 
+    Raises:
+        ValueError: ``gamma`` < 0.
+
     Example:
         >>> round(Focal(gamma=3.0).value([[2.0, 0.0]], [0]), 8)
         0.00021499

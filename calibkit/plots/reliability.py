@@ -238,6 +238,9 @@ def confidence_histogram(probs: Array, labels: Array, *, ax: Axes | None = None,
 
     Where the line of confidence lies right of that of accuracy, the network is over-confident on average. Arguments as
     in :func:`reliability_diagram`, with bins of equal width.
+
+    Raises:
+        ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1.
     """
     bins = reliability_bins(probs, labels, n_bins=n_bins)
     ax, share = axes_of(ax), bins.counts / bins.counts.sum()
