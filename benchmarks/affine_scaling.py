@@ -50,9 +50,9 @@ def torch_uncertainty(name, **options):
     def fit(z, y):
         from torch.utils.data import DataLoader, TensorDataset
 
-        from calibkit._extras import ensure_importable
+        from calibkit._extras import ensure_torchvision_importable
 
-        ensure_importable()
+        ensure_torchvision_importable()
         from torch_uncertainty.post_processing import calibration
 
         scaler = getattr(calibration, name)(num_classes=z.shape[1], **options)

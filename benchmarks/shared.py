@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from calibkit._extras import ensure_importable
+from calibkit._extras import ensure_torchvision_importable
 
 TEMPERATURE, ACCURACY = 1.79, 0.85
 ONCE = 2.0  # seconds of a call that is not run again
@@ -37,7 +37,7 @@ def begin(parser, threads=None, clock="wall"):
     parser.add_argument("--clock", choices=["wall", "cpu"], default=clock)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    ensure_importable()
+    ensure_torchvision_importable()
     print(f"torch {torch.__version__}, {args.threads} threads, {args.clock} clock")
     clock = time.perf_counter if args.clock == "wall" else time.process_time
     if getattr(args, "device", "cpu") == "cpu":

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from calibkit._extras import ensure_importable
+from calibkit._extras import ensure_torchvision_importable
 from calibkit.models import build
 
 BATCH = 128
@@ -26,7 +26,7 @@ CASES = [
 
 
 def train(threads, half, last, compiled, steps, start, results):
-    ensure_importable()
+    ensure_torchvision_importable()
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     layout = torch.channels_last if last else torch.contiguous_format

@@ -26,7 +26,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 @cache
-def ensure_importable() -> torch.library.Library | None:
+def ensure_torchvision_importable() -> torch.library.Library | None:
     """Declare torchvision's ``nms`` operators unless its own library loads; without torchvision, do nothing.
 
     A torchvision built for CUDA does not load its operators beside a CPU build of torch. Then it cannot be imported,

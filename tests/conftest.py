@@ -14,11 +14,11 @@ import torch
 from data_parameters import with_logits
 
 from calibkit import _folders
-from calibkit._extras import ensure_importable
+from calibkit._extras import ensure_torchvision_importable
 from calibkit.logits import Logits
 from calibkit.networks import published as published_files
 
-ensure_importable()  # before any test imports torchmetrics
+ensure_torchvision_importable()  # before any test imports torchmetrics
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 

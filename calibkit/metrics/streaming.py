@@ -26,12 +26,12 @@ import torch
 from torch import Tensor
 
 from calibkit._checks import check_bins, check_choice, check_count, check_label, expected
-from calibkit._extras import ensure_importable, needs
+from calibkit._extras import ensure_torchvision_importable, needs
 from calibkit.metrics.classwise import Normalize, classwise_of
 from calibkit.metrics.registry import METRICS
 from calibkit.metrics.sample import Sample
 
-ensure_importable()  # torchmetrics imports torchvision if it finds one
+ensure_torchvision_importable()  # torchmetrics imports torchvision if it finds one
 
 with needs("streaming"):
     from torchmetrics import Metric

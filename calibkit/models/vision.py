@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibkit._checks import check_choice, check_int, check_real, expected
-from calibkit._extras import ensure_importable, needs
+from calibkit._extras import ensure_torchvision_importable, needs
 
 
 def plain(name: str, n_classes: int, weights: str | None = None, **options: Any) -> nn.Module:
@@ -43,7 +43,7 @@ def plain(name: str, n_classes: int, weights: str | None = None, **options: Any)
         5288548
     """
     n_classes = check_int("n_classes", n_classes, 2)
-    ensure_importable()
+    ensure_torchvision_importable()
     with needs("train"):
         from torchvision import models
 
@@ -124,7 +124,7 @@ def vit(n_classes: int, image_size: int = 224, weights: str | None = None, dropo
         raise expected("image_size", "a multiple of 16", image_size)
     dropout = check_real("dropout", dropout, 0.0, 1.0)
     if weights is not None:
-        ensure_importable()
+        ensure_torchvision_importable()
         with needs("train"):
             from torchvision.models import ViT_B_16_Weights
 
