@@ -125,6 +125,7 @@ while (texts.nextNode()) {
   const s = style(e), size = parseFloat(s.fontSize), large = size >= 24 || size >= 18.66 && +s.fontWeight >= 700;
   const ground = behind(e), ink = rgba(s.color);
   ink[3] *= opacity(e);
+  if (!opacity(e)) continue;  // the theme hides the contents of a page beside a wide table
   const ratio = contrast(ink, ground);
   const text = `${name(e)} ${ratio.toFixed(2)}: ${s.color} on rgb(${ground.map(Math.round)})`;
   if (ratio < (large ? 3 : 4.5) - 0.005) found.set(e.className + s.color + ground, text);
