@@ -400,6 +400,7 @@ plt.show()
 # %% [markdown]
 # {numref}`tbl-mbls-five` has the five losses that matter for the claim. Its last column asks of each: is this network,
 # uncalibrated, better than cross-entropy plus one temperature? {numref}`tbl-mbls-networks` asks it of MbLS on all networks.
+# A difference is *clear* if its interval excludes zero.
 
 # %% tags=["hide-input", "nbval-check-output"]
 printed = paper_tables.select(results.load("paper"), paper="mbls", source="printed")
@@ -430,10 +431,15 @@ BALANCED = over_networks.STRATA[2]
 
 
 def of_networks(base, method="identity", base_method="identity", loss="mbls", **where):
-    """The recorded differences, a row a network: all, and those for balanced data."""
+    """The recorded differences, a row a network."""
     rows = over_networks.select(effects, base_method, base, loss=loss, method=method)
-    rows = paper_tables.select(rows, **({"metric": "ece"} | where))
-    return rows, rows[over_networks.stratum(rows) == BALANCED]
+    return paper_tables.select(rows, **({"metric": "ece"} | where))
+
+
+def averaged(*base, **where):
+    """Those of the networks for balanced data."""
+    rows = of_networks(*base, **where)
+    return rows[over_networks.stratum(rows) == BALANCED]
 
 
 def mean_of(rows):
@@ -461,7 +467,8 @@ heads = {  # head -> base, method, calibrator of the base, metric
     ("ECE minus", "CE + TS"): ("cross_entropy", "identity", TS, "ece"),
     ("NLL minus", "CE + TS"): ("cross_entropy", "identity", TS, "nll"),
 }
-every_network, balanced = of_networks("cross_entropy", base_method=TS)
+every_network = of_networks("cross_entropy", base_method=TS)
+balanced = averaged("cross_entropy", base_method=TS)
 names = (every_network["dataset"] + "/" + every_network["model"])[
     [*balanced.index, *every_network.index.difference(balanced.index)]
 ]
@@ -481,7 +488,7 @@ for at, name in names.items():
     rows[group, label] = row
 mean_row = {
     head: starred(
-        mean_of(of_networks(base, method, scaled, metric=metric)[1]),
+        mean_of(averaged(base, method, scaled, metric=metric)),
         3 if metric == "nll" else 2,
     )
     for head, (base, method, scaled, metric) in heads.items()
@@ -505,22 +512,20 @@ area = shown.loc["in the mean"]["AUROC"].dropna().astype(float)
 below = area["MbLS"] < area["CE"]
 mean = mean_of(balanced)
 nll, brier = (
-    mean_of(of_networks("cross_entropy", base_method=TS, metric=of)[1])
+    mean_of(averaged("cross_entropy", base_method=TS, metric=of))
     for of in ("nll", "brier")
 )
 both, both_nll = (
-    mean_of(of_networks("cross_entropy", TS, TS, metric=of)[1]) for of in ("ece", "nll")
+    mean_of(averaged("cross_entropy", TS, TS, metric=of)) for of in ("ece", "nll")
 )
 rest = {mean_of(balanced.drop(at)).below() for at in balanced.index}
-right = mean_of(of_networks("cross_entropy", metric="accuracy")[1])
-to_ce = of_networks("cross_entropy")[1]
-to_ls = of_networks("label_smoothing")[1]
+right = mean_of(averaged("cross_entropy", metric="accuracy"))
+to_ce = averaged("cross_entropy")
+to_ls = averaged("label_smoothing")
 on_cifar10 = to_ls[to_ls["dataset"] == "cifar10"]
 assert (mean_of(to_ls).below(), mean_of(on_cifar10).below()) == ("not decided", "holds")
-to_0, to_0_nll = (of_networks(WITHOUT_MARGIN, metric=of)[1] for of in ("ece", "nll"))
-of_fl, loses = (
-    of_networks("mbls", loss="focal", metric=of)[1] for of in ("ece", "accuracy")
-)
+to_0, to_0_nll = (averaged(WITHOUT_MARGIN, metric=of) for of in ("ece", "nll"))
+of_fl, loses = (averaged("mbls", loss="focal", metric=of) for of in ("ece", "accuracy"))
 of_log = {"source": "author-log", "dataset": "tiny_imagenet", "model": "resnet50"}
 of_log = paper_tables.select(results.load("paper"), paper="mbls", **of_log)
 log = of_log.set_index(["loss", "metric"])["value"]
@@ -535,8 +540,8 @@ of_each = ", ".join(
     f"{gap.value:+.2f} ({', '.join(map(display_names.shown, name.split('/')))})"
     for name, gap in by_itself.items()
 )
-by_ece = mean_of(of_networks("cross_entropy", base_method=TS_ECE)[1])
-likelier = of_networks("cross_entropy", metric="nll")[1]["value"] < 0
+by_ece = mean_of(averaged("cross_entropy", base_method=TS_ECE))
+likelier = averaged("cross_entropy", metric="nll")["value"] < 0
 too_sure = {}
 for net in ("resnet8", "resnet50"):
     z, y = notebook.logits_of(f"cifar10/{net}-mbls-s0").test
