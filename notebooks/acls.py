@@ -19,7 +19,7 @@
 #
 # **They claim** that existing regularizers "can be considered as variants of the label smoothing technique", and often smooth in an undesired way. ACLS smooths harder the further out a logit is, and only beyond a margin. It "outperforms all previous calibration methods by significant margins on all benchmarks" in ECE and AECE.
 #
-# **We find** a lower ECE than with cross-entropy on all seven networks on which we trained both, clearly on six, four of them trained once. All are smaller or trained for a shorter time than the paper's, with its weights and margins. On CIFAR-10 ACLS has {ours}`ece cifar10 resnet20 acls | identity` with a ResNet-20, {ours}`ece cifar10 resnet50 acls | identity` with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and {ours}`ece cifar10 resnet8 acls | identity` with a ResNet-8. MbLS has {ours}`ece cifar10 resnet20 mbls | identity`, {ours}`ece cifar10 resnet50 mbls | identity` and {ours}`ece cifar10 resnet8 mbls | identity`. Only on the ResNet-8 is the difference clear. Cross-entropy with one temperature has {ours}`ece cifar10 resnet20 temperature_scaling`, {ours}`ece cifar10 resnet50 temperature_scaling` and {ours}`ece cifar10 resnet8 temperature_scaling`, clearly less on each. Every loss can be read as label smoothing. The reading exposes two wrong entries in the paper's Table 2. The gradient printed for ACLS belongs to no loss. That of the public code is another, of no loss either, and trains well.
+# **We find** a lower ECE than with cross-entropy on all seven networks on which we trained both, clearly on six (four of them trained once, so clear on test images alone). All are smaller or trained for a shorter time than the paper's, with its weights and margins. On CIFAR-10 ACLS has {ours}`ece cifar10 resnet20 acls | identity` with a ResNet-20, {ours}`ece cifar10 resnet50 acls | identity` with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and {ours}`ece cifar10 resnet8 acls | identity` with a ResNet-8. MbLS has {ours}`ece cifar10 resnet20 mbls | identity`, {ours}`ece cifar10 resnet50 mbls | identity` and {ours}`ece cifar10 resnet8 mbls | identity`. Only on the ResNet-8 is the difference clear. Cross-entropy with one temperature has {ours}`ece cifar10 resnet20 temperature_scaling`, {ours}`ece cifar10 resnet50 temperature_scaling` and {ours}`ece cifar10 resnet8 temperature_scaling`, clearly less on each, on the ResNet-50 by its test images alone. Every loss can be read as label smoothing. The reading exposes two wrong entries in the paper's Table 2. The gradient printed for ACLS belongs to no loss. That of the public code is another, of no loss either, and trains well.
 #
 # **Do this:** when you meet a new loss, look at its effective label. To calibrate with held-out images, start with one temperature. If you want ACLS, take the loss of the code and not the printed gradient.
 # ```
@@ -281,7 +281,7 @@ plt.show()
 
 # %% [markdown]
 # ACLS takes an $f$ that grows in proportion to the logit distance (*adaptive*, [P10]) and a $C$ that is one beyond a
-# margin $m$ (*conditional*, [P11]), for the predicted class too. Together they are its gradient [P12]:
+# margin $m$ (*conditional*, [P11]), for the predicted class too. Together they are the gradient of its penalty [P12]:
 #
 # $$
 # \frac{\partial \mathcal{L}_\mathrm{ACLS}}{\partial z_j} =
@@ -404,7 +404,8 @@ table(
     pd.DataFrame(fields, index=pd.MultiIndex.from_tuples(heads)).T,
     "Only the literal loss has a symmetric Jacobian, and only its pushes add up to zero. "
     "Four forms of ACLS at one sample with five logits, m = 6, weights 0.1 and 0.01, "
-    "the second divided by K − 1 but in the first row. A positive push moves a logit down",
+    "the second divided by K − 1 except in the first row. Heads of columns: the logits. A positive push "
+    "moves a logit down",
     "tbl-acls-fields",
     digits=4,
 )
@@ -465,7 +466,7 @@ plt.show()
 # $$ (eq-acls-code)
 #
 # with $\bar z_{\hat y}$ held fixed. Three things differ from [P13]: this logit is held fixed, the second term is a mean,
-# and in the first *the minimum is not subtracted*. That looks like a slip, but it
+# and in the first *the minimum is not subtracted*. The missing minimum looks like a slip, but it
 # holds the logits in place. Once they have sunk, $z_{\hat y}$ is below $m$ and the push ends. We call this
 # `variant="code"`. It is the default, because it is the public code. That the printed numbers came from it is our inference.
 #
@@ -505,9 +506,9 @@ for variant in ("paper", "code"):
 #
 # The networks are those of the {doc}`MbLS chapter <mbls>`. They are ResNet-20s, trained
 # on CIFAR-10 for 30 epochs with each of twelve losses. MbLS and ACLS have margin 6, and a thirteenth row is MbLS with $m = 0$
-# at half the weight. Every number is a mean over two or three seeds. The weight decay is 1e-4 instead of 5e-4, and there are no crops, so that the network fits
+# at half its weight, $\lambda = 0.05$. Every number is a mean over two or three seeds. The weight decay is 1e-4 instead of 5e-4, and there are no crops, so that the network fits
 # its training images and becomes over-confident. Its accuracy with ACLS is {ours}`accuracy cifar10 resnet20 acls | identity`, that of the paper's
-# ResNet-50 95.40%. The weights and the margin are the paper's, not tuned for this network. (MMCE is a kernel error {cite:p}`kumar2018trainable`.)
+# ResNet-50 95.40%. The weights and the margin are the paper's, not tuned for this network. (The {doc}`../book/glossary` explains the other losses.)
 
 # %% tags=["hide-input", "nbval-check-output"]
 RAW, TS = "uncalibrated", "with a temperature of its own"
@@ -624,7 +625,7 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 
 # %% [markdown]
 # In ECE, ACLS is clearly below MbLS on the ResNet-8 for CIFAR-10 and, by test images alone, on the ResNet-20 for CIFAR-100, and clearly above it on none. In
-# AECE it is clearly above it on the ResNet-20, and below it on average. ECP and MDCA have the weights of public scripts,
+# AECE it is clearly above it on the ResNet-20 for CIFAR-10, and below it on average. ECP and MDCA have the weights of public scripts,
 # which may be too low here.
 #
 # (sec-acls-summary)=
@@ -1209,7 +1210,7 @@ table(
     pd.DataFrame.from_dict(on_all, orient="index"),
     "ACLS has a lower ECE than cross-entropy on each network, on CamVid perhaps by chance, and a lower one than MbLS "
     "on five of seven. Percent, differences in points with 95% intervals, which with one training are over "
-    "test images alone",
+    "test images alone. CamVid: ECEs over all pixels, differences over a hundred pixels per image",
     "tbl-acls-networks",
 )
 
@@ -1463,7 +1464,7 @@ table(
 #
 # CamVid, street scenes with 11 classes {cite:p}`brostow2009semantic`, stands in for VOC, and DeepLabV3 on a ResNet-34,
 # trained two or three times for 12 epochs, for DeepLabV3 on a ResNet-50. It starts from fresh weights and the paper's from
-# ImageNet's, so its mIoU is less than half of the paper's. The margin is 10 in both. {numref}`tbl-acls-4` has means over all pixels, except for
+# ImageNet's, so its mIoU, the mean overlap of predicted and true regions, is less than half of the paper's. The margin is 10 in both. {numref}`tbl-acls-4` has means over all pixels, except for
 # AECE. {numref}`tbl-acls-camvid` has intervals from blocks of ten frames, over a hundred pixels per image.
 
 # %% tags=["hide-input"]
@@ -1492,7 +1493,8 @@ def against_both(cell, caption, name, *others):
 against_both(
     "camvid/deeplabv3_resnet34",
     "On CamVid LS has a clearly lower ECE than ACLS, and FL a clearly higher one. Mean ECE in "
-    "percent, differences in points with 95% intervals over frames and seeds",
+    "percent over all pixels, differences in points over a hundred pixels per image, with 95% intervals over "
+    "frames and seeds",
     "tbl-acls-camvid",
     *("ecp", "label_smoothing", "focal", "mbls"),
 )

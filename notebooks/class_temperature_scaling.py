@@ -19,9 +19,9 @@
 #
 # **They claim** that giving each class its own temperature, chosen by a search on the calibration error (ECE), calibrates better than one temperature, "without any performance degradation".
 #
-# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own balanced networks there is no clear gain. Over the seven of them that were trained with label smoothing there is one.
+# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the seven of them that were trained with label smoothing there is one.
 #
-# **Do this:** use it only if ECE is what you will be judged by, and check the result on images that chose nothing. Otherwise take one temperature.
+# **Do this:** use it only if ECE is what you will be judged by, and check the result on images that the temperatures were not chosen on. Otherwise take one temperature.
 # ```
 #
 # A network can be right about its confidence on average and wrong about every single class. One temperature cannot help
@@ -104,7 +104,7 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 # would make it.
 
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident on balanced test images (left), but hardly any class of a balanced network (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, the rest within chance (grey bars, 95%). Left: ResNet-20 trained and fitted on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident on balanced test images (left), but hardly any class of one for balanced data (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, the rest within chance (grey bars, 95%). Left: ResNet-20 trained and fitted on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
 def gap_of_classes(probs, labels):
     """Confidence less accuracy where each class is predicted, and how far chance takes it: points."""
     predicted, confidence, gaps, chance = probs.argmax(1), probs.max(1), [], []
@@ -462,7 +462,7 @@ classes in each bin, so an over-confident class and an under-confident one can c
 # {numref}`fig-cts-history` follows the search step by step. Every accepted step lowers the validation ECE, by construction. The test ECE
 # wanders and on this network ends where it began.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On our ResNet-20 the validation ECE falls, and the test ECE does not. Left: ECE after each accepted step. Dashed: where the search starts (TS-ECE). Right: temperatures from one half of the validation images against the other half, for the classes that moved in either. A darker point is several classes. If they belonged to the classes, they would lie on the diagonal.", "name": "fig-cts-history"}, "image": {"alt": "Left, validation ECE falls with each step to a third; test ECE goes up and down and ends about where it began. Right, temperatures from two halves of the images; most points lie on the start of one half or the other, far from the diagonal."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On our ResNet-20 the validation ECE falls, and the test ECE does not. Left: ECE after each accepted step. Dashed: where the search starts (TS-ECE). Right: temperatures from one half of the validation images against the other half, for the classes that moved in either. A darker point is several classes. If temperatures belonged to classes, the points would lie on the diagonal.", "name": "fig-cts-history"}, "image": {"alt": "Left, validation ECE falls with each step to a third; test ECE goes up and down and ends about where it began. Right, temperatures from two halves of the images; most points lie on the start of one half or the other, far from the diagonal."}}
 cts, start = fits["CTS"], fits["TS-ECE"].temperature
 history = (
     cts.history
@@ -634,8 +634,8 @@ Markdown(
 **The paper's own networks: the ECE falls.** It is lower on {(paper_s["value"] < 0).sum()} of the {len(paper_s)}. On the four for CIFAR-100
 it falls by {of_100.min():.1f} to {of_100.max():.1f} points. We found no logits of the three other losses of Table I for CIFAR-100. There
 the paper prints a mean fall of {-gain_in_print["brier"]:.1f} points for the Brier score, {-gain_in_print["cross_entropy"]:.1f} for CE,
-{-gain_in_print["mmce"]:.1f} for MMCE, and {-gain_in_print["label_smoothing"]:.1f} for label smoothing. Our {len(smoothed)} balanced networks with label
-smoothing have {average(smoothed):+.2f}.
+{-gain_in_print["mmce"]:.1f} for MMCE, and {-gain_in_print["label_smoothing"]:.1f} for label smoothing. Our {len(smoothed)} networks with label
+smoothing, for several balanced data sets, have {average(smoothed):+.2f}.
 
 **The likelihood, a {{term}}`proper score`, gets worse.** Compared with TS it is worse on {(balanced_nll > 0).sum()} of {len(balanced_nll)} published networks for
 balanced data. The ECE is lower there by {-100 * balanced_ts.mean():.2f} points on average, and by {-100 * balanced_ts.median():.2f} in the median
@@ -755,7 +755,7 @@ Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} po
 # the fifth digit of a logit. Take more only for a reason.
 #
 # **Use class temperatures only if the ECE itself is your target**, and if a worse likelihood and some lost accuracy are acceptable. Then report the ECE on
-# images that chose nothing. The validation ECE after a search is a score of the search, not of the classifier.
+# images that they were not chosen on. The validation ECE after a search is a score of the search, not of the classifier.
 #
 # **Before that, try a finer grid for the single temperature.** It is cheap, and brought about a third of the gain.
 #

@@ -549,7 +549,7 @@ print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 # $|\text{accuracy} - \text{mean confidence}|$. By the triangle inequality, binning can only lose. With unlimited
 # samples the binned ECE never exceeds the true one.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "More bins mean more chance, and fewer bins hide what cancels within a bin. Mean ECE over simulated test sets against the number of bins, for three sizes of test set. Dashed: the true error. Dotted, on the left: what the formula predicts.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, and for the calibrated classifier lie on the dotted prediction; with few bins those of the wavy classifier lie below the dashed true error."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "More bins mean more chance, and fewer bins hide what cancels within a bin. Mean ECE over simulated test sets against the number of bins, for three sizes of test set. Dashed: the true error. Dotted, on the left: what the formula predicts. Grey line: 15 bins.", "name": "fig-metrics-bins"}, "image": {"alt": "Three panels, ECE against the number of bins for three sizes of test set: the curves rise with the number of bins, more steeply for fewer samples, and for the calibrated classifier lie on the dotted prediction; with few bins those of the wavy classifier lie below the dashed true error."}}
 M_GRID = (1, 2, 3, 5, 10, 15, 30, 60, 120, 250)
 
 
@@ -816,7 +816,7 @@ table(
     needed,
     "Small differences need huge test sets. Independent samples per network that show a true "
     "difference of two ECEs four times in five, if all gaps have one sign. Near calibration, and "
-    "on the same images, other numbers hold",
+    "on the same images, other numbers hold. Both classifiers are over-confident",
     "tbl-metrics-needed",
 )
 
@@ -835,7 +835,7 @@ Markdown(f"""
 Papers print differences of 0.1 to 0.3 points in bold. On independent test sets, differences
 that small take roughly {needed.loc["0.3 points", "easy"]} to
 {needed.loc["0.1 points", "hard"]} samples to detect. With 10,000 images each and a true
-difference of 0.3 points, the worse of two easy classifiers comes out ahead in
+difference of 0.3 points, the worse of two easy ones comes out ahead in
 {100 * wrong:.0f}% of all cases.
 """)
 
@@ -854,7 +854,7 @@ print(f"change in ECE: {every.difference('after', 'before').percent:+.2f}")
 # {numref}`fig-metrics-paired` compares pairs of temperatures on an easy over-confident classifier, for which $T = 1.5$
 # is best.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the same images, small differences are sharp far from calibration and blurred close to it. Difference in ECE of two temperatures on an easy over-confident classifier, 10,000 samples, in points: mean over test sets with one standard deviation, if both are measured on the same test set (blue) or on independent ones (grey). Diamonds: the true difference.", "name": "fig-metrics-paired"}, "image": {"alt": "Five pairs of temperatures. For 1.00 and 1.05 the blue bar is tiny and on the diamond; towards the best temperature 1.5 it grows and moves away from the diamond towards zero. The grey bars are wide everywhere."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the same images, small differences are sharp far from calibration and blurred close to it. Difference in ECE of two temperatures (the second minus the first) on an easy over-confident classifier, 10,000 samples, in points: mean over test sets with one standard deviation, if both are measured on the same test set (blue) or on independent ones (grey). Diamonds: the true difference.", "name": "fig-metrics-paired"}, "image": {"alt": "Five pairs of temperatures. For 1.00 and 1.05 the blue bar is tiny and on the diamond; towards the best temperature 1.5 it grows and moves away from the diamond towards zero. The grey bars are wide everywhere."}}
 pairs_of = ((1.0, 1.05), (1.2, 1.25), (1.4, 1.45), (1.45, 1.5), (1.5, 1.55))
 rng, errors = np.random.default_rng([seed, 6, 7]), []
 for _ in range(n_repeats):
@@ -944,8 +944,8 @@ table(
 # The rule of this book is $(a, b]$, with 1 in the last bin, and edges that are rounded once to the type of the input,
 # so that both types give the same answer.
 #
-# With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of MbLS, ACLS and Neural Clamping
-# share, drops the smallest confidence and all that equal it. torch-uncertainty splits ties in the order of the
+# With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of three of this book's
+# methods share (MbLS, ACLS and Neural Clamping), drops the smallest confidence and all that equal it. torch-uncertainty splits ties in the order of the
 # rows, so shuffling the data changes the value.
 #
 # Last, one name stands for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
@@ -1402,7 +1402,7 @@ table(
 # and so on until one is not.
 #
 # The chance of even one false "beyond chance" in the family is then at most 5%, however the comparisons depend on each
-# other. {ref}`sec-verdicts` lists which claims of a paper go together.
+# other. {ref}`sec-verdicts` says which printed numbers of a paper go together.
 #
 # (sec-metrics-alike)=
 # ### Dependent samples

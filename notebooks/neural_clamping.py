@@ -550,7 +550,8 @@ held |= {
 }
 table(
     pd.DataFrame.from_dict(held, orient="index"),
-    "Three of our four networks test Neural Clamping without the focal loss. In percent, CIFAR-100",
+    "Three of our four networks test Neural Clamping without the focal loss. In percent, CIFAR-100. "
+    "NC (CE) is fitted by cross-entropy, γ = 0, and NC (FL) by the focal loss, γ > 0",
     "tbl-nc-run",
 )
 
@@ -639,7 +640,7 @@ within = sum(
 Markdown(
     minus(f"""
 On its ResNet-110 the paper prints NC minus TS as {lead_over["neural_clamping"]:+.2f} points with the focal loss and as
-{lead_over["neural_clamping:nll"]:+.2f} without it. {within} of our {len(change)} intervals include the first number. So on most networks we can
+{lead_over["neural_clamping:nll"]:+.2f} without it. {within} of our {len(change)} intervals include the first number. So in most fits we can
 exclude neither that gain nor its absence.
 """)
 )
@@ -812,8 +813,8 @@ Much of this cost comes from how we fit. On the published ResNet-20 the training
 {as_run["loss without"]:.2f} of *δ* = 0, so our 60 steps do not finish. From a start a tenth as long, as in the authors' code, it ends at
 {short["loss after"]:.2f}.
 
-With this shorter start the NLL minus that of TS falls from {nll_of(as_run)} to {nll_of(short)}, and with the long one and
-*λ* = 1 to {nll_of(firm)}. It stays above zero, as it does from Theorem 1, so *δ* fits the images that calibrate
+With this shorter start the NLL minus that of TS falls from {nll_of(as_run)} to {nll_of(short)}, and with the usual start and
+*λ* = 1 in place of 0.01 to {nll_of(firm)}. It stays above zero, as it does from Theorem 1, so *δ* fits the images that calibrate
 better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS ({{numref}}`tbl-nc-control`).
 """)
 )
@@ -822,7 +823,7 @@ better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS
 # (sec-nc-bound)=
 # ## A printed row can contradict itself
 #
-# The paper's tables give matrix scaling the accuracy of the uncalibrated network, to the last digit, although matrix scaling
+# The paper's tables give matrix scaling, which has a full matrix in place of $1/T$, the accuracy of the uncalibrated network, to the last digit, although matrix scaling
 # changes predictions. Were these accuracies measured? We can tell without the data, because accuracy, entropy and ECE
 # are not free of each other.
 #

@@ -265,8 +265,8 @@ less entropy, {max(rivals):.3f} nats at most.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever, and $T = 0$ is best.
 #
-# If neither happens, there is exactly one $T$. If one does, `calibkit` stops at a bound, 0.01 or 1,000 times the
-# typical spread of the logits in a row, and warns. Take four pairs of logits and four ways to label them:
+# If neither happens, there is exactly one $T$. If one does, `calibkit` stops at a bound, 0.01 times or 1,000 times the
+# typical spread of the logits in a row, here 1, and warns. Take four pairs of logits and four ways to label them:
 
 # %%
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
@@ -426,7 +426,7 @@ rounded = sum(
 costs = [found.value for found in extra["nll"].values()]
 Markdown(f"""
 Fitting *T* by ECE gave a lower test ECE on {below} of the {len(losses)} networks, beyond chance
-on {clear["ece"][0] or "none"}. On {rounded} networks it did nothing but round *T* to the grid. In NLL it was
+on {clear["ece"][0] or "none"}. On {rounded} of them it did nothing but round *T* to the grid. In NLL it was
 clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but not by the same amount:
 {1000 * -min(costs):.1f} thousandths of a nat at best, {1000 * max(costs):.1f} at worst.
 """)
@@ -574,7 +574,7 @@ plt.show()
 # ### Who needs how many
 #
 # More parameters need more images. We compare one temperature with three other fits by NLL. The first has one temperature
-# per class ($d = K$). The second is vector scaling, with a scale and a bias per class ($d = 2K - 1$). The third is vector scaling
+# per class ($d = K$). The second is vector scaling, with a scale and a bias per class ($d = 2K - 1$: a constant added to all biases changes nothing). The third is vector scaling
 # with a penalty that pulls it towards one temperature, as strongly as cross-validation advises.
 
 # %% mystnb={"figure": {"caption": "With 100 classes a parameter per class needs thousands of images. One temperature needs a hundred or two. NLL on new images minus the uncalibrated NLL, in nats, mean and range over draws. Below the dotted line a method helps. Thin lines: TS at 5,000 images plus the rule d/2n for d = K and 2K - 1. A curve leaves the picture where a class without a mistake has an infinite NLL. The curve with a penalty lies on that of TS.", "name": "fig-ts-methods"}, "image": {"alt": "Two panels, 10 and 100 classes: NLL minus that of no calibration against the number of images. TS lies below zero from the start; the methods with a parameter or two per class need many more images, most of all with 100 classes."}} tags=["hide-input"]

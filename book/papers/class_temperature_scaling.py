@@ -26,7 +26,7 @@ We have nine of the paper's 36 networks, eight of them trained with the Brier sc
 than with one temperature fitted by ECE, and 0.78 in print. The likelihood gets worse, and up to three tenths of a
 point of accuracy are lost on test images.
 A finer grid for the one temperature brings a third of the gain.
-Averaged over our own balanced networks there is no clear gain. Over the seven of them that were
+Averaged over our own networks for balanced data there is no clear gain. Over the seven of them that were
 trained with label smoothing there is one.
 """,
     proposes=(None, CTS),

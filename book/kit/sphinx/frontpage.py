@@ -165,10 +165,10 @@ def bar(counts: pd.Series) -> str:
     answered = total - int(numbers[Answer.NOT_RUN])
     by_stand_in = int(numbers[Answer.OPEN_BY_STAND_IN])
     undecided = int(numbers[Answer.OPEN]) + by_stand_in
-    words = f"{answered:,} of {total:,} printed numbers answered"
+    words = f"{answered:,} of {total:,} printed numbers compared with ours or others'"
     same = int(numbers[Answer.REPRODUCED])
     open_ = "not decided" + f" ({by_stand_in} by a stand-in)" * bool(by_stand_in)
-    counted = (same, "reproduced"), (undecided, open_), (answered - same - undecided, "otherwise")
+    counted = (same, "reproduced"), (undecided, open_), (answered - same - undecided, "with another verdict")
     words += ": " + ", ".join(f"{number} {meaning}" for number, meaning in counted if number)
     return (
         f'<div class="verdictbar" role="img" aria-label="{words}">{"".join(parts)}</div><p class="counts">{words}</p>'
