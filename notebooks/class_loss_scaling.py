@@ -715,7 +715,10 @@ shown_table("1", "class temperatures move accuracy by less than a point", "accur
 
 # %% tags=["hide-input"]
 shown_table(
-    "1", "class temperatures move accuracy by less than a point", "accuracy", imagenet=True
+    "1",
+    "class temperatures move accuracy by less than a point",
+    "accuracy",
+    imagenet=True,
 )
 
 # %% [markdown]
