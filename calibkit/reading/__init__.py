@@ -77,7 +77,8 @@ def read(
             ``y_proba``, ``y_score``, ``scores``, ``outputs``), ``labels`` (``label``, ``y_true``, ``target``,
             ``targets``, ``y``) and perhaps ``groups``, with ``val_`` and ``test_`` before it where there are two
             splits. A table has a column of labels, and one a class, which may be called ``logit_`` or ``prob_`` and its
-            name, or one score of the second of two classes. A csv may have ``;`` or tabs between its cells.
+            name, or one score of the second of two classes, which is told from other numbers where it is called
+            ``score`` or ``logit`` or has such a prefix. A csv may have ``;`` or tabs between its cells.
         labels: (N,), or the path of an .npy file, for a ``source`` of outputs alone; or the test set, where it holds
             labels of its own: ``source`` is then the validation set.
         kind: what the outputs are, where no name says it, nor numbers below 0 or rows that sum to 1.

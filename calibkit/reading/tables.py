@@ -10,7 +10,7 @@ import numpy as np
 
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import Classes, called, check_names, class_columns, label_among, listed, scores_of_labels
+from calibkit.reading.columns import PREFIXES, Classes, called, check_names, class_columns, label_among, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -141,6 +141,24 @@ def of_table(
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     told = [*table.attrs.get("told", ()), *told, *found.told]
     return Found(tuple(parts), said, found.names, tuple(told), table.drop(columns=found.columns))
+
+
+def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
+    """Of several labels a row the column of each and that of its score: ``label_cat`` and ``prob_cat``; or none.
+
+    Example:
+        >>> scores_of_labels(["p_cat", "label_dog", "p_dog", "label_cat"], None)
+        {'label_dog': 'p_dog', 'label_cat': 'p_cat'}
+    """
+    labels = [name.removeprefix("label_") for name in names if name.startswith("label_")]
+    found = []
+    for prefix, of in PREFIXES.items():
+        scores = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        if len(labels) > 1 and scores == set(labels) and (of is None or kind in (of, None)):
+            found.append({f"label_{name}": prefix + name for name in labels})
+    if len(found) > 1:
+        raise expected("kind", "logits or probabilities, where a table holds both (--kind)", "columns of both")
+    return found[0] if found else {}
 
 
 def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Found:
