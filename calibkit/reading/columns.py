@@ -8,6 +8,7 @@ alone, or one that is called so, is the score of the second of two classes.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from numbers import Real
 from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,6 +108,10 @@ def class_columns(
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
         found = [name for name in rest if name not in odd]
+        lists = [name for name in odd if _is_list(table[name])]
+        if lists and not (said and said <= set(found)):
+            cure = f"write a column for each class, or lists called logits or probs, or leave it out{_option(lists)}"
+            raise expected("source", "with one number in each cell", f"several in the column {lists[0]!r}; {cure}")
         if ignore is None:
             beside = _beside(table, label, said, found, kind, known[0])
             found, odd = [name for name in found if name not in beside], odd + beside
@@ -237,6 +242,13 @@ def _is_text(column: Series) -> bool:
     if column.dtype.kind in "bmM":
         return True
     return all(_number(cell) is None for cell in _distinct(column))
+
+
+def _is_list(column: Series) -> bool:
+    """Whether cells of a column hold several numbers, as JSON has them."""
+    cell = next(iter(column.dropna()), None)
+    cell = list(cell.values()) if isinstance(cell, dict) else cell
+    return isinstance(cell, list | tuple | np.ndarray) and all(isinstance(x, Real) for x in cell)
 
 
 def _odd_cell(table: DataFrame, name: str) -> str:

@@ -1,5 +1,7 @@
 """Two classes in a table: which column is their score, and which is none."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,3 +61,16 @@ def test_the_one_column_that_is_called_as_a_score_is_it(drawn):
     named = table(drawn, ["0", "1"], [0, 1]).assign(prob_top=0.9)  # labels name the others
     with pytest.raises(ValueError, match="but got the columns 'prob_top'"):
         read(named, kind="logits")
+
+
+def test_a_column_of_lists_is_not_left_out_for_another_of_numbers(tmp_path):
+    """Or else the number of a question would be the score of two classes."""
+    rows = [{"qid": i, "logprobs": [-1.0, -2.0 - i], "answer": i % 2} for i in range(4)]
+    for cell in (list, lambda pair: dict(zip("AB", pair, strict=True))):
+        lines = [json.dumps({**row, "logprobs": cell(row["logprobs"])}) for row in rows]
+        (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+        for options in ({}, {"ignore": ["qid"]}):
+            with pytest.raises(ValueError, match=r"^Expected `source` .* in the column 'logprobs'; write a column for"):
+                read(tmp_path / "mine.jsonl", label="answer", kind="logits", **options)
+    scored = pd.DataFrame(rows).assign(score=1.0, options=[["yes", "no"]] * 4)
+    assert read(scored, label="answer", kind="logits", ignore=["logprobs", "qid"]).told == ("no classes: 'options'",)
