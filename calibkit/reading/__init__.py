@@ -39,7 +39,8 @@ class Given:
         val: to fit on; the only part, if there is one.
         test: to judge by, or None.
         kind: what the outputs are said to be.
-        classes: K names, of a table's columns; empty where nothing has names, or one column stands for two classes.
+        classes: K names, of a table's columns; that of one column where it stands for two classes that labels do not
+            name; empty where nothing has names.
         source: what to call it in a report.
         told: what was guessed, in words.
         others: the columns of a table that are no classes, in the order of its rows; None of two tables and of arrays.
@@ -170,6 +171,8 @@ def _two(val: Found, test: Found) -> Found:
     """A validation set and a test set, their columns in one order."""
     if len(val.parts) + len(test.parts) > 2:
         raise expected("labels", "a test set beside a validation set, one of them in each", "more than two sets")
+    if len(val.classes + test.classes) == 1:  # the name of one column, beside an array
+        test = test._replace(classes=val.classes)
     if sorted(val.classes) != sorted(test.classes):
         want = f"a test set of the classes {', '.join(val.classes[:5])} ..., as the validation set is"
         raise expected("labels", want, ", ".join(test.classes[:6]) or "arrays without names")

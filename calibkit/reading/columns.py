@@ -46,7 +46,7 @@ class Classes(NamedTuple):
     """The columns that are classes."""
 
     columns: list[str]  # in the order of the table
-    names: tuple[str, ...]  # without a common prefix; none of one column for two classes, unless a label is called so
+    names: tuple[str, ...]  # without a common prefix; of one column both classes, where one label of two is called so
     kind: str | None  # what they hold, where the prefix says it
     told: tuple[str, ...]  # what was guessed, in words
 
@@ -123,7 +123,7 @@ def class_columns(
     names, of_kind = without_prefix(found, said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
-        names = (*(both - {*names}), *names) if both else ()
+        names = (*(both - {*names}), *names)
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
 

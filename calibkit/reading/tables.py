@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
     parts: tuple[Part, ...]  # of val and of test, or of the one set that there is
     kind: Kind | None  # what the outputs are; None where names and numbers leave it open
-    classes: tuple[str, ...] = ()  # K names; none of arrays
+    classes: tuple[str, ...] = ()  # K names; of one column perhaps its own; none of arrays
     told: tuple[str, ...] = ()  # what was guessed, in words
     others: DataFrame | None = None  # the columns of a table that are no classes
 
@@ -129,8 +129,8 @@ def of_table(
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
     kept = np.concatenate(rows)
     _check_whole(table, found, outputs, kept, label if labelled else None, asked["id"])
-    labels = _labels(table[label], found.names) if label in table else None
-    if labels is not None and labels.dtype == object and len(found.columns) == 1 and not found.names and labelled:
+    labels = _labels(table[label], found.names[1:] and found.names) if label in table else None
+    if labels is not None and labels.dtype == object and len(found.names) == 1 and labelled:
         names, column = listed(sorted(set(labels))), found.columns[0]
         want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
         raise expected(str(label), want, names)
