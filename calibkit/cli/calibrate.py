@@ -64,16 +64,18 @@ def _apply(args: argparse.Namespace) -> None:
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
     part = given.test or given.val
+    order = _columns(calibrate.classes, given.classes, one=is_one_column(part.outputs))
     outputs = outputs_of(part, given.kind, "", calibrate.floor)
     if outputs.floor is not None and calibrate.floor is None:
         raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in outputs.findings:
         print(finding.text, file=sys.stderr)
-    order, logits = _columns(calibrate.classes, given.classes), outputs.logits
+    logits = outputs.logits
     probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
-    classes = given.classes or calibrate.classes or tuple(map(str, range(probs.shape[1])))
+    known = (names for names in (given.classes, calibrate.classes) if len(names) == probs.shape[1])
+    classes = next(known, tuple(map(str, range(probs.shape[1]))))
     said = {"predicted": np.array(classes, dtype=object)[probs.argmax(1)], "confidence": probs.max(1)}
     if is_one_column(part.outputs):
         probs, classes = probs[:, 1].reshape(part.outputs.shape), classes[1:]
@@ -84,13 +86,13 @@ def _apply(args: argparse.Namespace) -> None:
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
-def _columns(fitted: tuple[str, ...], given: tuple[str, ...]) -> list[int]:
-    """Where each class that was fitted stands among the columns given; none where either has no names."""
-    if not given or not fitted:
-        return []
-    if sorted(fitted) != sorted(given):
-        raise expected("source", f"with the columns {', '.join(fitted)}", ", ".join(given))
-    return [given.index(name) for name in fitted]
+def _columns(fitted: tuple[str, ...], given: tuple[str, ...], *, one: bool) -> list[int]:
+    """Where each class that was fitted stands among the columns given, or ``one``; none where either has no names."""
+    if one and len(fitted) == 1:
+        given = given[-1:]
+    if given and fitted and sorted(fitted) != sorted(given):
+        raise expected("source", f"with the column{'s' * (len(fitted) > 1)} {', '.join(fitted)}", ", ".join(given))
+    return [given.index(name) for name in fitted] if len(given) > 1 else []
 
 
 def _as_npy(path: Path, probs: np.ndarray, *_: Any) -> None:

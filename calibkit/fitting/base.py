@@ -33,8 +33,9 @@ class Fitted:
 
     A subclass names its fitted attributes in ``state``; they are ``None`` before its ``fit``, which sets ``n_classes``.
     Those in ``reported`` only tell how the fit went. Its file has the name by which ``save`` and the registry know it.
-    ``classes`` are the names of the columns that it was fitted to, where these had some, without a prefix; ``floor`` is
-    what it took a probability of 0 for, where it was given probabilities in place of logits. Both go into its file.
+    ``classes`` are the names of the columns that it was fitted to, where these had some, without a prefix, or that of
+    one column that stood for two classes; ``floor`` is what it took a probability of 0 for, where it was given
+    probabilities in place of logits. Both go into its file.
     Entries in ``fractions`` are between 0 and 1. ``keeps_predictions`` says whether the class with the largest
     probability stays the one with the largest logit, whatever is fitted, also where rounding makes several equal.
     ``signed`` says that a fit, which replays what public code does, may come to temperatures and shares of any sign.

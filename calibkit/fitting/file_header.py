@@ -45,9 +45,9 @@ def check_order(columns: Iterable[object], classes: tuple[str, ...]) -> None:
 
 
 def classes_and_floor(header: dict[str, object], n_classes: int) -> tuple[tuple[str, ...], float | None]:
-    """The names of the columns, empty where none were known, and the floor of the data, None for logits."""
+    """The names of the columns, or of one for two classes, or none; and the floor of the data, None for logits."""
     classes, floor = tuple(check_texts("classes", header.get("classes", ()))), header.get("floor")
-    if len(classes) not in (0, n_classes):
+    if len(classes) not in (0, n_classes) and (len(classes), n_classes) != (1, 2):
         raise expected("classes", f"{n_classes} names", len(classes))
     return classes, None if floor is None else check_real("floor", floor, 0.0, 1.0)
 

@@ -39,7 +39,8 @@ class Given:
         val: to fit on; the only part, if there is one.
         test: to judge by, or None.
         kind: what the outputs are said to be.
-        classes: K names, of a table's columns; empty where nothing has names, or one column stands for two classes.
+        classes: K names, of a table's columns; that of one column where it stands for two classes that labels do not
+            name; empty where nothing has names.
         source: what to call it in a report.
         told: what was guessed, in words.
         others: the columns of a table that are no classes, in the order of its rows; None of two tables and of arrays.
@@ -77,7 +78,8 @@ def read(
             ``y_proba``, ``y_score``, ``scores``, ``outputs``), ``labels`` (``label``, ``y_true``, ``target``,
             ``targets``, ``y``) and perhaps ``groups``, with ``val_`` and ``test_`` before it where there are two
             splits. A table has a column of labels, and one a class, which may be called ``logit_`` or ``prob_`` and its
-            name, or one score of the second of two classes. A csv may have ``;`` or tabs between its cells.
+            name, or one score of the second of two classes, which is told from other numbers where it is called
+            ``score`` or ``logit`` or has such a prefix. A csv may have ``;`` or tabs between its cells.
         labels: (N,), or the path of an .npy file, for a ``source`` of outputs alone; or the test set, where it holds
             labels of its own: ``source`` is then the validation set.
         kind: what the outputs are, where no name says it, nor numbers below 0 or rows that sum to 1.
@@ -169,6 +171,8 @@ def _two(val: Found, test: Found) -> Found:
     """A validation set and a test set, their columns in one order."""
     if len(val.parts) + len(test.parts) > 2:
         raise expected("labels", "a test set beside a validation set, one of them in each", "more than two sets")
+    if len(val.classes + test.classes) == 1:  # the name of one column, beside an array
+        test = test._replace(classes=val.classes)
     if sorted(val.classes) != sorted(test.classes):
         want = f"a test set of the classes {', '.join(val.classes[:5])} ..., as the validation set is"
         raise expected("labels", want, ", ".join(test.classes[:6]) or "arrays without names")

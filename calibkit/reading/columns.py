@@ -2,12 +2,14 @@
 
 A column is left out of the classes where it can be none: it holds text, has no name, or stands beside columns that a
 name, the labels or sums of 1 show to be all classes. Any other column of numbers is a class, or is asked about. One
-alone is the score of the second of two classes.
+alone, or one that is called so, is the score of the second of two classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from numbers import Real
+from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,13 +36,17 @@ NO_CLASSES = BESIDE | frozenset(
     "count date day epoch fold group image key loss margin number patient sample score seed step target time timestamp "
     "truth user user_id weight y y_true".split()
 )
+#: How two columns are called that are the classes of labels 0 and 1, after what both names begin with.
+PAIRS = (("0", "1"), ("1", "2"), ("no", "yes"), ("false", "true"), ("neg", "pos"), ("negative", "positive"))
+#: One column for two classes, without the name of either.
+SCORES = ("score", *(prefix[:-1] for prefix in PREFIXES))
 
 
 class Classes(NamedTuple):
     """The columns that are classes."""
 
     columns: list[str]  # in the order of the table
-    names: tuple[str, ...]  # without a common prefix; none of one column for two classes, unless a label is called so
+    names: tuple[str, ...]  # without a common prefix; of one column both classes, where one label of two is called so
     kind: str | None  # what they hold, where the prefix says it
     told: tuple[str, ...]  # what was guessed, in words
 
@@ -54,24 +60,6 @@ def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
     """The first of the wanted names that a column has, letter by letter, or else in any case."""
     exact, lower = [name for name in wanted if name in names], {name.lower(): name for name in names}
     return next(iter(exact or [lower[name] for name in wanted if name in lower]), None)
-
-
-def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
-    """Of several labels a row the column of each and that of its score: ``label_cat`` and ``prob_cat``; or none.
-
-    Example:
-        >>> scores_of_labels(["p_cat", "label_dog", "p_dog", "label_cat"], None)
-        {'label_dog': 'p_dog', 'label_cat': 'p_cat'}
-    """
-    labels = [name.removeprefix("label_") for name in names if name.startswith("label_")]
-    found = []
-    for prefix, of in PREFIXES.items():
-        scores = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
-        if len(labels) > 1 and scores == set(labels) and (of is None or kind in (of, None)):
-            found.append({f"label_{name}": prefix + name for name in labels})
-    if len(found) > 1:
-        raise expected("kind", "logits or probabilities, where a table holds both (--kind)", "columns of both")
-    return found[0] if found else {}
 
 
 def check_names(table: DataFrame) -> None:
@@ -108,7 +96,7 @@ def class_columns(
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]
     said = as_text(table[label]) if label in table else set()
-    shown = _by_name(rest, known[0], kind or known[1]) or _by_prefix(rest, said, kind)
+    shown = _by_name(rest, known[0], kind or known[1]) or _by_prefix(rest, said, kind, known[0])
     if classes is not None:
         chosen = set(map(str, classes))
         if twice := chosen & set(others):
@@ -120,8 +108,12 @@ def class_columns(
     else:
         odd = [name for name in rest if name.startswith("Unnamed: ") or _is_text(table[name])]
         found = [name for name in rest if name not in odd]
+        lists = [name for name in odd if _is_list(table[name])]
+        if lists and not (said and said <= set(found)):
+            cure = f"write a column for each class, or lists called logits or probs, or leave it out{_option(lists)}"
+            raise expected("source", "with one number in each cell", f"several in the column {lists[0]!r}; {cure}")
         if ignore is None:
-            beside = _beside(table, label, said, found, kind)
+            beside = _beside(table, label, said, found, kind, known[0])
             found, odd = [name for name in found if name not in beside], odd + beside
     want = f"with a column of numbers for each class beside {label or 'label'!r}"
     if text := [name for name in found if table[name].dtype.kind not in "fiu"]:
@@ -131,7 +123,7 @@ def class_columns(
     names, of_kind = without_prefix(found, said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
-        names = (*(both - {*names}), *names) if both else ()
+        names = (*(both - {*names}), *names)
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
 
@@ -151,17 +143,21 @@ def _by_name(rest: list[str], known: Collection[str], kind: str | None) -> list[
     return [name for name in rest if best and name in sets[best[0]]]
 
 
-def _by_prefix(rest: list[str], said: set[str], kind: str | None) -> list[str]:
+def _by_prefix(rest: list[str], said: set[str], kind: str | None, known: Collection[str]) -> list[str]:
     """The columns that a prefix shows to be outputs, where labels do not speak against it; none if there are none.
 
     Those of ``kind`` come first. Others are refused later by their names, but where labels name columns beside them.
+    One alone counts where there are two labels, or two classes that are known.
     """
-    found = {}
+    found, two = {}, said or {*known}
     for prefix, of in PREFIXES.items():
         names = {name: name[len(prefix) :] for name in rest if name.startswith(prefix) and name != prefix}
-        fits = said <= set(names.values()) or all(name.isdecimal() and int(name) <= len(names) for name in said)
-        if len(names) > 1 and of is not None and fits:
+        fits = said <= set(names.values()) or _are_positions(said, len(names))
+        if len(names) == 1:
+            fits = len(two) == 2 and not two <= set(rest) and (_are_positions(two, 1) or {*names.values()} < two)
+        if names and of is not None and fits:
             found[prefix] = list(names)
+    found = {prefix: names for prefix, names in found.items() if len(names) > 1} or found
     found = {prefix: names for prefix, names in found.items() if kind in (PREFIXES[prefix], None)} or found
     if kind is not None and said and said <= set(rest) and kind not in map(PREFIXES.get, found):
         return []
@@ -169,6 +165,11 @@ def _by_prefix(rest: list[str], said: set[str], kind: str | None) -> list[str]:
         got = f"columns of both, {' and '.join(f'{prefix}...' for prefix in found)}"
         raise expected("kind", "logits or probabilities, where a table holds both (--kind)", got)
     return next(iter(found.values()), [])
+
+
+def _are_positions(said: Collection[str], last: int) -> bool:
+    """Whether labels are numbers up to that of the last class, or true and false."""
+    return all(name.lower() in ("false", "true") or (name.isdecimal() and int(name) <= last) for name in said)
 
 
 def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[str, ...], str | None]:
@@ -179,11 +180,16 @@ def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[
     return tuple(found), None
 
 
-def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str], kind: str | None) -> list[str]:
+def _beside(
+    table: DataFrame, label: str | None, said: set[str], found: list[str], kind: str | None, known: Collection[str]
+) -> list[str]:
     """Columns of numbers that are no classes. ValueError where they may be, or may not."""
     odd, want = _doubtful(said, found), "with a column for each class and no other numbers"
     rest = [name for name in found if name not in odd]
-    cure = f"leave out what is no class{_option(odd or rest[-1:])}, or say that all are (--ignore without a name)"
+    two = len(said) <= 2 and _are_positions(said, 2) and not (said and said <= set(found))  # one score would do
+    score = [name for name in found if two and name.lower() in SCORES]
+    others = [name for name in found if name not in score] if len(score) == 1 else odd or rest[-1:]
+    cure = f"leave out what is no class{_option(others)}, or say that all are (--ignore without a name)"
     if kind != "logits":
         shares = [name for name in found if table[name].dtype.kind in "fiu" and table[name].between(0, 1).all()]
         for classes in (found, rest, shares):  # without any of them they would not sum to 1
@@ -193,9 +199,15 @@ def _beside(table: DataFrame, label: str | None, said: set[str], found: list[str
     named = without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
     if named and len(numbers) == len(said) and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
         raise expected("source", want, f"the columns {listed(rest)}, and no label above {max(numbers)}; {cure}")
+    scores = [name.lower() for name in found if name.lower() not in BESIDE]
+    if len(score) == 1 and len(scores) == 2:
+        return others
+    lower = [name.lower() for name in rest]
+    ends = tuple(name.removeprefix(commonprefix(lower)) for name in lower)
+    if two and named and not known and len(rest) == 2 and ends not in PAIRS:
+        raise expected("source", want, f"the columns {listed(rest)}, which no label names; {cure}")
     if not odd:
         return []
-    scores = [name.lower() for name in found if name.lower() not in BESIDE]
     if len(scores) == 1 and scores[0] not in NO_CLASSES - {"score"}:  # of the second of two classes
         return [name for name in odd if name.lower() in BESIDE]
     if len(rest) > 1 and {name.lower() for name in odd} <= BESIDE:
@@ -230,6 +242,13 @@ def _is_text(column: Series) -> bool:
     if column.dtype.kind in "bmM":
         return True
     return all(_number(cell) is None for cell in _distinct(column))
+
+
+def _is_list(column: Series) -> bool:
+    """Whether cells of a column hold several numbers, as JSON has them."""
+    cell = next(iter(column.dropna()), None)
+    cell = list(cell.values()) if isinstance(cell, dict) else cell
+    return isinstance(cell, list | tuple | np.ndarray) and all(isinstance(x, Real) for x in cell)
 
 
 def _odd_cell(table: DataFrame, name: str) -> str:

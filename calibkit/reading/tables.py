@@ -10,7 +10,7 @@ import numpy as np
 
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import Classes, called, check_names, class_columns, label_among, listed, scores_of_labels
+from calibkit.reading.columns import PREFIXES, Classes, called, check_names, class_columns, label_among, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
     parts: tuple[Part, ...]  # of val and of test, or of the one set that there is
     kind: Kind | None  # what the outputs are; None where names and numbers leave it open
-    classes: tuple[str, ...] = ()  # K names; none of arrays
+    classes: tuple[str, ...] = ()  # K names; of one column perhaps its own; none of arrays
     told: tuple[str, ...] = ()  # what was guessed, in words
     others: DataFrame | None = None  # the columns of a table that are no classes
 
@@ -129,8 +129,8 @@ def of_table(
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
     kept = np.concatenate(rows)
     _check_whole(table, found, outputs, kept, label if labelled else None, asked["id"])
-    labels = _labels(table[label], found.names) if label in table else None
-    if labels is not None and labels.dtype == object and len(found.columns) == 1 and not found.names and labelled:
+    labels = _labels(table[label], found.names[1:] and found.names) if label in table else None
+    if labels is not None and labels.dtype == object and len(found.names) == 1 and labelled:
         names, column = listed(sorted(set(labels))), found.columns[0]
         want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
         raise expected(str(label), want, names)
@@ -141,6 +141,24 @@ def of_table(
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     told = [*table.attrs.get("told", ()), *told, *found.told]
     return Found(tuple(parts), said, found.names, tuple(told), table.drop(columns=found.columns))
+
+
+def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
+    """Of several labels a row the column of each and that of its score: ``label_cat`` and ``prob_cat``; or none.
+
+    Example:
+        >>> scores_of_labels(["p_cat", "label_dog", "p_dog", "label_cat"], None)
+        {'label_dog': 'p_dog', 'label_cat': 'p_cat'}
+    """
+    labels = [name.removeprefix("label_") for name in names if name.startswith("label_")]
+    found = []
+    for prefix, of in PREFIXES.items():
+        scores = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+        if len(labels) > 1 and scores == set(labels) and (of is None or kind in (of, None)):
+            found.append({f"label_{name}": prefix + name for name in labels})
+    if len(found) > 1:
+        raise expected("kind", "logits or probabilities, where a table holds both (--kind)", "columns of both")
+    return found[0] if found else {}
 
 
 def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Found:

@@ -73,7 +73,9 @@ def diagnose(given: Given, *, suspect: bool = True) -> Diagnosed:
     outputs = [outputs_of(parts[0], given.kind, names[0])]
     if given.test is not None:
         outputs.append(outputs_of(given.test, given.kind, names[1], outputs[0].floor))
-    labels, found = _labels(parts, outputs[0].logits.shape[1], given.classes, names)
+    k = outputs[0].logits.shape[1]
+    named = given.classes if len(given.classes) == k else ()
+    labels, found = _labels(parts, k, named, names)
     found = [finding for out in outputs for finding in out.findings] + found
     held = []
     for part, name, out, numbers in zip(parts, names, outputs, labels, strict=True):
@@ -82,8 +84,7 @@ def diagnose(given: Given, *, suspect: bool = True) -> Diagnosed:
             check_not_sigmoids(f"{name}logits", z)
         groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
         held.append(HeldOut(z.numpy(), y.numpy(), groups, out.given))
-    k = held[0].logits.shape[1]
-    classes = given.classes or tuple(map(str, range(k)))
+    classes = named or tuple(map(str, range(k)))
     if suspect:
         coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
         for name, split in zip(names, held, strict=True):

@@ -156,6 +156,7 @@ def each_label(given: Given) -> Iterator[tuple[str, Given]]:
         raise expected("labels", "of the shape (N, K) of the outputs, a column a label", got)
     for k in range(given.val.outputs.shape[1]):
         one = [Part(part.outputs[:, k], part.labels[:, k], part.groups) for part in parts]  # type: ignore[index]
-        name = given.classes[k] if given.classes else str(k)
+        own = given.classes[k : k + 1]
+        name = next(iter(own), str(k))
         test = one[1] if len(one) == 2 else None
-        yield name, replace(given, val=one[0], test=test, classes=(), source=f"{given.source}, {name}")
+        yield name, replace(given, val=one[0], test=test, classes=own, source=f"{given.source}, {name}")
