@@ -33,7 +33,8 @@ Cross-entropy with one temperature is clearly lower on all three, on the ResNet-
 {ours}`ece cifar10 resnet20 temperature_scaling`, {ours}`ece cifar10 resnet50 temperature_scaling` and
 {ours}`ece cifar10 resnet8 temperature_scaling`.
 With a ResNet-8 on CIFAR-100 it has {ours}`ece cifar100 resnet8 acls | identity`, where that temperature has
-{ours}`ece cifar100 resnet8 temperature_scaling`: no clear difference. The NLL is higher beyond chance on the test images.
+{ours}`ece cifar100 resnet8 temperature_scaling`: no clear difference. The NLL is higher beyond chance on
+the test images.
 The printed gradient belongs to no loss. That of the public code is another, of no loss either, and trains well.
 (Accuracy: our ResNet-20 {ours}`accuracy cifar10 resnet20 acls | identity`, our ResNet-50
 {ours}`accuracy cifar10 resnet50 acls | identity`, the paper's 95.40%.)
