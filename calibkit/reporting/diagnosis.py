@@ -26,6 +26,7 @@ from calibkit.reading import Given, Kind, Part
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
+FEW = ("missing class", "few of a class")  # told first, notes too
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Diagnosed:
     @property
     def first_paragraph(self) -> str:
         """What a reader must know before any number."""
-        heavy = [finding.text for finding in self.findings if finding.weight != "note"]
-        return " ".join(heavy) if heavy else "Nothing in these data looks wrong."
+        said = [finding.text for finding in self.findings if finding.weight != "note" or finding.kind in FEW]
+        return " ".join(said) if said else "Nothing in these data looks wrong."
 
 
 def diagnose(given: Given) -> Diagnosed:
