@@ -150,7 +150,8 @@ def _check_matrix(name: str, z: Tensor) -> Tensor:
     if not z.is_floating_point():
         raise expected(name, "floating point", f"dtype {z.dtype}")
     if z.ndim != 2:
-        raise expected(name, "of shape (N, K), or (N,) of two classes", f"shape {tuple(z.shape)}")
+        cure = "; pixels become rows by movedim(1, -1), in numpy moveaxis, and .reshape(-1, K)" * (z.ndim == 4)
+        raise expected(name, "of shape (N, K), or (N,) of two classes", f"shape {tuple(z.shape)}{cure}")
     if z.shape[0] == 0 or z.shape[1] < 2:
         raise expected(name, "of shape (N, K) with N >= 1 and K >= 2", f"shape {tuple(z.shape)}")
     return z if z.dtype in (torch.float32, torch.float64) else z.float()

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from calibkit.__main__ import main
 from calibkit.calibrators import Identity, load_calibrator
@@ -37,9 +38,9 @@ def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, capsys):
 
 
 def test_calibrate_says_what_became_worse_and_saves_only_what_it_is_told_to(toy, tmp_path, capsys):
-    """Fitted where labels are those of chance, judged where the network was calibrated."""
+    """Fitted where each third label is one of chance, judged where the network was calibrated."""
     logits = Logits.load(toy)
-    chance = np.random.default_rng(1).integers(0, 4, 400)
+    chance = np.where(np.arange(400) % 3 == 0, np.random.default_rng(1).integers(0, 4, 400), logits.val_labels)
     bad = Logits(logits.val_logits, chance, logits.test_logits / 2, logits.test_labels).save(tmp_path / "bad.npz")
     before = set(tmp_path.iterdir())
     assert main(["calibrate", str(bad)]) == 0
@@ -107,7 +108,7 @@ def test_evaluate_as_json_has_the_numbers_of_the_table(toy, tmp_path, capsys):
     assert main(["evaluate", str(tmp_path / "sure.npz"), "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["nll"]["value"] is None
-    assert "2 samples: intervals from fewer than 50 are too short\n" in printed.err
+    assert "2 samples; intervals from fewer than 50 are too short" in printed.err
 
 
 def test_help_is_plain_text(capsys):
@@ -119,12 +120,13 @@ def test_help_is_plain_text(capsys):
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
 def test_few_test_samples_are_said_to_be_few(tmp_path, command, capsys):
     rng = np.random.default_rng(0)
-    z, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
+    z = 2 * rng.normal(size=(100, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
     assert main([command, str(Logits(z, y, z[:5], y[:5]).save(tmp_path / "few.npz"))]) == 0
-    assert "5 test samples: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
+    assert "5 test samples; intervals from fewer than 50 are too short" in capsys.readouterr().err
     pairs = Logits(z, y, z[:80], y[:80], {}, np.arange(80) // 2).save(tmp_path / "pairs.npz")
     assert main([command, str(pairs)]) == 0
-    assert "40 test groups: intervals from fewer than 50 are too short\n" in capsys.readouterr().err
+    assert "40 test groups; intervals from fewer than 50 are too short" in capsys.readouterr().err
 
 
 def test_intervals_are_of_groups_and_a_folder_of_npy_files_is_a_logits_file(toy, tmp_path, capsys):
@@ -162,6 +164,29 @@ def test_what_takes_time_is_told_only_to_a_person(toy, command, lines, capsys, m
     watched = capsys.readouterr()
     assert watched.out == quiet.out and quiet.err == ""
     assert len(watched.err.splitlines()) == lines and "500 samples" in watched.err
+
+
+def test_labels_of_other_rows_are_told_and_no_calibrator_is_saved(toy, tmp_path, capsys):
+    data, mixed = Logits.load(toy), np.random.default_rng(0).permutation
+    path = Logits(data.val_logits, mixed(data.val_labels), data.test_logits, mixed(data.test_labels)).save(toy)
+    assert main(["calibrate", str(path), "--out", str(tmp_path / "c.npz")]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[-1].startswith("Expected `source` to be outputs beside the labels of the same")
+    assert printed.out == "" and not (tmp_path / "c.npz").exists()
+    assert main(["evaluate", str(path)]) == 0
+    assert "say nothing about the labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate"])
+def test_what_is_in_doubt_and_what_was_rounded_is_told_beside_the_numbers(toy, tmp_path, command, capsys):
+    data = Logits.load(toy)
+    np.savez(tmp_path / "one.npz", logits=data.val_logits, labels=data.val_labels)
+    assert main([command, str(tmp_path / "one.npz"), str(tmp_path / "one.npz")]) == 0
+    assert "400 test samples have outputs that are in the validation set too" in capsys.readouterr().err
+    less = {f"{name}_probs": 0.98 * softmax(getattr(data, name).logits, 1) for name in ("val", "test")}
+    np.savez(tmp_path / "less.npz", **less, val_labels=data.val_labels, test_labels=data.test_labels)
+    assert main([command, str(tmp_path / "less.npz")]) == 0
+    assert "each was divided by its sum" in capsys.readouterr().err
 
 
 LONG = "x" * 400

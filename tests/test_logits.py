@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibkit import ece, report
 from calibkit import logits as module
 from calibkit.logits import ARRAYS, Logits
 
@@ -124,3 +125,17 @@ def test_a_file_and_a_split_are_equal_to_themselves_alone():
     split = one.test
     assert split == split and split != other.test and split in [other.val, split]
     assert split.is_of(other.test)
+
+
+def test_logits_of_pixels_become_rows_as_the_message_says():
+    maps, labels = torch.rand(2, 3, 4, 5), torch.zeros(2, 4, 5, dtype=torch.int64)
+    p = maps.softmax(1)
+    for refuse in (
+        lambda: Logits(maps, labels, maps, labels),
+        lambda: ece(p, labels),
+        lambda: report({"logits": maps, "labels": labels}),
+    ):
+        with pytest.raises(ValueError, match=r"movedim\(1, -1\), in numpy moveaxis, and .reshape\(-1, K\)$"):
+            refuse()
+    rows = p.movedim(1, -1).reshape(-1, 3)
+    assert ece(rows, labels.flatten()) == ece(np.moveaxis(p.numpy(), 1, -1).reshape(-1, 3), labels.flatten())

@@ -147,6 +147,8 @@ def _calibrate(args: argparse.Namespace) -> None:
     method, (names, data) = calibrator(key), _data(args)
     if data.test is None:
         raise expected("source", "of two splits, val and test; `calibkit report` cross-fits the one", "one")
+    if wrong := [finding.kind for finding in data.findings if finding.weight == "wrong"]:
+        raise expected("source", "outputs beside the labels of the same samples", f"{wrong[0]}; nothing is fitted")
     tell(f"fitting {key} on {len(data.val.labels)} samples of {len(data.classes)} classes ...")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", RuntimeWarning)
@@ -166,7 +168,6 @@ def _compare(fitted: Calibrator, test: HeldOut) -> None:
 
     methods = _measured(test, "before")
     methods.add("after", fitted(test.logits))
-    _warn_if_few(test)
     print(fitted)
     print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95% interval   on {len(test.labels)} test samples")
     changes = {name: methods.difference("after", "before", name) for name in REPORTED}
@@ -180,7 +181,7 @@ def _compare(fitted: Calibrator, test: HeldOut) -> None:
 
 
 def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
-    """The names of the classes, if they have any, and the data of a command; what was cured in them is said."""
+    """The names of the classes, if they have any, and the data of a command; what looks wrong in them is said."""
     from calibkit.reporting import diagnose
     from calibkit.reporting.labels import has_many
 
@@ -189,9 +190,9 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
         parts = [part.labels for part in (given.val, given.test) if part is not None and part.labels is not None]
         n_labels = max(math.prod(labels.shape[1:]) for labels in parts)  # of one split or of both
         raise expected("source", "of one label a sample", f"{n_labels} labels; `calibkit report` takes several")
-    found = diagnose(given, suspect=False)
+    found = diagnose(given)
     for finding in found.findings:
-        if finding.weight == "cured":
+        if finding.weight != "note" or finding.kind == "rounded probabilities":
             print(finding.text, file=sys.stderr)
     return given.classes, found
 
@@ -206,14 +207,6 @@ def _measured(held: HeldOut, name: str) -> Comparison:
     return methods
 
 
-def _warn_if_few(held: HeldOut, of: str = "test ") -> None:
-    from calibkit.reporting.diagnosis import FEWEST
-
-    n_units, what = held.units
-    if n_units < FEWEST:
-        print(f"{n_units} {of}{what}: intervals from fewer than {FEWEST} are too short", file=sys.stderr)
-
-
 def _evaluate(args: argparse.Namespace) -> None:
     from calibkit.metrics import REPORTED
 
@@ -221,7 +214,6 @@ def _evaluate(args: argparse.Namespace) -> None:
     test, of = data.test or data.val, "" if data.test is None else "test "
     tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = _measured(test, "test")
-    _warn_if_few(test, of)
     if args.json:
         found = {name: methods.of("test", name)._asdict() for name in REPORTED}
         finite = {name: {k: x if math.isfinite(x) else None for k, x in each.items()} for name, each in found.items()}

@@ -76,7 +76,7 @@ class Fitted:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def __repr__(self) -> str:
-        """The class with the options that are not the default, and once fitted its state.
+        """The class with the options that are not the default, and once fitted its state but for NaN.
 
         Example:
             >>> from calibkit import TemperatureScaling
@@ -87,7 +87,8 @@ class Fitted:
         given = {n: v for n, v in self.options().items() if not _same(v, parameters[n].default)}
         parts = [f"{name}={value!r}" for name, value in given.items()]
         if self.n_classes is not None:
-            parts += [f"{name}={_short(getattr(self, name))}" for name in self.state]
+            shown = {name: _short(getattr(self, name)) for name in self.state}
+            parts += [f"{name}={value}" for name, value in shown.items() if value != "nan"]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def check_fitted(self) -> None:

@@ -56,6 +56,7 @@ class Monitor:
     def __init__(self, n_bins: int = 15) -> None:
         self.n_bins = check_count("n_bins", n_bins, 1, MOST_BINS)
         self._sums: dict[str, np.ndarray] = {}
+        self._n_classes = 0  # of the first batch; 0 before it
 
     def __repr__(self) -> str:
         return f"Monitor(n_bins={self.n_bins}), {len(self._sums)} periods"
@@ -69,16 +70,23 @@ class Monitor:
         """Add a batch to its period, whenever its labels come.
 
         Args:
-            probs: (N, K) probabilities, as they were served.
+            probs: (N, K) probabilities, as they were served; of the K of the first batch.
             labels: (N,) integers in [0, K).
             period: any text, by whose order periods are listed, or a date, which is its text "2026-11-22".
 
         ValueError tells of bad ones; then nothing is counted.
         """
         key, sample = _key(period), Sample.of(probs, labels)
+        self._take("probs", sample.probs.shape[1])
         nll, brier = proper.sample_nll(sample), proper.sample_brier(sample)
         scores = [x.sum().item() for x in (nll, nll**2, brier, brier**2)]
         self._add(key, np.concatenate([*Bins.of(sample, self.n_bins), scores]))
+
+    def _take(self, name: str, n_classes: int) -> None:
+        """Remember how many classes there are, 0 if that is not known; refuse others than before."""
+        if n_classes and self._n_classes not in (0, n_classes):
+            raise expected(name, f"of {self._n_classes} classes as before", n_classes)
+        self._n_classes = n_classes or self._n_classes
 
     def _add(self, key: str, sums: np.ndarray) -> None:
         self._sums[key] = self._sums[key] + sums if key in self._sums else sums
@@ -89,6 +97,7 @@ class Monitor:
         for one in (self, *others):
             if not isinstance(one, Monitor) or one.n_bins != self.n_bins:
                 raise expected("others", f"monitors of {self.n_bins} bins", repr(one))
+            total._take("others", one._n_classes)
             for key, sums in one._sums.items():
                 total._add(key, sums)
         return total
@@ -104,21 +113,22 @@ class Monitor:
     def save(self, path: str | os.PathLike) -> Path:
         """Write an npz, without pickle and atomically: a reader finds the old state or the new; returns the path."""
         sums = np.array([self._sums[key] for key in self.periods]).reshape(len(self._sums), 4 * self.n_bins + 4)
-        facts = {"periods": np.array(self.periods, dtype=str), "n_bins": np.array(self.n_bins, np.int64)}
-        return write_npz(path, {**facts, "sums": sums})
+        sizes = {"n_bins": np.array(self.n_bins, np.int64), "n_classes": np.array(self._n_classes, np.int64)}
+        return write_npz(path, {"periods": np.array(self.periods, dtype=str), **sizes, "sums": sums})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """Read what :meth:`save` wrote; ValueError of another file or a damaged one, FileNotFoundError of none."""
-        found = read_npz(path, ("periods", "sums", "n_bins"))
-        periods, sums, n_bins = (found.get(name, np.empty(0)) for name in ("periods", "sums", "n_bins"))
+        names = ("periods", "sums", "n_bins", "n_classes")
+        found = {"n_classes": np.array(0, np.int64)} | read_npz(path, names)  # which older files lack
+        periods, sums, *sizes = (found.get(name, np.empty(0)) for name in names)
         keys = periods.tolist() if periods.ndim == 1 and periods.dtype.kind == "U" else []
-        size = int(n_bins) if n_bins.shape == () and n_bins.dtype == np.int64 else 0
+        size, n_classes = (int(n) if n.shape == () and n.dtype == np.int64 else -1 for n in sizes)
         fits = 0 < size <= MOST_BINS and len(set(keys)) == periods.size and sums.shape == (len(keys), 4 * size + 4)
-        if not (fits and sums.dtype == np.float64 and _are_sums(sums, size)):
+        if not (fits and n_classes >= 0 and sums.dtype == np.float64 and _are_sums(sums, size)):
             raise expected("path", "a file that Monitor.save wrote", repr(os.fspath(path)))
         monitor = cls(size)
-        monitor._sums = dict(zip(keys, sums, strict=True))
+        monitor._sums, monitor._n_classes = dict(zip(keys, sums, strict=True)), n_classes
         return monitor
 
     def report(self, level: float = 0.95) -> list[dict[str, str | int | float]]:

@@ -19,7 +19,7 @@ SHIFT = 0.05  # total variation between two splits' labels that matters
 LEAK = 0.01  # of the test for samples in both splits, which the report does only where there are coincidences
 GAP = 0.02  # difference of two splits' confidence less accuracy that matters
 TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
-RAREST = 20  # samples of the rarer one of two classes: it decides what can be fitted and judged
+RAREST = 20  # samples of a class: of two it decides what can be fitted and judged
 GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
 
 #: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
@@ -52,11 +52,16 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
     weight: Weight
     if len(absent):
         shown = ", ".join(classes[i] for i in absent[:5]) + (" and others" if len(absent) > 5 else "")
-        weight, asked = ("doubt", " Are they classes?") if n >= 20 * k else ("note", "")
-        yield Finding(weight, "missing class", f"{len(absent)} of {k} classes have no {name}sample: {shown}.{asked}")
-    if k == 2 and 0 < counts.min() < RAREST and n >= 2 * RAREST:
-        text = f"Of the {n:,} {name}samples only {counts.min()} are {classes[int(counts.argmin())]}. "
-        yield Finding("doubt", "few of a class", text + f"Collect more: {RAREST} are the least to go by.")
+        weight, asked = ("doubt", " Are they classes?") if n >= RAREST * k else ("note", "")
+        text = f"{len(absent):,} of {k:,} classes have no {name}sample: {shown}.{asked}"
+        yield Finding(weight, "missing class", text)
+    few = np.flatnonzero((counts > 0) & (counts < RAREST))
+    if len(few) and n >= RAREST * k:
+        least = few[counts[few].argmin()]
+        others = f", and {len(few) - 1:,} others have fewer than {RAREST}" * (len(few) > 1)
+        text = f"Of the {n:,} {name}samples only {counts[least]} are {classes[least]}{others}. "
+        weight = "doubt" if k == 2 else "note"
+        yield Finding(weight, "few of a class", text + f"Collect more: {RAREST} are the least to go by.")
     accuracy = float((part.logits.argmax(1) == part.labels).mean())
     share = counts.max() / n
     if accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):

@@ -26,6 +26,7 @@ from calibkit.reading import Given, Kind, Part
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
+FEW = ("missing class", "few of a class")  # told first, notes too
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ class Diagnosed:
     @property
     def first_paragraph(self) -> str:
         """What a reader must know before any number."""
-        heavy = [finding.text for finding in self.findings if finding.weight != "note"]
-        return " ".join(heavy) if heavy else "Nothing in these data looks wrong."
+        said = [finding.text for finding in self.findings if finding.weight != "note" or finding.kind in FEW]
+        return " ".join(said) if said else "Nothing in these data looks wrong."
 
 
-def diagnose(given: Given, *, suspect: bool = True) -> Diagnosed:
-    """Check what was read, cure what has one cure, and say what looks wrong; without ``suspect`` only what was cured.
+def diagnose(given: Given) -> Diagnosed:
+    """Check what was read, cure what has one cure, and say what looks wrong.
 
     Probabilities become logits by the logarithm, which their softmax undoes but for zeros: for a fit, one of either
     part is taken for half the smallest number above it in the validation part. Labels become integers from 0.
@@ -85,14 +86,13 @@ def diagnose(given: Given, *, suspect: bool = True) -> Diagnosed:
         groups = None if part.groups is None else check_integers(f"{name}groups", part.groups, len(z)).numpy()
         held.append(HeldOut(z.numpy(), y.numpy(), groups, out.given))
     classes = named or tuple(map(str, range(k)))
-    if suspect:
-        coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
-        for name, split in zip(names, held, strict=True):
-            found += in_split(split, name, classes, coarse)
-        if len(held) == 2:
-            found += between_splits(held[0], held[1], classes, coarse)
-        found += _too_few(held[0], held[-1], names[-1])
-        found += [Finding("note", "read as", f"Read as: {text}.") for text in given.told]
+    coarse = any(finding.kind in ("zero probabilities", "rounded probabilities") for finding in found)
+    for name, split in zip(names, held, strict=True):
+        found += in_split(split, name, classes, coarse)
+    if len(held) == 2:
+        found += between_splits(held[0], held[1], classes, coarse)
+    found += _too_few(held[0], held[-1], names[-1])
+    found += [Finding("note", "read as", f"Read as: {text}.") for text in given.told]
     unique = tuple(dict.fromkeys(sorted(found, key=lambda finding: get_args(Weight).index(finding.weight))))
     test = held[1] if len(held) == 2 else None
     return Diagnosed(held[0], test, classes, unique, given.source, outputs[0].floor)
@@ -105,7 +105,7 @@ def _too_few(val: HeldOut, judged: HeldOut, name: str) -> Iterator[Finding]:
         text = f"There are {n_units} {what} to fit on; even one temperature wants {FEWEST}. Collect more."
         yield Finding("doubt", "too few samples", text)
     n_units, what = judged.units
-    if n_units < FEWEST and (judged is not val or what == "groups"):
+    if n_units < FEWEST:
         text = f"There are {n_units} {name}{what}; intervals from fewer than {FEWEST} are too short. Collect more."
         yield Finding("doubt", f"too few {name}samples", text)
 
@@ -217,8 +217,8 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
     if zeros.any():
         text = (
             f"{zeros.mean():.1%} of the {name}probabilities are 0 and have no logarithm; a fit takes them for "
-            f"{floor:.1g}, {why}; so does the NLL of the network, where it would be infinite. All else is measured on "
-            "the probabilities as they are."
+            f"{floor:.1g}, {why}; so does the NLL of the network in a report, where it would be infinite. All "
+            "else is measured on the probabilities as they are."
         )
         votes = could_be_votes(p, total.numpy())
         usual = " They look like votes, as of the trees of a forest, where zeros are usual."

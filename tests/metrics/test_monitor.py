@@ -173,6 +173,8 @@ WRONG = [
     {"sums": np.ones((2, 12)) * [1, 1, 2, 1, 1, 1, *[1] * 6]},
     {"sums": np.ones((2, 12)) * [1, 1, 1, 1, 1, 1, 2, 1, *[1] * 4]},
     {"sums": None},
+    {"n_classes": np.array(-1)},
+    {"n_classes": np.array(2.0)},
     {"n_bins": np.array([2])},
     {"n_bins": np.array(2.0)},
     {"n_bins": np.array(-1)},
@@ -220,6 +222,18 @@ def test_bad_periods(mixed):
         with pytest.raises(ValueError, match=f"^Expected `period` to be a text or a date, but got {re.escape(got)}$"):
             monitor.update(*mixed, period)
     assert monitor.periods == []
+
+
+def test_other_numbers_of_classes_are_refused_after_a_restart_too(mixed, tmp_path):
+    other = Monitor()
+    other.update([0.9, 0.2], [1, 0], "a")
+    for monitor in (filled(*mixed), Monitor.load(filled(*mixed).save(tmp_path / "state.npz")), sum([filled(*mixed)])):
+        before = monitor.report()
+        with pytest.raises(ValueError, match="^Expected `probs` to be of 6 classes as before, but got 2$"):
+            monitor.update([0.9, 0.2], [1, 0], DAYS[0])
+        with pytest.raises(ValueError, match="^Expected `others` to be of 6 classes as before, but got 2$"):
+            monitor + other
+        assert monitor.report() == before
 
 
 def test_bad_input_counts_nothing(mixed):

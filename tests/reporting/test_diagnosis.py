@@ -105,11 +105,21 @@ def test_a_missing_class_and_few_samples(sample):
     assert f"There are {keep.sum()} samples to fit on" in found.first_paragraph
 
 
-def test_few_of_the_rarer_of_two_classes(sample):
-    z, y = sample(2000, k=2)
-    for count, expected in ((19, ["few of a class"]), (20, [])):
-        keep = np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:count])
-        assert [f.kind for f in diagnose(read((z[keep], y[keep]), kind="logits")).findings] == expected
+@pytest.mark.parametrize(("k", "weight"), [(2, "doubt"), (3, "note")])
+def test_few_of_a_class_are_told_first_and_of_two_they_decide(k, weight, sample):
+    z, y = sample(2000, k=k)
+    for count, expected in ((19, [("few of a class", weight)]), (20, [])):
+        keep = np.append(np.flatnonzero(y != 1), np.flatnonzero(y == 1)[:count])
+        found = diagnose(read((z[keep], y[keep]), kind="logits"))
+        assert [(finding.kind, finding.weight) for finding in found.findings] == expected
+        assert ("only 19 are 1" in found.first_paragraph) == bool(expected)
+
+
+def test_a_class_without_a_sample_is_told_first(sample):
+    z, y = sample(300, k=1000)
+    found = diagnose(read((z, y), kind="logits"))
+    assert [(finding.kind, finding.weight) for finding in found.findings] == [("missing class", "note")]
+    assert found.first_paragraph.startswith(f"{1000 - len(set(y))} of 1,000 classes have no sample: ")
 
 
 def test_zero_and_rounded_probabilities(sample):

@@ -83,7 +83,7 @@ def test_of_infinite_nlls_alone_the_floor_is_measured():
     assert before["nll"][1:] == pytest.approx(bootstrap(known, labels, ["nll"], n_resamples=100)["nll"])
     assert found.trial.methods["identity"].values["nll"].value == before["nll"].value
     text = next(f.text for f in found.diagnosed.findings if f.kind == "zero probabilities")
-    assert "so does the NLL of the network, where it would be infinite" in text
+    assert "so does the NLL of the network in a report, where it would be infinite" in text
     np.testing.assert_array_equal(found.probs["before"], rows)
 
 
