@@ -551,7 +551,7 @@ held |= {
 table(
     pd.DataFrame.from_dict(held, orient="index"),
     "Three of our four networks test Neural Clamping without the focal loss. In percent, CIFAR-100. "
-    "NC (CE) is fitted by cross-entropy, γ = 0, and NC (FL) by the focal loss, γ > 0",
+    "NC (CE): cross-entropy, γ = 0; NC (FL): focal loss",
     "tbl-nc-run",
 )
 

@@ -32,7 +32,7 @@ def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
         html = frontpage.bar(counts.loc[paper])
         assert sum(map(int, re.findall(r"flex-grow:(\d+)", html))) == counts.loc[paper, "printed"]
         answered = counts.loc[paper, "printed"] - counts.loc[paper, "not run"]
-        assert f"{answered} of {counts.loc[paper, 'printed']} printed numbers compared" in html
+        assert f"{answered} of {counts.loc[paper, 'printed']} printed numbers tested" in html
 
 
 @pytest.mark.slow

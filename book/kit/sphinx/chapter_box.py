@@ -33,7 +33,7 @@ def outcome(paper: str) -> list[str]:
     ours = f" and {asked} question{'s' * (asked > 1)} of ours" if asked else ""
     return [
         f"**{len(rows) - asked} claims{ours}** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
-        f"**Evidence for them** ({{ref}}`what the words mean <sec-ledger-reading>`): {_counted(rows['strength'])}.",
+        f"**Evidence** ({{ref}}`explained <sec-ledger-reading>`): {_counted(rows['strength'])}.",
     ]
 
 

@@ -165,7 +165,7 @@ def bar(counts: pd.Series) -> str:
     answered = total - int(numbers[Answer.NOT_RUN])
     by_stand_in = int(numbers[Answer.OPEN_BY_STAND_IN])
     undecided = int(numbers[Answer.OPEN]) + by_stand_in
-    words = f"{answered:,} of {total:,} printed numbers compared with ours or others'"
+    words = f"{answered:,} of {total:,} printed numbers tested"
     same = int(numbers[Answer.REPRODUCED])
     open_ = "not decided" + f" ({by_stand_in} by a stand-in)" * bool(by_stand_in)
     counted = (same, "reproduced"), (undecided, open_), (answered - same - undecided, "with another verdict")
