@@ -41,6 +41,15 @@ def own_results(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
+def data_cache(tmp_path, monkeypatch) -> Path:
+    """An empty folder in the place of the data cache."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setenv("CALIBKIT_DATA", str(folder))
+    return folder
+
+
+@pytest.fixture
 def too_sure() -> Logits:
     """400 held-out and 500 test samples of four classes whose best temperature is 2."""
     rng = np.random.default_rng(0)

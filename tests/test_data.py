@@ -16,25 +16,19 @@ from calibkit.data import DATASETS, _archive, load_split, prepare
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
-    return tmp_path
-
-
-def test_a_download_leaves_nothing_when_it_fails(cache):
-    (cache / "source").write_bytes(b"abc")
-    path, source = cache / "archives" / "x.tar.gz", (cache / "source").as_uri()
+def test_a_download_leaves_nothing_when_it_fails(data_cache):
+    (data_cache / "source").write_bytes(b"abc")
+    path, source = data_cache / "archives" / "x.tar.gz", (data_cache / "source").as_uri()
     digest = f"md5:{hashlib.md5(b'abc').hexdigest()}"
-    for url, of in (((cache / "absent").as_uri(), digest), (source, f"md5:{'0' * 32}")):
+    for url, of in (((data_cache / "absent").as_uri(), digest), (source, f"md5:{'0' * 32}")):
         with pytest.raises((OSError, ValueError)):
             _archive.fetch(_archive.File(path.name, url, of), path)
-        assert not path.exists() and not list(cache.glob("archives/*"))
+        assert not path.exists() and not list(data_cache.glob("archives/*"))
     file = _archive.File(path.name, source, digest)
     assert _archive.official(file) == path and path.read_bytes() == b"abc"
     path.write_bytes(b"what something else left here")
     assert _archive.official(file) == path and path.read_bytes() == b"abc"
-    (cache / "source").unlink()
+    (data_cache / "source").unlink()
     assert _archive.official(file) == path  # it is not asked for again
     path.write_bytes(b"x")
     with pytest.raises(OSError):
@@ -42,46 +36,46 @@ def test_a_download_leaves_nothing_when_it_fails(cache):
     assert path.read_bytes() == b"x"  # it may be its owner's
 
 
-def test_a_connection_that_ends_early_or_is_silent_leaves_nothing(cache, monkeypatch):
+def test_a_connection_that_ends_early_or_is_silent_leaves_nothing(data_cache, monkeypatch):
     monkeypatch.setattr(_archive, "TIMEOUT", 0.05)
-    path = cache / "archives" / "x"
+    path = data_cache / "archives" / "x"
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
         with pytest.raises(TimeoutError):
             _archive.fetch(_archive.File("x", url, None), path)
-    assert not list(cache.glob("archives/*"))
+    assert not list(data_cache.glob("archives/*"))
     response = io.BytesIO(b"half")
     response.length = 4  # what is left of 8
     monkeypatch.setattr(_archive.urllib.request, "urlopen", lambda url, timeout: response)
     with pytest.raises(OSError, match="https://example.org/x: the connection ended 4 bytes early"):
         _archive.fetch(_archive.File("x", "https://example.org/x", None), path)
-    assert not list(cache.glob("archives/*"))
+    assert not list(data_cache.glob("archives/*"))
 
 
-def test_a_source_behind_a_registration_says_so(cache):
+def test_a_source_behind_a_registration_says_so(data_cache):
     with pytest.raises(FileNotFoundError, match="ILSVRC2012_devkit_t12.tar.gz needs a registration"):
         prepare.prepare("imagenet")
-    (cache / "archives").mkdir()
-    (cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(b"x")
+    (data_cache / "archives").mkdir()
+    (data_cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(b"x")
     with pytest.raises(ValueError, match="a file with MD5 .*; delete it and try again"):
         prepare.prepare("imagenet")
-    assert (cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").exists()
+    assert (data_cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").exists()
 
 
-def test_one_archive_is_not_enough_where_there_are_two(cache):
-    (cache / "train_32x32.mat").write_bytes(b"x")
+def test_one_archive_is_not_enough_where_there_are_two(data_cache):
+    (data_cache / "train_32x32.mat").write_bytes(b"x")
     with pytest.raises(ValueError, match="Expected `archive` to be a folder that holds train_32x32.mat"):
-        prepare.prepare("svhn", cache / "train_32x32.mat")
+        prepare.prepare("svhn", data_cache / "train_32x32.mat")
     with pytest.raises(ValueError, match="MD5 e26dedcc434d2e4c54c9b2d4a06d8373"):
-        prepare.prepare("svhn", cache / "train_32x32.mat", ["train"])
+        prepare.prepare("svhn", data_cache / "train_32x32.mat", ["train"])
 
 
-def test_a_long_tailed_name_prepares_its_base(cache):
+def test_a_long_tailed_name_prepares_its_base(data_cache):
     """Its files are the base's, and complete ones are left alone."""
     for path in (path for paths in data.files("cifar10_lt").values() for path in paths):
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    assert prepare.prepare("cifar10_lt", cache / "nowhere") == cache / "cifar10"
+    assert prepare.prepare("cifar10_lt", data_cache / "nowhere") == data_cache / "cifar10"
 
 
 def test_digits_are_real_and_split_without_overlap():
@@ -107,7 +101,7 @@ def test_a_split_has_a_number():
     np.testing.assert_array_equal(*same)
 
 
-def test_missing_files_say_the_command(cache):
+def test_missing_files_say_the_command(data_cache):
     with pytest.raises(FileNotFoundError, match="calibkit data prepare cifar10"):
         load_split("cifar10_lt", "train")
     assert not data.available("cifar10") and data.available("digits")
@@ -119,10 +113,10 @@ def test_bad_names():
             load_split(name, split)
 
 
-def test_command_line(cache, capsys):
+def test_command_line(data_cache, capsys):
     assert main(["data", "list"]) == 0
     assert "digits           ready" in capsys.readouterr().out
-    assert main(["data", "prepare", "cifar10", "--archive", str(cache / "absent")]) == 1
+    assert main(["data", "prepare", "cifar10", "--archive", str(data_cache / "absent")]) == 1
     assert "absent" in capsys.readouterr().err
 
 

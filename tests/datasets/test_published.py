@@ -17,13 +17,7 @@ from calibkit.data import _archive, published
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def server(cache, tmp_path, monkeypatch):
+def server(data_cache, tmp_path, monkeypatch):
     """The files of ``FILES`` behind an address, and a table of them."""
     with Server({name: content for name, content in FILES.values()}) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -45,39 +39,39 @@ def files_below(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_every_format_becomes_arrays(server, cache, capsys):
+def test_every_format_becomes_arrays(server, data_cache, capsys):
     assert run(capsys) == (0, states(), "")
     for name, arrays in LOGITS.items():
-        same(cache / "logits" / f"{name}.npz", arrays)
+        same(data_cache / "logits" / f"{name}.npz", arrays)
     state = {name: tensor.numpy() for name, tensor in STATE.items()}
     state["conv1.weight"] = state["conv1.weight"].astype(np.float16)
-    same(cache / "weights" / "pth.npz", state)
+    same(data_cache / "weights" / "pth.npz", state)
     assert set(networks.published()) == set(LOGITS)
     np.testing.assert_array_equal(networks.load_logits("p").test_labels, LOGITS["p"]["test_labels"])
     main(["data", "list"])
     assert re.search(r"published +4 of 4", capsys.readouterr().out)
 
 
-def test_twice_is_once(server, cache, capsys):
+def test_twice_is_once(server, data_cache, capsys):
     run(capsys)
     assert Counter(server.asked) == Counter(name for name, _ in FILES.values())
-    written = {path: path.stat().st_mtime_ns for path in cache.rglob("*.npz")}
+    written = {path: path.stat().st_mtime_ns for path in data_cache.rglob("*.npz")}
     assert run(capsys) == (0, states(npy="here", p="here", pt="here", pth="here"), "")
     assert len(server.asked) == len(FILES)
-    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.npz")} == written
+    assert {path: path.stat().st_mtime_ns for path in data_cache.rglob("*.npz")} == written
 
 
-def test_what_is_damaged_is_made_again(server, cache, capsys):
+def test_what_is_damaged_is_made_again(server, data_cache, capsys):
     """From the files that were fetched, and fetching those that are wrong."""
     run(capsys)
-    (cache / "logits" / "npy.npz").write_bytes((cache / "logits" / "npy.npz").read_bytes()[:-30])
-    (cache / "logits" / "p.npz").unlink()
-    next(cache.rglob("probs.p")).write_bytes(b"what something else left here")
+    (data_cache / "logits" / "npy.npz").write_bytes((data_cache / "logits" / "npy.npz").read_bytes()[:-30])
+    (data_cache / "logits" / "p.npz").unlink()
+    next(data_cache.rglob("probs.p")).write_bytes(b"what something else left here")
     server.asked.clear()
     assert run(capsys) == (0, states(pt="here", pth="here"), "")
     assert server.asked == ["probs.p"]
-    same(cache / "logits" / "npy.npz", LOGITS["npy"])
-    same(cache / "logits" / "p.npz", LOGITS["p"])
+    same(data_cache / "logits" / "npy.npz", LOGITS["npy"])
+    same(data_cache / "logits" / "p.npz", LOGITS["p"])
 
 
 def absent(server):
@@ -106,7 +100,7 @@ def another_content(server):
 
 
 @pytest.mark.parametrize("wrong", [absent, cut_short, another_size, another_content])
-def test_two_sources_fail_and_the_others_are_written(server, cache, capsys, wrong):
+def test_two_sources_fail_and_the_others_are_written(server, data_cache, capsys, wrong):
     whole = dict(server.files)
     why = wrong(server)
     status, found, said = run(capsys)
@@ -117,17 +111,17 @@ def test_two_sources_fail_and_the_others_are_written(server, cache, capsys, wron
         lines, ("logits/p", "weights/pth"), ("probs.p", "resnet.pth"), why, strict=True
     ):
         assert re.fullmatch(f"{target}: .*{reason}.*", line) and name in line
-    left = files_below(cache)
+    left = files_below(data_cache)
     assert not [name for name in left if "probs" in name or "resnet" in name or name.endswith(".tmp")]
     assert [name for name in left if name.endswith(".npz")] == ["logits/npy.npz", "logits/pt.npz"]
     server.files |= whole
     server.cut.clear()
     server.chunked.clear()
     assert run(capsys) == (0, states(npy="here", pt="here"), "")
-    same(cache / "logits" / "p.npz", LOGITS["p"])
+    same(data_cache / "logits" / "p.npz", LOGITS["p"])
 
 
-def test_it_goes_on_after_a_kill(server, cache, capsys, monkeypatch):
+def test_it_goes_on_after_a_kill(server, data_cache, capsys, monkeypatch):
     """Stopped in the third of four files: two are not fetched again, and nothing is left that is half."""
     copy, copied = _archive.shutil.copyfileobj, []
 
@@ -141,8 +135,10 @@ def test_it_goes_on_after_a_kill(server, cache, capsys, monkeypatch):
     monkeypatch.setattr(_archive.shutil, "copyfileobj", stopped)
     status, _, told = run(capsys)
     assert (status, told) == (130, "interrupted\n")
-    assert [name.rpartition("/")[2] for name in files_below(cache)] == ["val_labels.npy", "val_logits.npy"]
-    stray = next(cache.rglob("val_labels.npy")).with_name(".test_logits.npy.0123456789abcdef.tmp")  # what a kill leaves
+    assert [name.rpartition("/")[2] for name in files_below(data_cache)] == ["val_labels.npy", "val_logits.npy"]
+    stray = next(data_cache.rglob("val_labels.npy")).with_name(
+        ".test_logits.npy.0123456789abcdef.tmp"
+    )  # what a kill leaves
     stray.write_bytes(b"half")
     server.asked.clear()
     assert run(capsys) == (0, states(), "")
@@ -170,7 +166,7 @@ class Evil:
         ("val_logits.npy", lambda path: npy(np.zeros((4, 3))), r"Expected `val_labels` to be of shape \(4,\)"),
     ],
 )
-def test_what_is_as_published_and_no_numbers_is_refused(server, cache, tmp_path, capsys, name, content, reason):
+def test_what_is_as_published_and_no_numbers_is_refused(server, data_cache, tmp_path, capsys, name, content, reason):
     """Nothing is run, whatever its checksum."""
     files = {of: (file, content(tmp_path / "ran") if file == name else old) for of, (file, old) in FILES.items()}
     server.files |= dict(files.values())
@@ -179,10 +175,10 @@ def test_what_is_as_published_and_no_numbers_is_refused(server, cache, tmp_path,
     status, found, said = run(capsys)
     assert (status, found) == (1, states(**{target.partition("/")[2]: "failed"}))
     assert re.search(f"{target}: .*{reason}", said)
-    assert not (tmp_path / "ran").exists() and not (cache / f"{target}.npz").exists()
+    assert not (tmp_path / "ran").exists() and not (data_cache / f"{target}.npz").exists()
 
 
-def test_a_folder_of_one_s_own(server, cache, tmp_path, capsys):
+def test_a_folder_of_one_s_own(server, data_cache, tmp_path, capsys):
     """As ``wget -x`` leaves it. What is wrong there is named, and stays."""
     folder = tmp_path / "mirror" / f"127.0.0.1:{server.server_address[1]}" / "repository"
     folder.mkdir(parents=True)
@@ -193,6 +189,6 @@ def test_a_folder_of_one_s_own(server, cache, tmp_path, capsys):
     status, found, said = run(capsys, "--archive", tmp_path / "mirror")
     assert (status, found, server.asked) == (1, states(p="failed", pth="failed"), [])
     assert f"but got 1 in {folder / 'probs.p'}" in said and "resnet.pth" in said
-    assert (folder / "probs.p").exists() and not (cache / "archives").exists()
+    assert (folder / "probs.p").exists() and not (data_cache / "archives").exists()
     assert main(["data", "prepare", "published", "--splits", "val"]) == 1
     assert "Expected `splits` to be left out" in capsys.readouterr().err

@@ -16,12 +16,6 @@ from calibkit.training.batches import Feed
 from calibkit.training.inference import PIXELS, blocks_of, pixels_of
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 class OnePixel(nn.Module):
     """A linear classifier of each pixel's colour."""
 
@@ -34,11 +28,11 @@ class OnePixel(nn.Module):
 
 
 @pytest.mark.slow
-def test_texts(cache):
+def test_texts(data_cache):
     """Each group has a word of its own, within the last 30 tokens: the network learns to find it."""
     rng = np.random.default_rng(0)
     groups = sorted(f"group{i:02}" for i in range(20))
-    folder = cache / "20newsgroups"
+    folder = data_cache / "20newsgroups"
     folder.mkdir(parents=True)
     for split, n in (("train", 1900), ("test", 100)):
         lines = []
@@ -53,18 +47,18 @@ def test_texts(cache):
         5, 50, 5e-3, weight_decay=0.0, milestones=(), augment="none", keep="best", precision="32-true",
         optimizer="adam", n_tokens=30,
     )  # fmt: skip
-    logits = fit(model, LOSSES["mbls"](margin=6.0), "20newsgroups", recipe, folder=cache / "run", device="cpu")
+    logits = fit(model, LOSSES["mbls"](margin=6.0), "20newsgroups", recipe, folder=data_cache / "run", device="cpu")
     assert logits.meta["split"] == "1000/900/100"
     assert logits.meta["accuracy"] > 0.9
     tokens = data.load_split("20newsgroups", "test").inputs[:, -30:]
     np.testing.assert_array_equal(predict(model, tokens, "20newsgroups"), logits.test_logits)
 
 
-def camvid(cache, n):
+def camvid(data_cache, n):
     """Pixels whose class is their colour; a fifth has none."""
     rng = np.random.default_rng(0)
     colours = rng.integers(0, 256, (12, 3)).astype(np.uint8)
-    folder = cache / "camvid"
+    folder = data_cache / "camvid"
     folder.mkdir(parents=True)
     for split in ("train", "val", "test"):
         masks = rng.integers(0, 11, (n, 180, 240)).astype(np.uint8)
@@ -74,14 +68,14 @@ def camvid(cache, n):
 
 
 @pytest.mark.slow
-def test_dense_prediction(cache):
+def test_dense_prediction(data_cache):
     """Labels are mirrored with their images: else half of them would be wrong. Pixels without a class do not count."""
-    camvid(cache, n=4)
+    camvid(data_cache, n=4)
     torch.manual_seed(0)
     model = OnePixel(11)
     recipe = Recipe(60, 4, 0.1, weight_decay=0.0, milestones=(), augment="crop+flip", precision="32-true",
                     optimizer="adam")  # fmt: skip
-    logits = fit(model, LOSSES["cross_entropy"](), "camvid", recipe, folder=cache / "run", device="cpu")
+    logits = fit(model, LOSSES["cross_entropy"](), "camvid", recipe, folder=data_cache / "run", device="cpu")
     assert logits.test_logits.shape == (4 * PIXELS, 11)
     assert (logits.test_labels >= 0).all()
     np.testing.assert_array_equal(logits.test_groups, np.zeros(4 * PIXELS))  # four frames that follow each other
@@ -89,7 +83,7 @@ def test_dense_prediction(cache):
     assert facts["pixels"] == 4 * 180 * 192
     assert facts["accuracy"] > 0.95
     assert logits.meta["accuracy"] == pytest.approx(facts["accuracy"], abs=0.02)
-    maps, inputs = read_npz(cache / "run" / "maps.npz"), data.load_split("camvid", "test").inputs
+    maps, inputs = read_npz(data_cache / "run" / "maps.npz"), data.load_split("camvid", "test").inputs
     confidence, predicted = torch.from_numpy(predict(model, inputs, "camvid")).softmax(1).max(1)
     np.testing.assert_array_equal(maps["index"], [0, 1, 2, 3])
     np.testing.assert_array_equal(maps["predicted"], predicted)
@@ -99,7 +93,7 @@ def test_dense_prediction(cache):
     np.testing.assert_allclose(maps["confidence"] / 255, confidence, rtol=0, atol=0.5 / 255 + 1e-6)
 
 
-def test_facts_of_pixels_by_hand(cache):
+def test_facts_of_pixels_by_hand(data_cache):
     """A network that always says class 0 with p = 0.75 of two: accuracy is its share; IoU by hand."""
     spec = data.Dataset(2, (4, 5, 3), (0.5,) * 3, (0.5,) * 3, kind="dense")
     images = np.zeros((2, 4, 5, 3), np.uint8)
@@ -145,9 +139,9 @@ def test_images_without_a_label_count_for_nothing():
         assert facts[name] == pytest.approx(expected[name])
 
 
-def test_what_does_not_fit_stays_on_disk(cache, monkeypatch):
+def test_what_does_not_fit_stays_on_disk(data_cache, monkeypatch):
     """Batches of a memory-mapped split are those of one that is held on the device."""
-    camvid(cache, n=3)
+    camvid(data_cache, n=3)
     spec, inputs = data.DATASETS["camvid"], data.load_split("camvid", "test").inputs
     held = Feed(inputs, spec, torch.device("cpu"), torch.float32)
     monkeypatch.setattr("calibkit.training.batches.BYTES", 1000)
