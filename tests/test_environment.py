@@ -168,9 +168,9 @@ def in_core(code: str, *arguments: object) -> subprocess.CompletedProcess:
 @pytest.fixture(scope="module")
 def logits(tmp_path_factory) -> Path:
     rng = np.random.default_rng(0)
-    z = 3 * rng.normal(size=(200, 3))
-    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
-    return Logits(z, y, z, y).save(tmp_path_factory.mktemp("core") / "mine.npz")
+    z = 3 * rng.normal(size=(2, 200, 3))
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(2)
+    return Logits(z[0], y[0], z[1], y[1]).save(tmp_path_factory.mktemp("core") / "mine.npz")
 
 
 @pytest.mark.slow

@@ -103,5 +103,5 @@ class CPC(PenalisedLoss):
         exclusion = PairSum.apply(others)
         if self.variant == "code":
             one_v_one = one_v_one / n_others
-            exclusion = (exclusion + n_others * math.log(2)) / (2 * n_others * max(n_others - 1, 1))
+            exclusion = (exclusion + n_others * math.log(2)) / (2 * n_others * (n_others - 1) or math.inf)
         return mean(self.weight_1v1 * one_v_one + self.weight_be * exclusion, keep)

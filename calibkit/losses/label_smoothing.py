@@ -38,7 +38,7 @@ class LabelSmoothing(Loss):
     Differs from the paper: not at all; the authors' codes of MbLS and ACLS are convention ``"K"``.
 
     Raises:
-        ValueError: ``alpha`` outside [0, 1).
+        ValueError: ``alpha`` outside [0, 1].
 
     Example:
         >>> loss = LabelSmoothing(alpha=0.05)

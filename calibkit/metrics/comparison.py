@@ -147,6 +147,7 @@ class Comparison:
         n_resamples, seed = check_draws("n_resamples", n_resamples), check_int("seed", seed, 0)
         self.resampling: dict[str, Any] = {"groups": number, "n_resamples": n_resamples, "seed": seed}
         self.measured: dict[str, dict[str, Resampled]] = {}
+        self._n_classes = 0  # of the first method; 0 before it
 
     def __repr__(self) -> str:
         of = ", ".join(self) or "no method"
@@ -192,6 +193,9 @@ class Comparison:
         sample = Sample.of(probs, None if isinstance(probs, Sample) else self.labels)
         if not torch.equal(sample.labels, self.labels.to(sample.labels)):
             raise expected("probs", "a Sample of the labels of this comparison", "one of others")
+        if (n_classes := sample.probs.shape[1]) != (self._n_classes or n_classes):
+            raise expected("probs", f"of {self._n_classes} classes, as those before", f"{n_classes}")
+        self._n_classes = n_classes
         self.measured[name] = resampled(sample, self.metrics, n_bins=self.n_bins, **self.resampling)
 
     def __iter__(self) -> Iterator[str]:

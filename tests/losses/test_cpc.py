@@ -82,3 +82,9 @@ def test_memory_at_a_thousand_classes():
     assert seen.largest <= 1 << 20
     sample = (logits[:2, :40].detach().double(), labels[:2])
     assert CPC(weight_1v1=0.0).penalty(*sample).item() == pytest.approx(by_pairs(*sample, "code")[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_with_two_classes_there_is_no_pair_to_exclude(variant):
+    logits, labels = torch.tensor([[3.0, -3], [-2, 2]]), torch.tensor([0, 1])
+    assert CPC(weight_1v1=0, weight_be=1.0, variant=variant).penalty(logits, labels) == 0

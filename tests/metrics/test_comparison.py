@@ -144,3 +144,13 @@ def test_a_metric_need_not_be_named(sample):
         comparison = Comparison(y, metrics, n_resamples=3)
         comparison.add("one", probs["one"])
         assert comparison.of("one") == comparison.of("one", usual)
+
+
+def test_methods_of_other_numbers_of_classes_are_refused(sample):
+    """A class that nobody uses only lowers the class-wise error, which divides by their number."""
+    probs, y = sample
+    comparison = Comparison(y, ["classwise_ece"], n_resamples=20)
+    comparison.add("one", probs["one"])
+    with pytest.raises(ValueError, match="classes"):
+        comparison.add("two", np.c_[probs["one"], np.zeros(len(y))])
+    assert list(comparison) == ["one"]

@@ -51,7 +51,10 @@ def test_class_temperatures_on_the_front_page():
     assert all(-0.0125 < of.value < -0.0075 and of.below() == "holds" for of in less_one(CTS, PUBLISHED, "ece"))
     nll = strata(CTS, "nll")[PUBLISHED]
     assert (nll["value"] > 0).sum() == 10 and (alone(nll) == "does not hold").sum() == 5
-    assert "fitted by likelihood on ten of these eleven networks, beyond chance on five." in text("index")
+    assert (
+        "on ten of these eleven networks, beyond chance on five, and after a correction for many tests on two."
+        in text("index")
+    )
     assert all(of.above() == "holds" for kind in (PUBLISHED, OURS) for of in less_one(CTS, kind, "nll"))
 
 

@@ -39,8 +39,10 @@ def test_the_increasing_map_in_the_guide():
     front = "After a correction for many tests this is clear on ten of the fifteen in NLL and on four in ECE."
     assert front in text("index")
     assert counts.loc["ours", "better"].sum() == 0 and said in text("which_method")
-    assert "On none of our own networks is the difference clear" in text("index")
-    assert "On none of the networks that we trained ourselves is the difference clear" in text("which_method")
+    assert "On none of our own networks trained with cross-entropy is the difference clear" in text("index")
+    assert "On none of the networks that we trained ourselves with cross-entropy is the difference clear" in text(
+        "which_method"
+    )
 
 
 def test_gp_calibration_in_the_guide():

@@ -63,7 +63,8 @@ def sources() -> list[str]:
     lines = table("llll", ("repository", "commit or thread", "date", "licence"), rows)
     found = compared()["elsewhere_verdict"].value_counts()
     same, another = (int(found.get(answer, 0)) for answer in (Answer.SAME_ELSEWHERE, Answer.ANOTHER_ELSEWHERE))
-    said = f"They answer {same + another} printed numbers that we could not: {same} are the same, {another} another."
+    said = f"They answer {same + another} printed numbers that we could not: {same} are the same, {another} another. "
+    said += "The others are of ETS and TS in the tables of class-wise loss scaling."
     return [*lines, "", said]
 
 

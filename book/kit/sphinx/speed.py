@@ -112,7 +112,9 @@ class Speed(SphinxDirective):
         if file == "bounds":
             alt = "A dot for each fit and metric: its time in evaluations of the likelihood, on a logarithmic axis"
             picture = figure(partial(dots, rows), (7.0, 0.8 + 0.3 * rows["task"].nunique()), alt)
-            words = "Time in evaluations of the NLL (dashed line), by samples × classes."
+            words = (
+                "A fit takes from a few evaluations of the NLL (dashed line) to hundreds. Time, by samples × classes."
+            )
             html.insert(0, f"<figure>{picture}<figcaption>{words}</figcaption></figure>")
         return [nodes.raw("", text, format="html") for text in html]
 
