@@ -19,9 +19,9 @@
 #
 # **They claim** that giving each class its own temperature, chosen by a search on the calibration error (ECE), calibrates better than one temperature, "without any performance degradation".
 #
-# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the seven of them that were trained with label smoothing there is one, against one temperature chosen by ECE.
+# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the seven trained with label smoothing there is one, against one temperature chosen by ECE.
 #
-# **Do this:** use it only if ECE is what you will be judged by, and check the result on images that the temperatures were not chosen on. Otherwise take one temperature.
+# **Do this:** use it only if ECE is what you will be judged by, and check the result on other images than the temperatures were chosen on. Otherwise take one temperature.
 # ```
 #
 # A network can be right about its confidence on average and wrong about every single class. One temperature cannot help
