@@ -111,7 +111,8 @@ def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
         cure = f"np.unique({name}, return_inverse=True)[1] numbers them by the alphabet"
         raise expected(name, "integers", f"strings; {cure}") from None
     if y.ndim != 1 or n_rows not in (None, len(y)):
-        cure = "; flatten the column" if y.shape[1:] == (1,) else "; one-hot rows become integers by argmax(1)"
+        cure = "one-hot rows become integers by argmax(1)" if ((y == 0) | (y == 1)).all() else "rows hold 0 and 1"
+        cure = "; flatten the column" if y.shape[1:] == (1,) else f"; {cure}"
         if are_many(y):
             cure = f"; of many labels a row each column is by itself: {name}[:, k] with column k of the scores"
             cure += ", or all at once by calibkit.evaluate and calibkit.report"

@@ -104,3 +104,17 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
         assert main([command, "both.csv", "--kind", "logits"]) == 1
         want = "Expected `source` to be of one label a sample, but got 3 labels; `calibkit report` takes several"
         assert want in capsys.readouterr().err
+
+
+def test_rows_that_happen_to_have_one_label_each():
+    """Scores that do not sum to 1 are of many labels; an unknown entry is no reason to take the largest label."""
+    rng = np.random.default_rng(0)
+    p, y = rng.random((300, 3)), np.eye(3, dtype=int)[rng.integers(0, 3, 300)]
+    each = [METRICS["nll"](p[:, k], y[:, k]) for k in range(3)]
+    assert evaluate(p, y, ["nll"])["nll"] == pytest.approx(np.mean(each), rel=1e-12)
+    with pytest.raises(ValueError, match="argmax"):
+        evaluate(p / p.sum(1, keepdims=True), y, ["nll"])
+    y[0, 0] = -1
+    with pytest.raises(ValueError, match="0 and 1") as refused:
+        evaluate(p / p.sum(1, keepdims=True), y, ["nll"])
+    assert "argmax" not in str(refused.value)
