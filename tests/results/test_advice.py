@@ -25,6 +25,8 @@ from book.kit.notebook.over_networks import select, stratum
 from book.kit.results import load
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
+from book.kit.results.verdict_rule import Answer
+from book.kit.results.verdicts import answers, everything, informative
 from calibkit.networks import load_logits
 
 WORDS = "none one two three four five six seven eight nine ten eleven twelve".split()
@@ -100,6 +102,8 @@ def test_class_temperatures_in_the_guide():
     assert f"{said} The rest, more than thirty, are not decided" in text("which_method")
     assert counts["not decided"] > 30
     rows = against(TS, CTS)
+    worse = (rows["word"] == "worse") & (rows["metric"] == "nll") & (stratum(rows) == PUBLISHED)
+    assert worse.sum() == 2 and "and after a correction for many tests on two" in text("index")
     published = rows[(rows["source"] == "published-logits") & (rows["metric"] == "ece")]
     assert published["word"].value_counts().to_dict() == {"not decided": 12, "better": 3}
     mean = over_networks(published)
@@ -241,3 +245,23 @@ def test_training_losses_in_the_guide():
         assert "holds" not in {*word[rows["dataset"] == name]}, name
     camvid = rows[(rows["dataset"] == "camvid") & (rows["loss"] == "label_smoothing")]
     assert (camvid["value"] < -0.01).all() and {*word[camvid.index]} == {"holds"}
+
+
+def test_printed_numbers_that_the_front_page_says_something_about():
+    """By others' measurements and on another network are parts of them; what others found else is of two scalers."""
+    compared = everything()
+    found = answers(compared)[informative(compared)]
+    elsewhere = found.isin([Answer.SAME_ELSEWHERE, Answer.ANOTHER_ELSEWHERE])
+    counts = len(found), int(elsewhere.sum()), int(found.str.contains("stand-in").sum())
+    said = "for {} of the papers' 1,827 printed numbers, for {} of them by others' measurements and for {} on another"
+    assert said.format(*counts) in text("index") and len(compared) == 1827
+    others = compared[answers(compared) == Answer.ANOTHER_ELSEWHERE]
+    assert {*others["paper"]} == {"class_loss_scaling"} and {*others["method"]} == {"ets", TS}
+
+
+def test_the_exception_of_focal_losses_in_the_guide():
+    """Scalers of matrices are more than 0.1 nats ahead of one temperature on the messages by date."""
+    found = json.loads((BOOK / "leaderboard" / "calibrators" / "ms_odir.json").read_text())["rows"]
+    ahead = {name for name, (nll, *_) in found.items() if nll < -0.1}
+    assert ahead == {f"20newsgroups/gpool_cnn-{loss}-s0" for loss in ("flsd", "focal")}
+    assert "and so are focal losses on the newsgroups split by date" in text("which_method")
