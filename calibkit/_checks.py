@@ -36,12 +36,6 @@ MOST_BINS = 1 << 20
 #: Rows that are off by no more were likely rounded: to four digits over 1,000 classes.
 ROUNDED = 0.05
 
-#: Labels that others give to what has no class.
-IGNORED = (-100, -1, 255)
-
-#: So many logits in one column are not all in [0, 1], but by chance.
-LIKELY_PROBS = 20
-
 
 def expected(name: str, want: str, got: object) -> ValueError:
     """The one error, to be raised: `expected("n_bins", "an integer larger than 0", n_bins)`."""
@@ -118,14 +112,20 @@ def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
             cure += ", or all at once by calibkit.evaluate and calibkit.report"
         raise expected(name, f"of shape ({n_rows or 'N'},), one a row", f"shape {tuple(y.shape)}{cure * (y.ndim == 2)}")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        whole = y.dtype == torch.bool or (y.is_floating_point() and bool((y == y.round()).all()))
-        raise expected(name, "integers", f"dtype {y.dtype}{'; they are whole numbers: cast them to int' * whole}")
+        missing = int((y != y).sum())
+        whole = y.dtype == torch.bool or (y.is_floating_point() and bool(((y == y.round()) | (y != y)).all()))
+        cure = f"; leave out the {missing} that are NaN" if missing else ""
+        cure += "; they are whole numbers: cast them to int" * whole
+        raise expected(name, "integers", f"dtype {y.dtype}{cure}")
     return y
 
 
-def are_many(y: Tensor) -> bool:
-    """Whether labels are rows of 0 and 1 that say of each class whether it is there, and not each of one class."""
-    return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all()) and bool(((y == 1).sum(1) != 1).any())
+def are_many(y: Tensor, probs: Tensor | None = None) -> bool:
+    """Whether labels are rows of 0 and 1, not each of one class; ``probs`` that do not sum to 1 tell it, too."""
+    if y.ndim != 2 or y.shape[1] < 2 or not ((y == 0) | (y == 1)).all():
+        return False
+    both = [y] if probs is None or probs.shape != y.shape else [y, probs]
+    return any(bool(((of.sum(1) - 1).abs() > ROUNDED).any()) for of in both)
 
 
 def _are_strings(name: str, x: object) -> bool:
@@ -140,7 +140,7 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
     if low < 0 or high >= n_classes:
         odd = low if low < 0 else high
         cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else ""
-        cure = "; leave out the rows that have no class" if odd in IGNORED else cure
+        cure = "; leave out the rows that have no class" if odd in (-100, -1, 255) else cure
         if n_classes == 2 and bool((y.abs() == 1).all()):
             cure = f"; -1 and 1 become 0 and 1: ({name} + 1) // 2"
         raise expected(name, f"in [0, {n_classes})", f"{odd}{cure}")
@@ -188,7 +188,7 @@ def could_be_probs(z: Tensor) -> bool:
 
 def check_not_sigmoids(name: str, z: Tensor) -> None:
     """Refuse to fit on probabilities in one column; ``z`` are its two columns. A batch of real ones may look so."""
-    if len(z) >= LIKELY_PROBS and bool(((z[:, 1] >= 0) & (z[:, 1] <= 1)).all()):
+    if len(z) >= 20 and bool(((z[:, 1] >= 0) & (z[:, 1] <= 1)).all()):
         cure = "a probability p has the logit ln(p / (1 - p)); logits z that are there by chance, the columns 0 and z"
         raise expected(name, "logits, from before the sigmoid", f"one column of numbers in [0, 1]; {cure}")
 

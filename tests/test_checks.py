@@ -235,6 +235,7 @@ CURES = {
     "from 1": ([1, 2, 1], "in [0, 2), but got 2; number the classes from 0: y - 1"),
     "from 1, of 255": ([1, 2, 255], "in [0, 2), but got 255; leave out the rows that have no class"),
     "no class": ([1, -100, 0], "in [0, 2), but got -100; leave out the rows that have no class"),
+    "not a number": ([0, np.nan, 0], "float64; leave out the 1 that are NaN; they are whole numbers: cast them to int"),
     "whole numbers": (np.array([0.0, 1.0, 0.0]), "dtype torch.float64; they are whole numbers: cast them to int"),
 }
 

@@ -10,6 +10,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from calibkit import METRICS, calibrator, evaluate, load_calibrator, read, report
 from calibkit.__main__ import main
+from calibkit.reporting.labels import LabelReports
 
 NAMES = ("cat", "dog", "fox")
 QUICK = {"methods": ["vector_scaling"], "n_resamples": 20}
@@ -114,6 +115,7 @@ def test_rows_that_happen_to_have_one_label_each():
     assert evaluate(p, y, ["nll"])["nll"] == pytest.approx(np.mean(each), rel=1e-12)
     with pytest.raises(ValueError, match="argmax"):
         evaluate(p / p.sum(1, keepdims=True), y, ["nll"])
+    assert isinstance(report(p, y, kind="probabilities", methods=["temperature_scaling"], n_resamples=5), LabelReports)
     y[0, 0] = -1
     with pytest.raises(ValueError, match="0 and 1") as refused:
         evaluate(p / p.sum(1, keepdims=True), y, ["nll"])

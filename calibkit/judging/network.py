@@ -60,7 +60,7 @@ class Row:
         test_set: networks of one share their test samples.
         strata: of ``STRATA``.
         sizes: samples to fit on, to judge by, classes.
-        keeps: whether it keeps the predictions of a small sample made for this, where others change some.
+        keeps: whether it keeps all predictions on this network, and on a small sample where others change some.
         changed: the share of the predictions on this network that it changes.
         seconds: of the fit; and of that of one temperature.
         values: metric -> value; None: infinite.
@@ -90,7 +90,10 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
     """
     data = load_logits(network)
     val, test = data.val, data.test
-    keeps = keeps_predictions(key)
+    fitted, seconds = timed_fit(key, val)
+    probs = fitted(test.logits)
+    changed = float((probs.argmax(1) != test.logits.argmax(1)).mean())
+    keeps = not changed and keeps_predictions(key)
     comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=n_resamples)
     left_out, base_seconds = {}, 0.0
     for base in dict.fromkeys((BASE, RIVALS[keeps], *bases)):
@@ -98,15 +101,13 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
             left_out[base] = "its fit takes minutes"
             continue
         try:
-            fitted, seconds = timed_fit(base, val)
-            comparison.add(base, fitted(test.logits))
+            of_base, took = timed_fit(base, val)
+            comparison.add(base, of_base(test.logits))
         except (ValueError, ModuleNotFoundError) as error:
             if base == BASE:
                 raise
             left_out[base] = str(error)
-        base_seconds = seconds if base == BASE else base_seconds
-    fitted, seconds = timed_fit(key, val)
-    probs = fitted(test.logits)
+        base_seconds = took if base == BASE else base_seconds
     comparison.add(_JUDGED, probs)
     values = {metric: comparison.of(_JUDGED, metric).value for metric in METRICS}
     return Row(
@@ -115,7 +116,7 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
         strata=strata_of(val, test, data.n_classes),
         sizes=(len(val.labels), len(test.labels), data.n_classes),
         keeps=keeps,
-        changed=float((probs.argmax(1) != test.logits.argmax(1)).mean()),
+        changed=changed,
         seconds=(seconds, base_seconds),
         values={metric: value if math.isfinite(value) else None for metric, value in values.items()},
         less={base: {m: _less(comparison, base, m) for m in METRICS} for base in comparison if base != _JUDGED},

@@ -126,8 +126,8 @@ def worst(rows: Iterable[Row], base: str, metric: str) -> tuple[str, Estimate] |
 
 
 def rival(rows: Sequence[Row]) -> str:
-    """The best stored method of its kind."""
-    return RIVALS[rows[0].keeps]
+    """The best stored method of its kind; one that changes a prediction anywhere is of the kind that may."""
+    return RIVALS[all(row.keeps for row in rows)]
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -161,8 +161,9 @@ def verdict(rows: Sequence[Row]) -> str:
     parts += [f"By kind: {'; '.join(of_kinds)}."] if of_kinds else []
     base = rival(rows)
     if beside := [row for row in rows if base in row.less]:
-        kind = "keeps every prediction" if rows[0].keeps else "may change predictions"
+        kind = "keeps every prediction" if base == RIVALS[True] else "may change predictions"
         said = in_words(_sides(beside, base)) or "not told apart"
+        said += f" on {_networks(len(beside))}" if len(beside) < len(rows) else ""
         parts.append(f"Against the best stored method that {kind}, {need_of(base).name}: {said}.")
     failed = "; ".join(name for name in PROPERTIES if any(row.properties.get(name) for row in rows))
     parts.append(f"Fails on one network or more: {failed}." if failed else "All properties that were tried hold.")

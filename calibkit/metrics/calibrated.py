@@ -139,7 +139,7 @@ def calibration_test(
         return (p_values(found, tails) <= alpha).double().mean().item() >= power
 
     detectable = math.nan
-    if power is not None and math.isfinite(detectable := least(seen, 1e-3, 1e2, 0.05)):
+    if power is not None and math.isfinite(detectable := least(seen, 1e-3, 1e7, 0.05)):
         detectable = (given.amax(1) - calmer(detectable).amax(1)).mean().item()
     error = (classwise_ece if classwise else ece)(sample, None)
     return CalibrationTest("", p_values(own_tail, tails).item(), error, sample.gap.mean().item(), detectable).at(alpha)
@@ -215,7 +215,8 @@ def smallest_tails(found: Tensor, null: Tensor) -> Tensor:
         [-1.0, -3.0]
     """
     mean, rate = null.mean(0), null.mean(0) / null.var(0)
-    return torch.special.gammaincc(mean * rate, found * rate).nan_to_num(1.0).amin(1)  # NaN: 0 in every draw
+    tails = torch.special.gammaincc(mean * rate, found * rate)
+    return tails.where(null.amax(0) > 0, (found == 0).double()).amin(1)  # 0 in every draw: anything else is an error
 
 
 def p_values(tails: Tensor, null: Tensor) -> Tensor:

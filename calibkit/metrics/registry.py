@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibkit._blocks import blocks
-from calibkit._checks import ROUNDED, Array, are_many, check_bins, check_choice, expected, to_tensor
+from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
 from calibkit.metrics.sample import Metric, Sample, Statistic
 
@@ -68,8 +68,7 @@ def _samples(probs: Array, labels: Array) -> list[Sample]:
     if y.ndim != 2 or isinstance(probs, Sample):
         return [Sample.of(probs, labels)]
     p = to_tensor("probs", probs)
-    one_each = y.shape == p.shape and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
-    if not are_many(y) and not (one_each and bool(((p.sum(1) - 1).abs() > ROUNDED).any())):
+    if not are_many(y, p):
         return [Sample.of(probs, labels)]
     if p.shape != y.shape:
         raise expected("labels", f"of shape {tuple(p.shape)}, as `probs`", f"shape {tuple(y.shape)}")

@@ -71,6 +71,8 @@ class Found(NamedTuple):
 
 def as_pandas(source: Any) -> Any:
     """A table of polars, Arrow or another library as one of pandas; whatever else as it is."""
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy one
+        source = source.collect()
     if not hasattr(source, "columns") or hasattr(source, "iloc"):
         return source
     if hasattr(source, "to_pandas"):

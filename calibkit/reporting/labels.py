@@ -143,8 +143,14 @@ def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: d
 
 def has_many(given: Given) -> bool:
     """Whether each sample has labels of 0 and 1, one a column, and not one class alone."""
-    parts = [np.asarray(part.labels) for part in (given.val, given.test) if part is not None]
-    return any(y.ndim == 2 and y.dtype.kind in "biuf" and are_many(to_tensor("labels", y)) for y in parts)
+    parts = [
+        part for part in (given.val, given.test) if part is not None and np.asarray(part.labels).dtype.kind in "biuf"
+    ]
+    probs = given.kind == "probabilities"
+    return any(
+        are_many(to_tensor("labels", part.labels), to_tensor("outputs", part.outputs) if probs else None)
+        for part in parts
+    )
 
 
 def each_label(given: Given) -> Iterator[tuple[str, Given]]:

@@ -69,6 +69,12 @@ class Unsavable(TemperatureScaling):
     def _fit(self, logits, labels):
         super()._fit(logits, labels)
         self.f = lambda: None
+
+
+class Other(TemperatureScaling):
+    def _probs(self, logits):
+        probs = super()._probs(logits)
+        return probs.flip(1) if logits.shape[1] == 20 else probs
 """
 
 
@@ -79,6 +85,15 @@ def test_one_temperature_under_another_name_is_not_told_apart(mine):
     assert "On no network is a difference beyond chance." in said
     assert {less[0] for row in rows for less in row.less[BASE].values()} == {0.0}
     assert all(row.keeps and row.properties == dict.fromkeys(PROPERTIES, "") for row in rows)
+
+
+def test_a_method_that_changes_predictions_on_one_network_is_of_the_kind_that_may(mine):
+    small, twenty = (judge_on(network, "mine.py:Other", n_resamples=20) for network in SMALL)
+    assert small.keeps and not twenty.keeps and twenty.changed > 0.5
+    assert "that keeps every prediction, order-preserving map: " in verdict([small])
+    assert "that may change predictions, GP calibration: higher NLL, ECE and Brier score on 1 network." in verdict(
+        [small, twenty]
+    )
 
 
 def test_one_point_of_ece_is_seen(mine):

@@ -71,6 +71,13 @@ class Stream:
         self.columns, self.__arrow_c_stream__ = list(frame), frame.reset_index(drop=True).__arrow_c_stream__
 
 
+class Lazy:
+    """A table still to be read, as a LazyFrame of polars."""
+
+    def __init__(self, frame):
+        self.collect, self.collect_schema = lambda: Stream(frame), dict
+
+
 def as_lists(arrays, folder):
     rows = [
         {"id": i, "logits": z.tolist(), "label": int(y), "split": split}
@@ -115,6 +122,7 @@ FORMS = {
     "other names": written(".csv", {"label": "y_true"}),
     "arrow": lambda arrays, folder: pa.Table.from_pandas(as_frame(arrays, folder)),
     "a stream": lambda arrays, folder: Stream(as_frame(arrays, folder)),
+    "a lazy one": lambda arrays, folder: Lazy(as_frame(arrays, folder)),
     **{f"two {of}": as_two(of) for of in ("files", "frames", "arrow")},
 }
 
