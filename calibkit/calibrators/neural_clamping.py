@@ -140,7 +140,7 @@ class NeuralClamping(Fitted):
         delta = self._start(model, x, generator).to(device, dtype).requires_grad_()
         temperature = torch.ones((), dtype=torch.float64, device=device, requires_grad=True)
         with network.frozen(model), torch.enable_grad():
-            curve = self._descend(model, x, y, delta, temperature, n_classes, generator)
+            curve = self._descend(model, x, y, delta, temperature, generator)
         delta, temperature = delta.detach(), temperature.detach().item()
         rose = bool(curve) and not curve[-1] <= DIVERGED * (curve[0] + 1)
         if rose or not (torch.isfinite(delta).all() and temperature > 0.0):
@@ -159,25 +159,17 @@ class NeuralClamping(Fitted):
         return scale * torch.randn(x.shape[1:], generator=generator, dtype=torch.float64)
 
     def _descend(
-        self,
-        model: nn.Module,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-        temperature: Tensor,
-        n_classes: int,
-        generator: torch.Generator,
+        self, model: nn.Module, x: Tensor, y: Tensor, delta: Tensor, temperature: Tensor, generator: torch.Generator
     ) -> list[float]:
         """Algorithm 1 on ``delta`` and ``temperature``, in place; the mean loss of each epoch."""
         optimizer = torch.optim.SGD([delta, temperature], self.lr, self.momentum)
         curve = []
         for _ in range(self.epochs):
             values = []
-            order = torch.randperm(len(x), generator=generator)
-            for rows in order.split(self.batch_size):
+            for rows in torch.randperm(len(x), generator=generator).split(self.batch_size):
                 images = x[rows.to(x.device)].to(delta.device, delta.dtype)
                 z = network.run(model, images + delta).double() / temperature
-                loss = self._loss(z, y[rows.to(y.device)], n_classes)
+                loss = self._loss(z, y[rows.to(y.device)])
                 length = delta.square().sum() if self.variant == "paper" else torch.linalg.vector_norm(delta)
                 value = loss + self.weight * length
                 optimizer.zero_grad()
@@ -187,11 +179,11 @@ class NeuralClamping(Fitted):
             curve.append(torch.stack(values).mean().item())
         return curve
 
-    def _loss(self, z: Tensor, y: Tensor, n_classes: int) -> Tensor:
+    def _loss(self, z: Tensor, y: Tensor) -> Tensor:
         """Value of the objective, with its gradient by z; its weights are held fixed, as everywhere."""
         ce = F.cross_entropy(z, y, reduction="none", label_smoothing=self.objective.smoothing)
         fixed = ce.detach()
-        weights = self.objective.weights(fixed, y, n_classes)
+        weights = self.objective.weights(fixed, y, z.shape[1])
         weights = weights / weights.sum()
         phi, slope, _ = self.objective.transform(fixed)
         return weights @ phi + (weights * slope) @ (ce - fixed)
