@@ -206,9 +206,7 @@ def conformal_quantile(scores: Tensor, alpha: float) -> float:
 def coverage(sets: Array, labels: Array) -> float:
     """The fraction of rows, in [0, 1], whose set holds the label; ValueError of bad arguments.
 
-    Args:
-        sets: (N, K) bool.
-        labels: (N,) integers in [0, K).
+    ``sets`` are (N, K) bool, ``labels`` (N,) integers in [0, K).
 
     Example:
         >>> coverage(np.array([[True, False], [True, True], [False, False]]), np.array([0, 1, 1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.affine_fit import Strengths
 
 
 class MatrixScaling(AffineCalibrator):
@@ -43,5 +42,4 @@ class MatrixScaling(AffineCalibrator):
         [[0.75, 0.25], [0.2, 0.8]]
     """
 
-    def _strongest(self, n_classes: int) -> Strengths:
-        return (100.0,)
+    strongest = (100.0,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from calibkit.fitting.affine_calibrator import AffineCalibrator
-from calibkit.fitting.affine_fit import Strengths
 
 
 class VectorScaling(AffineCalibrator):
@@ -55,7 +54,4 @@ class VectorScaling(AffineCalibrator):
         [[0.75, 0.25], [0.25, 0.75]]
     """
 
-    diagonal = True
-
-    def _strongest(self, n_classes: int) -> Strengths:
-        return (10.0,)
+    diagonal, strongest = True, (10.0,)

@@ -52,12 +52,13 @@ class AffineCalibrator(AffineMap):
     """An affine map of the logits, shrunk to temperature scaling unless a subclass has a ridge of its own.
 
     For each name in ``penalties`` there is an option, None where cross-validation is to choose, and a fitted attribute
-    ``chosen_<name>``.
+    ``chosen_<name>``. The search goes down from the ``strongest``.
     """
 
     state = ("weights", "bias", "chosen_lam", "fell_back", "cv_loss", "cv_loss_temperature")
     reported = state[2:]
     penalties: ClassVar[tuple[str, ...]] = ("lam",)
+    strongest: ClassVar[Strengths]
 
     def __init__(self, objective: SmoothName | Objective = "nll", *, lam: float | None = 0.0, n_folds: int = 5) -> None:
         super().__init__(objective)
@@ -69,8 +70,8 @@ class AffineCalibrator(AffineMap):
         return logits.clamp(-LARGEST, LARGEST)
 
     def _strongest(self, n_classes: int) -> Strengths:
-        """The strongest penalties of the search."""
-        raise NotImplementedError
+        """``strongest``, or for so many classes, of a class whose penalty depends on them."""
+        return self.strongest
 
     def _ridge(self, strengths: Strengths, start: Tensor) -> Ridge | None:
         """``lam / K * (|T W - I|^2 + |b|^2)``, a relative distance from temperature scaling, which is ``start``."""

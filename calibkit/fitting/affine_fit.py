@@ -85,11 +85,6 @@ def descend(
     return Minimum(x, value, n_evaluations, converged)
 
 
-def rescale(objective: Objective, sample: Rows, weights: Tensor, x: Tensor, tolerance: float) -> Minimum:
-    """The minimum among the multiples of x: temperature scaling when x is a scaled identity."""
-    return _within(ray(x), objective, sample, weights, x, None, sample.logits.dtype, tolerance)[0]
-
-
 def _within(
     metric: Metric,
     objective: Objective,
@@ -177,8 +172,8 @@ class OutOfFold:
         self.held_out = [rows_of(logits, labels, fold == f) for f in range(n_folds)]
         scaled = affine.scaled_identity(1 / temperature, logits, diagonal=True)
         self.weights = [own_weights(objective, sample, scaled) for sample in self.training]
-        fits = [
-            rescale(objective, sample, w, scaled, TOLERANCE).x
+        fits = [  # among the multiples of the identity: temperature scaling
+            _within(ray(scaled), objective, sample, w, scaled, None, logits.dtype, TOLERANCE)[0].x
             for sample, w in zip(self.training, self.weights, strict=True)
         ]
         self.temperature_loss = self._value(fits)
