@@ -125,8 +125,8 @@ class Calibration(nn.Module):
         super().__init__()
         if not isinstance(calibrator, Calibrator | NeuralClamping):
             raise expected("calibrator", "one of CALIBRATORS or a Calibrator", type(calibrator).__name__)
-        for name, value in calibrator.state_dict().items():
-            if name not in calibrator.reported:
+        for name, value in calibrator.state_dict().items():  # of a class of one's own not numbers alone
+            if name not in calibrator.reported and value.dtype.kind in "biuf":
                 self.register_buffer(PREFIX + name, torch.from_numpy(value.copy()))
         self.kind, self.n_classes = type(calibrator), calibrator.n_classes
         self.given = {name: value for name, value in vars(calibrator).items() if name not in calibrator.state}

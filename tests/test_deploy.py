@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from deployed import NET, K, Passing, Y, Z, close, fitted
+from scipy.special import softmax
 from torch import nn
 
 from calibkit import Calibrator, HistogramBinning, NeuralClamping, Spline, TemperatureScaling
 from calibkit.calibrators import CALIBRATORS
 from calibkit.deploy import CalibratedModel, export
+from calibkit.fitting.own import as_calibrator
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
@@ -226,6 +228,18 @@ def test_a_calibrator_of_your_own():
     probs = CalibratedModel(NET, mixture)(Z)
     assert probs.dtype == torch.float32
     close(probs, 0.75 * Z.double().softmax(1) + 0.05)
+
+
+def test_a_class_of_your_own_that_holds_more_than_numbers():
+    class Mine:
+        def fit(self, logits, labels):
+            self.name, self.temperature = "mine", 2.0
+
+        def transform(self, logits):
+            return softmax(logits / self.temperature, axis=1)
+
+    mine = as_calibrator(Mine)().fit(Z, Y)
+    close(CalibratedModel(NET, mine)(Z), mine(Z))
 
 
 @pytest.mark.parametrize("name", ["spline", "isotonic", "histogram_binning"])

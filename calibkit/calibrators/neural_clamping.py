@@ -183,8 +183,7 @@ class NeuralClamping(Fitted):
         """Value of the objective, with its gradient by z; its weights are held fixed, as everywhere."""
         ce = F.cross_entropy(z, y, reduction="none", label_smoothing=self.objective.smoothing)
         fixed = ce.detach()
-        weights = self.objective.weights(fixed, y, z.shape[1])
-        weights = weights / weights.sum()
+        weights = self.objective.shares(fixed, y, z.shape[1])
         phi, slope, _ = self.objective.transform(fixed)
         return weights @ phi + (weights * slope) @ (ce - fixed)
 

@@ -78,7 +78,7 @@ class Objective:
         """``weights`` that sum to 1; 1/N where all of them are 0."""
         weights = self.weights(ce, labels, n_classes)
         total = weights.sum()
-        return weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        return torch.where(total > 0, weights / total, 1 / len(weights))
 
     def value(self, logits: Array, labels: Array) -> float:
         """The objective of these logits as they are: ``sum_i weights_i * phi(ce_i)``."""

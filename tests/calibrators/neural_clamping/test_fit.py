@@ -106,6 +106,17 @@ def test_weights_of_an_objective_sum_to_one_and_are_held_fixed(network, images, 
     assert clamping.temperature == pytest.approx(1 - 0.01 * t.grad.item(), rel=1e-12)
 
 
+def test_a_batch_whose_rows_all_have_no_weight():
+    """The detached focal loss of a network that is right and sure beyond rounding: 0, with no gradient."""
+    images = torch.linspace(1, 2, 8, dtype=torch.float64)[:, None] * torch.tensor([[-1.0], [1.0]]).repeat(4, 1)
+    model = nn.Linear(1, 2, bias=False).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[-1e3], [1e3]]))
+    clamping = NeuralClamping(Focal(detach=True), init="zero", epochs=2, batch_size=4, exact_temperature=False)
+    clamping.fit(model, images, (images[:, 0] > 0).long())
+    assert clamping.temperature == 1 and not clamping.delta.any() and not clamping.loss_curve.any()
+
+
 def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images, labels):
     options = {"weight": 0.5, "lr": 0.01, "std": 0.01, "epochs": 100}
     code, paper = (NeuralClamping(variant=each, **options).fit(network, images, labels) for each in ("code", "paper"))
