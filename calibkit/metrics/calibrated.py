@@ -15,6 +15,7 @@ from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece
 from calibkit.metrics.intervals import check_alpha, check_level, holm
 from calibkit.metrics.power import least, sharpened
+from calibkit.metrics.registry import draw_labels
 from calibkit.metrics.sample import Sample, check_groups
 
 SEEN, NOT_SEEN = "not calibrated", "no miscalibration seen"
@@ -251,12 +252,9 @@ class Columns:
 
     def drawn(self, truth: Tensor, n_sets: int, seed: list[int]) -> Tensor:
         """:meth:`look` at outcomes that have the probabilities ``truth``, from the same uniform numbers for a seed."""
-        rng, ends, found = np.random.default_rng(seed), truth.cumsum(1), []
-        ends = ends / ends[:, -1:]
-        for block in blocks(n_sets, max(len(truth), math.prod(self.size)), 8):
-            uniform = torch.from_numpy(rng.random((len(truth), block.stop - block.start)))
-            found.append(self.look(torch.searchsorted(ends, uniform, right=True)))
-        return torch.cat(found)
+        parts = blocks(n_sets, max(len(truth), math.prod(self.size)), 8)
+        sizes = (part.stop - part.start for part in parts)
+        return torch.cat([self.look(y.t()) for y in draw_labels(truth, sizes, np.random.default_rng(seed))])
 
     def look(self, outcomes: Tensor) -> Tensor:
         """(R, 6) statistics."""

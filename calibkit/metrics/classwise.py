@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, get_args
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._blocks import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics.binning import bin_edges, mass_ends, mass_gaps, segment_sums, sort_values, width_bins
-from calibkit.metrics.sample import Metric, Sample, Statistic
+from calibkit.metrics.sample import Metric, Sample, Statistic, own_probs
 
 Normalize = Literal["n", "class_count"]
 THRESHOLD = 0.01  # of ``tace``
@@ -112,9 +112,8 @@ def tace(probs: Array, labels: Array, *, n_bins: int = 15, threshold: float = TH
 
 
 def class_sums(sample: Sample, n_bins: int) -> tuple[Tensor, Tensor]:
-    """``width_gaps`` (K, n_bins), and the number of labels of each class (K,), float64."""
-    counts = torch.bincount(sample.labels, minlength=sample.probs.shape[1]).double()
-    return width_gaps(sample, n_bins), counts
+    """Sums of ``p_k - 1[y = k]`` in the bins of each class (K, n_bins), and the labels of each class (K,), float64."""
+    return gaps_of(sample, n_bins)(sample.labels)
 
 
 def classwise_of(gaps: Tensor, counts: Tensor, normalize: Normalize = "n") -> Tensor:
@@ -126,8 +125,8 @@ def classwise_of(gaps: Tensor, counts: Tensor, normalize: Normalize = "n") -> Te
     return torch.where(present, errors / counts.clamp(min=1.0), 0.0).sum(-1) / present.sum(-1)
 
 
-def width_gaps(sample: Sample, n_bins: int) -> Tensor:
-    """Sum of ``p_k - 1[y = k]`` in each equal-width bin of each class: (K, n_bins) float64.
+def gaps_of(sample: Sample, n_bins: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """``class_sums`` as a function of labels (N,), in bins of equal width.
 
     At most n_bins - 1 entries of a row lie above the first inner edge: only they are binned, and the first bin is the
     column sum less the others. One pass in blocks that stay in cache; no (N, K) temporary.
@@ -144,8 +143,13 @@ def width_gaps(sample: Sample, n_bins: int) -> Tensor:
         sums.index_add_(0, where % n_classes * n_bins + width_bins(values, n_bins), values.double())
     sums = sums.view(n_classes, n_bins)
     sums[:, 0] = total - sums[:, 1:].sum(1)
-    hits = sample.labels * n_bins + width_bins(sample.label_probs, n_bins)
-    return sums - torch.bincount(hits, minlength=n_classes * n_bins).view(n_classes, n_bins)
+
+    def gaps(labels: Tensor) -> tuple[Tensor, Tensor]:
+        index = labels * n_bins + width_bins(own_probs(probs, labels), n_bins)
+        hits = torch.bincount(index, minlength=n_classes * n_bins).view(n_classes, n_bins)
+        return sums - hits, hits.sum(1).double()
+
+    return gaps
 
 
 def _sums_and_large(block: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,6 +166,11 @@ def _sums_and_large(block: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
 
 def mass_errors(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> list[float]:
     """Mean over classes of the equal-mass error of the p_k >= threshold, for each threshold; one sort of a column."""
+    return mass_errors_of(sample, n_bins, thresholds)(sample.labels)
+
+
+def mass_errors_of(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> Callable[[Tensor], list[float]]:
+    """``mass_errors`` as a function of labels (N,)."""
     probs, (n, n_classes), n_thresholds = sample.probs, sample.probs.shape, len(thresholds)
     edges = probs.new_empty(n_thresholds, n_classes, n_bins)
     sums = probs.new_zeros(n_thresholds, n_classes, n_bins, dtype=torch.float64)
@@ -176,14 +185,17 @@ def mass_errors(sample: Sample, n_bins: int, thresholds: Sequence[float]) -> lis
             edges[i, columns] = ordered.gather(1, (ends - 1).clamp(min=0))
             stops = torch.cat([below, torch.searchsorted(ordered, edges[i, columns], right=True)], 1).clamp(min=below)
             sums[i, columns] = segment_sums(ordered, stops)
-    label, own = sample.labels, sample.label_probs
-    values = []
-    for i, threshold in enumerate(thresholds):
-        index = torch.searchsorted(edges[i, label], own[:, None])[:, 0].clamp(max=n_bins - 1)
-        hits = torch.bincount((label * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
-        errors = (sums[i] - hits.view(n_classes, n_bins)).abs().sum(1)
-        values.append((errors / kept[i].clamp(min=1)).mean().item())
-    return values
+
+    def errors(labels: Tensor) -> list[float]:
+        own, values = own_probs(probs, labels), []
+        for i, threshold in enumerate(thresholds):
+            index = torch.searchsorted(edges[i, labels], own[:, None])[:, 0].clamp(max=n_bins - 1)
+            hits = torch.bincount((labels * n_bins + index)[own >= threshold], minlength=n_classes * n_bins)
+            gaps = (sums[i] - hits.view(n_classes, n_bins)).abs().sum(1)
+            values.append((gaps / kept[i].clamp(min=1)).mean().item())
+        return values
+
+    return errors
 
 
 def _mass_of_weights(sample: Sample, n_bins: int, threshold: float = 0.0) -> Statistic:
@@ -224,8 +236,29 @@ def _classwise_of_weights(sample: Sample, n_bins: int) -> Statistic:
     return statistic
 
 
+def _classwise_of_labels(sample: Sample, n_bins: int) -> Statistic:
+    gaps = gaps_of(sample, n_bins)
+    return lambda labels: torch.stack([classwise_of(*gaps(y)) for y in labels])
+
+
+def _mass_of_labels(sample: Sample, n_bins: int, threshold: float = 0.0) -> Statistic:
+    errors = mass_errors_of(sample, n_bins, (threshold,))
+    return lambda labels: torch.tensor([errors(y)[0] for y in labels], dtype=torch.float64)
+
+
 RECORDS = (
-    Metric(classwise_ece, _classwise_of_weights, sums=class_sums, of_sums=classwise_of),
-    Metric(ace, _mass_of_weights, slow=True),
-    Metric(tace, partial(_mass_of_weights, threshold=THRESHOLD), slow=True),
+    Metric(
+        classwise_ece,
+        _classwise_of_weights,
+        of_labels=_classwise_of_labels,
+        sums=class_sums,
+        of_sums=classwise_of,
+    ),
+    Metric(ace, _mass_of_weights, of_labels=_mass_of_labels, slow=True),
+    Metric(
+        tace,
+        partial(_mass_of_weights, threshold=THRESHOLD),
+        of_labels=partial(_mass_of_labels, threshold=THRESHOLD),
+        slow=True,
+    ),
 )

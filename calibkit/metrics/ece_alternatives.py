@@ -150,6 +150,11 @@ def _smooth_of_weights(sample: Sample, n_bins: int) -> Statistic:
     return statistic
 
 
+def _smooth_of_gaps(sample: Sample, n_bins: int) -> Statistic:
+    errors = partial(smooth_error, sample.confidence)
+    return lambda gaps: torch.tensor([errors(gap / len(sample)) for gap in gaps], dtype=torch.float64)
+
+
 def _largest_sum(sample: Sample) -> Statistic:
     """From gaps of the rows (R, N) to the largest of their sums over confidences up to s, for any s: (R,)."""
     ordered, order = sample.confidence.sort()
@@ -176,7 +181,7 @@ def debiased_of(counts: Tensor, confidence: Tensor, correct: Tensor) -> Tensor:
 
 
 RECORDS = (
-    Metric(smooth_ece, _smooth_of_weights, slow=True),
+    Metric(smooth_ece, _smooth_of_weights, _smooth_of_gaps, slow=True),
     Metric(ks_error, _ks_of_weights, _ks_of_gaps),
     Metric(debiased_ece, partial(of_weighted_sums, debiased_of), sums=top_label_sums, of_sums=debiased_of),
 )

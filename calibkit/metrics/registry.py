@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -98,21 +98,36 @@ def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, floa
 def null_draws(
     sample: Sample, names: Iterable[str], n_draws: int, rng: np.random.Generator, n_bins: int
 ) -> dict[str, np.ndarray]:
-    """Those of ``names`` that have ``Metric.of_gaps``, on outcomes drawn from the confidences: (n_draws,) each.
+    """Those of ``names`` that have ``Metric.of_gaps`` or ``of_labels``, on outcomes drawn from p: (n_draws,) each.
 
-    A prediction of confidence c is right with probability c, so that the network is calibrated and its true error 0.
-    The bins are those of the sample, for the confidences stay as they are.
+    A prediction of confidence c is right with probability c, or label k comes with probability p_k, so that the network
+    is calibrated and its true error 0. The bins are those of the sample, for the probabilities stay as they are.
 
     Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
     """
-    known = {name: of_gaps(sample, n_bins) for name in names if (of_gaps := METRICS[name].of_gaps)}
+    names, device, parts = tuple(names), sample.labels.device, [*blocks(n_draws, len(sample), 8, BLOCK_BYTES)]
+    of_top = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_gaps)}
+    of_every = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_labels)}
     confidence = sample.confidence.double().cpu()
 
     def gaps(block: slice) -> Tensor:
         drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
-        return (confidence - (drawn < confidence).double()).to(sample.labels.device)
+        return (confidence - (drawn < confidence).double()).to(device)
 
-    return in_blocks(known, map(gaps, blocks(n_draws, len(sample), 8, BLOCK_BYTES))) if known else {}
+    found = in_blocks(of_top, map(gaps, parts)) if of_top else {}
+    if of_every:
+        drawn = draw_labels(sample.probs.double().cpu(), (part.stop - part.start for part in parts), rng)
+        found |= in_blocks(of_every, (labels.to(device) for labels in drawn))
+    return found
+
+
+def draw_labels(probs: Tensor, sizes: Iterable[int], rng: np.random.Generator) -> Iterator[Tensor]:
+    """Labels (r, N) that have the probabilities (N, K), for each number r; equal for equal numbers."""
+    ends = probs.cumsum(1)
+    ends /= ends[:, -1:].clone()
+    for size in sizes:
+        uniform = torch.from_numpy(rng.random((len(probs), size)))
+        yield torch.searchsorted(ends, uniform, right=True).t()
 
 
 def in_blocks(statistics: Mapping[str, Statistic], resamples: Iterable[Tensor]) -> dict[str, np.ndarray]:

@@ -45,8 +45,8 @@ def bootstrap(
 
     * the upper end is at least ``v + (h - l) / 2``;
     * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
-      (:func:`~calibkit.metrics.registry.null_draws`; as many draws as resamples), and never below 0. The
-      class-wise ones, the smooth and the debiased one have no such quantile, nor has a sample with ``groups``.
+      (:func:`~calibkit.metrics.registry.null_draws`; as many draws as resamples), and never below 0. The debiased one
+      needs no such quantile; with ``groups`` it is not known.
 
     No interval goes beyond the values that its metric can have.
 

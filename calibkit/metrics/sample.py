@@ -55,7 +55,12 @@ class Sample:
     @property
     def label_probs(self) -> Tensor:
         """(N,) probability of the label."""
-        return self.probs.gather(1, self.labels[:, None])[:, 0]
+        return own_probs(self.probs, self.labels)
+
+
+def own_probs(probs: Tensor, labels: Tensor) -> Tensor:
+    """(N,) probability of each of the labels (N,), of (N, K)."""
+    return probs.gather(1, labels[:, None])[:, 0]
 
 
 def is_argmax(probs: Tensor, labels: Tensor, row_max: Tensor) -> Tensor:
@@ -117,6 +122,7 @@ class Metric:
     of_gaps: Prepare | None = None
     sums: Callable[[Sample, int], tuple[Tensor, ...]] | None = None  #: over rows, which add up over batches
     of_sums: Callable[..., Tensor] | None = None  #: the metric from these sums
+    of_labels: Prepare | None = None  #: what ``of_gaps`` is, of an error of every class, by other labels (R, N)
     unit: Literal["share", "nats"] = "share"  #: a share is shown in percent
     most: float | None = 1.0  #: the largest value; None for the logarithm of the number of classes. The least is 0
     higher_is_better: bool = False

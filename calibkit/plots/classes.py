@@ -11,7 +11,7 @@ import numpy as np
 from calibkit._checks import Array, check_bins, check_int, check_real, expected
 from calibkit._extras import needs
 from calibkit.metrics import ReliabilityBins, reliability_bins
-from calibkit.metrics.classwise import width_gaps
+from calibkit.metrics.classwise import class_sums
 from calibkit.metrics.sample import Sample
 from calibkit.plots.style import BLUE, GREY, RED, axes_of, figure_of, ink, literal, on_paper
 
@@ -26,7 +26,7 @@ def worst_classes(sample: Sample, n_bins: int, n_classes: int) -> tuple[np.ndarr
 
     The error of class k is its term in ``classwise_ece``, the sum over bins of n_kb / N |acc_kb - conf_kb|.
     """
-    errors = width_gaps(sample, n_bins).abs().sum(1).cpu().numpy() / len(sample)
+    errors = class_sums(sample, n_bins)[0].abs().sum(1).cpu().numpy() / len(sample)
     order = np.argsort(-errors, kind="stable")[:n_classes]
     return order, errors[order]
 

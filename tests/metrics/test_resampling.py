@@ -161,11 +161,36 @@ def test_null_draws_against_a_loop(name):
     assert got == pytest.approx([evaluate(probs, y, [name], n_bins=10)[name] for y in labels], abs=1e-12)
 
 
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.of_labels])
+def test_null_draws_of_every_class_against_a_loop(name):
+    rng = np.random.default_rng(3)
+    probs = np.concatenate([rng.dirichlet([0.3] * 4, 60), np.tile([0.5, 0.0, 0.25, 0.25], (41, 1))])
+    got = null_draws(Sample.of(probs, np.zeros(101, int)), (name,), 7, np.random.default_rng(5), 10)[name]
+    uniform = np.random.default_rng(5).random((101, 7))
+    for drawn, value in zip(uniform.T, got, strict=True):
+        labels = [
+            next(k for k in range(4) if u < row[: k + 1].sum() / row.sum()) for row, u in zip(probs, drawn, strict=True)
+        ]
+        assert value == pytest.approx(evaluate(probs, np.array(labels), [name], n_bins=10)[name], abs=1e-12)
+
+
 def test_null_draws_come_in_blocks(mixed, monkeypatch):
     sample = Sample.of(*mixed)
     whole = null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"]
     monkeypatch.setattr("calibkit.metrics.registry.BLOCK_BYTES", 8 * 300 * 4)
     assert whole == pytest.approx(null_draws(sample, ("ece",), 11, np.random.default_rng(0), 15)["ece"])
+
+
+@pytest.mark.slow
+def test_of_a_calibrated_network_the_interval_of_every_error_begins_at_0():
+    """In 97.5% of test sets, so in 48.75 of 50, with a standard deviation of 1.1."""
+    rng, zero = np.random.default_rng(0), {"classwise_ece": 0, "ace": 0, "smooth_ece": 0}
+    for _ in range(50):
+        z = 2 * rng.normal(size=(300, 4))
+        labels, probs = (z + rng.gumbel(size=z.shape)).argmax(1), np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        for name, (low, _) in bootstrap(probs, labels, [*zero], n_resamples=80).items():
+            zero[name] += low == 0
+    assert min(zero.values()) >= 45
 
 
 def test_class_wise_errors_hold_their_own_value(mixed):
