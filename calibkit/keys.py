@@ -119,7 +119,9 @@ def check_options(cls: Callable[..., Any], what: str, options: Iterable[str]) ->
     takes_more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not takes_more:
-            raise expected(what, f"with options among {', '.join(known)}" if known else "without options", option)
+            cure = "; options of the calibrator stand before the colon" * (what == "objective")
+            want = f"with options among {', '.join(known)}" if known else "without options"
+            raise expected(what, want, f"{option}{cure}")
 
 
 def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> Callable[..., Made]:

@@ -696,6 +696,9 @@ below CE, FL, FLSD and ECP ({min(others):.1f} to {max(others):.1f}%). At none is
 share of LS is the paper's, 0.05, and not tuned either. All but *m* = 6 are trained once.
 """
     display(Markdown(text))
+if absent := [f"{m:g}" for m in trained_margins if m not in key_of]:
+    asked = " and ".join(absent)
+    display(Markdown(f"No network with *m* = {asked} is stored: a `budget` trains it."))
 
 # %% [markdown]
 # ## What it means for you

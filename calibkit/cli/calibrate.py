@@ -156,10 +156,11 @@ def _calibrate(args: argparse.Namespace) -> None:
     for warning in found:
         print(warning.message, file=sys.stderr)
     fitted.classes, fitted.floor = names, data.floor
+    saved = fitted.save(args.out) if args.out else None  # before a reader of the table closes the pipe
     tell(f"comparing on {len(data.test.labels)} samples, each metric on 1,000 resamples ...")
     _compare(fitted, data.test)
-    if args.out:
-        print(f"saved {fitted.save(args.out)}")
+    if saved:
+        print(f"saved {saved}")
 
 
 def _compare(fitted: Calibrator, test: HeldOut) -> None:
@@ -226,5 +227,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         mark = " *" if value > 0 and methods.measured["test"][name].may_be_zero() else ""
         noise = noise or bool(mark)
         print(f"{name:16} {value:10.5f}   [{low:.5f}, {high:.5f}]{mark}")
+    if n_zero := int((np.take_along_axis(test.probs, test.labels[:, None], 1) == 0).sum()):
+        print(f"the NLL is infinite: the probability of the label is 0 in {n_zero:,} of {len(test.labels):,} samples")
     if noise:
         print("* not told apart from 0: in a finite sample a calibrated network, too, has an error by chance")

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit._blocks import blocks
 from calibkit._checks import to_tensor
 from calibkit.logits import HeldOut
-from calibkit.metrics.drift import chi_square_tail
+from calibkit.metrics.drift import binomial_tail, chi_square_tail
 
 ALPHA = 1e-3  # of each test, whatever the sizes: a report that cries wolf is not read
 DEALS = 20_000  # of the values of two splits at random, where a test needs them
@@ -58,7 +58,9 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
     few = np.flatnonzero((counts > 0) & (counts < RAREST))
     if len(few) and n >= RAREST * k:
         least = few[counts[few].argmin()]
-        others = f", and {len(few) - 1:,} others have fewer than {RAREST}" * (len(few) > 1)
+        others = {1: "", 2: f", and one other class has fewer than {RAREST}"}.get(
+            len(few), f", and {len(few) - 1:,} others have fewer than {RAREST}"
+        )
         text = f"Of the {n:,} {name}samples only {counts[least]} are {classes[least]}{others}. "
         weight = "doubt" if k == 2 else "note"
         yield Finding(weight, "few of a class", text + f"Collect more: {RAREST} are the least to go by.")
@@ -126,19 +128,6 @@ def _ranks(x: np.ndarray) -> np.ndarray:
     return (counts.cumsum() - (counts - 1) / 2)[row] - (len(x) + 1) / 2
 
 
-def binomial_tail(least: int, n: int, p: float) -> float:
-    """P(X >= least) of n draws with probability p.
-
-    Example:
-        >>> binomial_tail(2, 3, 0.5)
-        0.5
-    """
-    logs = np.concatenate([[0.0], np.log(np.arange(1, n + 1)).cumsum()])  # of factorials
-    k = np.arange(least, n + 1)
-    terms = logs[n] - logs[k] - logs[n - k] + k * math.log(p) + (n - k) * math.log1p(-p)
-    return round(float(np.exp(terms).sum()), 12)
-
-
 def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: bool) -> Iterator[Finding]:
     """What looks wrong between the split to fit on and the one to judge by."""
     common = 0
@@ -149,7 +138,8 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
         among = int(counts[counts > 1].sum())
         text = f"{common} of {len(test.labels)} test samples have outputs that are in the validation set too. "
         share = len(test.labels) / (len(test.labels) + len(val.labels))
-        if binomial_tail(common, common + among, share) <= LEAK:
+        mean = share * (common + among)
+        if common >= mean and binomial_tail(common, common + among, mean) <= LEAK:
             yield Finding("doubt", "samples in both splits", text + "What was fitted on them is judged too well.")
         else:
             text += f"So have {among} validation samples among themselves: the outputs may have few digits."

@@ -14,6 +14,7 @@ import numpy as np
 
 from calibkit import __version__
 from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.drift import binomial_tail
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import ALPHA, BASE, capital
 from calibkit.reporting.trial import Trial, Tried
@@ -88,7 +89,7 @@ def near(report: Report) -> tuple[str, ...]:
             found.append(f"Not clearly worse by NLL: {'; '.join(tied[:4])}{more}.")
         else:
             found.append("By NLL it is better, beyond chance, than each of the others that these data allow.")
-    off = _off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)
+    off = stay_off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)
     if off:
         found.append(f"Predictions that {'are' if key == 'identity' else 'stay'} off: {'; '.join(off)}.")
     return tuple(found)
@@ -115,7 +116,7 @@ def _apart(compared: Comparison, methods: Iterable[str], key: str, metric: str, 
     return [name for name, chance in chances.items() if chance < ALPHA and sign * less[name] > 0]
 
 
-def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, classes: Sequence[str]) -> list[str]:
+def stay_off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, classes: Sequence[str]) -> list[str]:
     """The four classes whose predictions concern most, of those that are off by 5 points and beyond chance."""
     top, confidence = probs.argmax(1), probs.max(1)
     counts = np.bincount(top, minlength=len(classes))
@@ -123,8 +124,16 @@ def _off(probs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, class
     wider = bonferroni(max(len(asked), 1), ALPHA)
     for i in asked.tolist():
         of = top == i
-        gap = gap_of(confidence[of], labels[of] == i, None if groups is None else groups[of])
-        if abs(gap.value) >= OFF and abs(gap.value) > wider * (gap.high - gap.value):
+        hit = labels[of] == i
+        gap = gap_of(confidence[of], hit, None if groups is None else groups[of])
+        if groups is None:
+            # Of unequal probabilities the sum has no longer tails than a binomial (Hoeffding 1956). An interval of a
+            # mean is too short for some thirty sure predictions.
+            tail = binomial_tail(hit.sum(), len(hit), confidence[of].sum(dtype=float))
+            seen = 2 * tail <= ALPHA / len(asked)
+        else:
+            seen = abs(gap.value) > wider * (gap.high - gap.value)
+        if abs(gap.value) >= OFF and seen:
             word = "too sure" if gap.value > 0 else "not sure enough"
             found.append((counts[i] * abs(gap.value), f"{classes[i]}, {word} by {100 * abs(gap.value):.0f} points"))
     return [text for _, text in sorted(found, reverse=True)[:4]]

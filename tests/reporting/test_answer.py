@@ -8,7 +8,7 @@ from calibkit.logits import Logits
 from calibkit.reading import read
 from calibkit.reporting import report
 from calibkit.reporting.diagnosis import diagnose
-from calibkit.reporting.summary import gap_of, near, says
+from calibkit.reporting.summary import gap_of, near, says, stay_off
 
 
 def percent(x):
@@ -74,6 +74,16 @@ def test_what_was_near_is_told_and_what_stays_off(sample):
     gap = next(row.after for row in found.classes if row.name == "0")
     assert f"0, too sure by {100 * gap:.0f} points" in off
     assert all(text in found.html() for text in near(found))
+
+
+def test_of_calibrated_networks_no_class_is_said_to_stay_off():
+    """Of thirty sure predictions some are wrong by chance."""
+    rng, said = np.random.default_rng(0), 0
+    for _ in range(30):
+        z = 2.5 * rng.normal(size=(3000, 100))
+        labels = (z + rng.gumbel(size=z.shape)).argmax(1)
+        said += bool(stay_off(softmax(z, 1), labels, None, [*map(str, range(100))]))
+    assert said <= 3
 
 
 def weights(p, y):

@@ -197,6 +197,24 @@ def test_a_doubt_is_told_beside_the_advice(csv, capsys):
     assert "have no validation sample: age." in captured.out and "(sure: low)" in captured.out
 
 
+def test_the_calibrator_is_kept_where_nobody_reads_the_table(csv, monkeypatch):
+    """As in ``calibkit calibrate ... | head -3``."""
+
+    def closed(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("calibkit.cli.calibrate._compare", closed)
+    main(["calibrate", "mine.csv", "--kind", "logits", "--out", "mine.npz"])
+    assert load_calibrator("mine.npz").classes == tuple(CLASSES)
+
+
+def test_an_infinite_nll_is_explained(capsys, tmp_path):
+    p = np.array([[1.0, 0.0], [0.25, 0.75], [0.5, 0.5]] * 40)
+    np.savez(tmp_path / "mine.npz", probs=p, labels=np.r_[[1, 1, 0], [0, 1, 0] * 39])
+    assert main(["evaluate", str(tmp_path / "mine.npz")]) == 0
+    assert "the NLL is infinite: the probability of the label is 0 in 1 of 120 samples" in capsys.readouterr().out
+
+
 def test_a_method_whose_library_is_absent_is_left_out(csv, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
     assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "ets", "isotonic"]) == 0

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import softmax
 from scipy.stats import chi2_contingency
 
 from calibkit.logits import ARRAYS
 from calibkit.reading import read
 from calibkit.reporting import report
-from calibkit.reporting.data_checks import binomial_tail, row_keys, same_counts
+from calibkit.reporting.data_checks import row_keys, same_counts
 from calibkit.reporting.diagnosis import diagnose
 
 
@@ -81,11 +80,6 @@ def test_the_same_sample_twice_and_in_both_splits(sound):
     found = diagnose(read(leaked))
     assert [finding.kind for finding in found.findings] == ["samples in both splits"]
     assert found.first_paragraph.startswith("7 of 2007")
-
-
-def test_the_tail_of_the_binomial():
-    for least, n, p in ((0, 5, 0.3), (7, 7, 0.5), (400, 5000, 0.1), (1, 1, 0.9)):
-        assert binomial_tail(least, n, p) == pytest.approx(stats.binom.sf(least - 1, n, p), rel=1e-8, abs=1e-12)
 
 
 def test_outputs_of_few_digits_are_no_leak(sample):

@@ -56,7 +56,7 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         ValueError: Expected `binz` to be one of the parameters n_bins, but got an unknown name
         >>> parameters({"margins": []}, margins=[Real(0, 100)])
         Traceback (most recent call last):
-        ValueError: Expected `margins` to be a list, as in `papermill ... -y 'margins: [...]'`, but got []
+        ValueError: Expected `margins` to be a list of one or more, as in `papermill ... -y 'margins: [...]'`, but got ...
         >>> parameters({"n_bins": 0}, n_bins=range(1, 101))
         Traceback (most recent call last):
         ValueError: Expected `n_bins` to be an integer in [1, 100], but got 0
@@ -73,8 +73,9 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         if not isinstance(what, list):
             _check(name, value, what)
             continue
-        if not isinstance(value, list | tuple) or (not value and ... not in what):
-            raise expected(name, f"a list, as in `papermill ... -y '{name}: [...]'`", repr(value))
+        some = "" if ... in what else " of one or more"
+        if not isinstance(value, list | tuple) or (some and not value):
+            raise expected(name, f"a list{some}, as in `papermill ... -y '{name}: [...]'`", repr(value))
         for entry in value:
             _check(name, entry, what[0])
     namespace[_DONE] = True

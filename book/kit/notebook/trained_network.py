@@ -119,6 +119,8 @@ def _public(name: str, budget: str, device: str, draw: int) -> Trained:
     """One of ``PUBLIC``, its fits kept under a budget."""
     network, normalisation = PUBLIC[name]
     weights = cache() / f"{name}.npz"
+    if not weights.exists():
+        raise FileNotFoundError(f"no {weights}; `calibkit data prepare published` fetches it")
     arrays = {key.replace("fc.", "linear."): value for key, value in read_npz(weights).items()}
     spec = replace(DATASETS[network.dataset], **normalisation)
     model = fill(build(network.model, spec.n_classes), arrays)
