@@ -54,9 +54,9 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         >>> parameters({"n_bins": 15, "binz": 3}, n_bins=range(1, 101))
         Traceback (most recent call last):
         ValueError: Expected `binz` to be one of the parameters n_bins, but got an unknown name
-        >>> parameters({"margins": []}, margins=[Real(0, 100)])
+        >>> parameters({"sizes": []}, sizes=[Real(0, 100)])
         Traceback (most recent call last):
-        ValueError: Expected `margins` to be a list of one or more, as in `papermill ... -y 'margins: [...]'`, but got ...
+        ValueError: Expected `sizes` to be a list of one or more, as in `papermill ... -y 'sizes: [...]'`, but got []
         >>> parameters({"n_bins": 0}, n_bins=range(1, 101))
         Traceback (most recent call last):
         ValueError: Expected `n_bins` to be an integer in [1, 100], but got 0
