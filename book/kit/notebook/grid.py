@@ -31,23 +31,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows and columns with their heads.
+    """Rows and columns with their heads."""
 
-    Attributes:
-        corner: head of the labels.
-        columns: heads.
-        rows: what is seen.
-        folded: rows behind a click.
-        caption: text above it.
-        name: what ``{numref}`` calls it.
-    """
-
-    corner: str
+    corner: str  # head of the labels
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    folded: tuple[Row, ...] = ()
+    rows: tuple[Row, ...]  # what is seen
+    folded: tuple[Row, ...] = ()  # behind a click
     caption: str = ""
-    name: str = ""
+    name: str = ""  # what ``{numref}`` calls it
 
 
 def part(grid: Grid, rows: tuple[Row, ...]) -> Grid:
