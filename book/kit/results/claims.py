@@ -44,21 +44,13 @@ STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", 
 
 
 class Pooled(NamedTuple):
-    """A difference over several networks.
+    """A difference over several networks."""
 
-    Attributes:
-        estimate: the mean over networks, see :func:`book.kit.results.difference_intervals.over_networks`; with seeds.
-        lower: on how many networks it is below 0.
-        n: how many networks.
-        strength: of the weakest evidence among them.
-        seeds: the fewest trainings on either side.
-    """
-
-    estimate: Estimate
-    lower: int
-    n: int
-    strength: str
-    seeds: int
+    estimate: Estimate  # the mean, see :func:`book.kit.results.difference_intervals.over_networks`; with seeds
+    lower: int  # on how many networks it is below 0
+    n: int  # how many networks
+    strength: str  # of the weakest evidence among them
+    seeds: int  # the fewest trainings on either side
 
 
 def load_claims() -> pd.DataFrame:

@@ -80,17 +80,11 @@ TOLERANCE, SHARE, LEAST, MOST = 0.0005, 0.25, 0.002, 0.01
 
 
 class Effect(NamedTuple):
-    """A difference that was measured, of the printed metric and of the NLL.
+    """A difference that was measured, of the printed metric and of the NLL."""
 
-    Attributes:
-        estimate: with its interval over test sets and, of several seeds, over seeds.
-        sign: -1 or 1 where it is beyond chance after Holm's correction, else 0.
-        nll: likewise of the NLL, before the correction; 0 where the printed metric is no calibration error.
-    """
-
-    estimate: Estimate
-    sign: int
-    nll: int
+    estimate: Estimate  # with its interval over test sets and, of several seeds, over seeds
+    sign: int  # -1 or 1 where it is beyond chance after Holm's correction, else 0
+    nll: int  # likewise of the NLL, before the correction; 0 where the printed metric is no calibration error
 
 
 def replays(printed: str, unit_scale: float, value: float) -> bool:
