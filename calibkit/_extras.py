@@ -13,11 +13,7 @@ import torch
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around the imports of an extra of ``pyproject.toml``: where one is absent, the error names what to install.
-
-    Raises:
-        ModuleNotFoundError: with the command that cures it.
-    """
+    """Around the imports of an extra of ``pyproject.toml``: where one is absent, ModuleNotFoundError says the cure."""
     try:
         yield
     except ModuleNotFoundError as error:

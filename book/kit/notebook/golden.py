@@ -24,11 +24,7 @@ DIGITS = 6  # significant ones that are stored
 
 
 def recorded(
-    name: str,
-    compute: Callable[[], pd.DataFrame],
-    *,
-    available: bool,
-    tolerance: float | Mapping[str, float] = 0.005,
+    name: str, compute: Callable[[], pd.DataFrame], *, available: bool, tolerance: float | Mapping[str, float] = 0.005
 ) -> pd.DataFrame:
     """The stored table, held against ``compute()`` where its data are available.
 

@@ -176,12 +176,7 @@ def runs(
 
 
 def image(
-    pixels: Array,
-    *,
-    ax: Axes | None = None,
-    title: str = "",
-    low: float | Array = 0.0,
-    high: float | Array = 1.0,
+    pixels: Array, *, ax: Axes | None = None, title: str = "", low: float | Array = 0.0, high: float | Array = 1.0
 ) -> Axes:
     """A picture without ticks: (H, W), or (C, H, W) with C = 1 or 3 as a network takes them; ValueError of another.
 

@@ -38,7 +38,7 @@ from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
 from book.kit.sphinx.claim_matrix import STYLES
-from book.kit.sphinx.directives import Computed, html, markdown, table
+from book.kit.sphinx.directives import Computed, extension, html, markdown, table
 from book.kit.sphinx.replications import linked
 from book.kit.sphinx.summaries import entries_of
 from book.papers import PAPERS
@@ -197,8 +197,7 @@ def registry(path: str) -> list[str]:
 def number(text: str) -> str:
     """One number of ours in percent: "ece cifar10 densenet40 ets:focal", "ece cifar10 resnet20 mbls | identity".
 
-    Raises:
-        ValueError: not exactly one row of ``ours.csv`` fits.
+    ValueError where not exactly one row of ``ours.csv`` fits.
     """
     metric, dataset, model, rest = text.split(maxsplit=3)
     loss, _, method = rest.rpartition(" | ")
@@ -258,15 +257,16 @@ class Ledger(Computed):
 def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
-    app.add_directive("verdicts", Verdicts)
-    app.add_directive("answered", markdown(lambda: [answered_in_words()]))
-    app.add_directive("unanswered", markdown(unanswered))
-    app.add_directive("ledger", Ledger)
-    app.add_directive("gone", markdown(gone, style=("sortable",)))
-    app.add_directive("averages", markdown(averages))
-    app.add_directive("power", markdown(power))
-    app.add_directive("plans", markdown(plans))
-    app.add_directive("printed", html(printed, required=3, captioned=True))
-    app.add_directive("stored", html(stored, required=3, captioned=True))
-    app.add_directive("registry", markdown(registry, required=1))
-    return {"parallel_read_safe": True}
+    return extension(
+        verdicts=Verdicts,
+        answered=markdown(lambda: [answered_in_words()]),
+        unanswered=markdown(unanswered),
+        ledger=Ledger,
+        gone=markdown(gone, style=("sortable",)),
+        averages=markdown(averages),
+        power=markdown(power),
+        plans=markdown(plans),
+        printed=html(printed, required=3, captioned=True),
+        stored=html(stored, required=3, captioned=True),
+        registry=markdown(registry, required=1),
+    )(app)

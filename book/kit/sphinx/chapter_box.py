@@ -11,12 +11,11 @@ from pathlib import Path
 
 from docutils import nodes
 from pybtex.database import parse_file
-from sphinx.application import Sphinx
 
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.claim_matrix import ASKED
-from book.kit.sphinx.directives import Computed
+from book.kit.sphinx.directives import Computed, extension
 from book.kit.sphinx.frontpage import bar, legend
 from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
@@ -44,11 +43,7 @@ def lost(paper: str) -> list[str]:
 
 
 def links(text: str) -> str:
-    """One line of Markdown: where the first publication that the text cites is found.
-
-    Raises:
-        ValueError: the text cites none.
-    """
+    """One line of Markdown: where the first publication that the text cites is found; ValueError if it cites none."""
     cited = re.search(r"\{cite:t\}`(\w+)`", text)
     if cited is None:
         raise ValueError(f"Expected `text` to cite the paper, but got {text!r}")
@@ -90,8 +85,4 @@ class Counts(Computed):
         return [*self.parse(lines), nodes.raw("", bar(counts) + legend(counts), format="html")]
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("brief", Brief)
-    app.add_directive("counts", Counts)
-    return {"parallel_read_safe": True}
+setup = extension(brief=Brief, counts=Counts)

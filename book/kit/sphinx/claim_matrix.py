@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from sphinx.application import Sphinx
-
 from book.kit.sphinx.cached_results import claims
-from book.kit.sphinx.directives import html
+from book.kit.sphinx.directives import extension, html
 from book.kit.sphinx.frontpage import keys
 from book.papers import PAPERS
 
@@ -42,7 +40,4 @@ def matrix() -> str:
     return f'<div class="claims">{"".join(lines)}{meanings}</div>'
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("claimmatrix", html(matrix))
-    return {"parallel_read_safe": True}
+setup = extension(claimmatrix=html(matrix))
