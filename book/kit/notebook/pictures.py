@@ -26,11 +26,8 @@ def reliability_row(
 
     Samples are (probs, labels) by their title, ``curves`` by title the points (x, y) of the true calibration curve,
     where it is known. Each shows where its samples are: as a strip on top or, with ``histogram``, in a panel below with
-    its mean confidence and the accuracy. ``interval`` says whether to draw the consistency bars.
-
-    Raises:
-        ValueError: no sample, or one that :func:`calibkit.plots.reliability_diagram` refuses; more than three samples
-            with ``histogram``.
+    its mean confidence and the accuracy. ``interval`` says whether to draw the consistency bars. ValueError tells of no
+    sample, of one that :func:`calibkit.plots.reliability_diagram` refuses, and of more than three with ``histogram``.
 
     Example:
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])

@@ -83,10 +83,7 @@ def difference(
 
     Fits are probabilities (N, K), labels (N,), or (R, N), a row a fit. The interval is that of
     :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same resamples of the test
-    set. It speaks of the draw of the test set, not of the random starts.
-
-    Raises:
-        ValueError: no fit, bad probabilities or labels.
+    set. It speaks of the draw of the test set, not of the random starts. ValueError tells of no fit.
 
     Example:
         >>> import numpy as np

@@ -34,13 +34,9 @@ def many_on_digits(
 
     The networks of a draw start from the same weights and see the same images, in full batches by Adam with a cosine
     schedule, from the rate ``lr``. With few images they are over-confident, as large networks are. What of the training
-    split is not drawn is the draw's validation set. ``seed`` is that of the draws and of the first weights.
-
-    Returns:
-        ``{"train": ..., "val": ..., "test": ...}``: logits (S, D, N, K) and labels (D, N).
-
-    Raises:
-        ValueError: no draw, no image, or none left to validate on.
+    split is not drawn is the draw's validation set. ``seed`` is that of the draws and of the first weights. Of "train",
+    "val" and "test" the result has logits (S, D, N, K) and labels (D, N). ValueError tells of no draw, of no image, and
+    of none left to validate on.
 
     Example:
         >>> outcome = many_on_digits([nn.CrossEntropyLoss()], n_draws=2, n_train=20, steps=1)

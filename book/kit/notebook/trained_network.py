@@ -65,16 +65,12 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto",
     """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
 
     Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen all training images, so
-    one half of the test images is held out, and the other half tests: see :func:`calibkit.data.halves`.
+    one half of the test images is held out, and the other half tests, by the seed ``draw``: see
+    :func:`calibkit.data.halves`. Weights of one's own are found as ``weights.npz`` in
+    :meth:`calibkit.networks.Network.folder`.
 
-    Above "smoke" its fits are kept beside its training, so that a killed notebook goes on where it was.
-
-    Args:
-        network: which, or its name, or a key of ``PUBLIC``. Weights of one's own are found as ``weights.npz`` in
-            :meth:`calibkit.networks.Network.folder`.
-        budget: one of ``BUDGETS``; see :meth:`calibkit.networks.Network.find`.
-        device: where it runs: "cpu", "cuda", or "auto", a GPU where there is one, but at the budget "smoke".
-        draw: which halves those of ``PUBLIC`` take: a seed. The others have held-out images of their own.
+    It runs on a "cpu", on "cuda", or, "auto", on a GPU where there is one, but at the budget "smoke". Above "smoke" its
+    fits are kept beside its training, so that a killed notebook goes on where it was.
 
     Raises:
         ValueError: no such name; no recipe trains it at that budget.

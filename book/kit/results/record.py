@@ -129,9 +129,7 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
     The name is one of the zoo, of the external logits, or a path; keys are by default :func:`methods` of its loss, and
     on external logits :func:`replays`. What both files have already, of as many seeds, is fitted only ``again``.
-
-    Raises:
-        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test samples.
+    ValueError tells of unknown logits, a file that does not say of what network, and seeds with other test samples.
     """
     networks = trainings(name)
     where = cell(name, networks[0])

@@ -34,10 +34,8 @@ def record_losses(names: Iterable[str]) -> int:
     trained and against cross-entropy after one temperature; after a temperature, against cross-entropy after the same.
     A name, of the zoo, of the external logits, or a path, stands for all its seeds, and of two of one loss the one of
     more seeds counts (:func:`book.kit.results.record.trainings`). The spread over seeds is pooled over the losses that
-    have several. What others published is left out.
-
-    Raises:
-        ValueError: unknown logits, or networks of one cell with different test samples.
+    have several. What others published is left out. ValueError tells of unknown logits, and of networks of one cell
+    with different test samples.
     """
     cells: dict[Place, dict[str, list[Logits]]] = {}
     for name in names:
