@@ -37,7 +37,7 @@ from book.kit.results.csv_rows import select
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
-from book.kit.sphinx.claim_matrix import STYLES
+from book.kit.sphinx.claims import STYLES
 from book.kit.sphinx.directives import Computed, extension, html, markdown, table
 from book.kit.sphinx.replications import linked
 from book.kit.sphinx.summaries import entries_of

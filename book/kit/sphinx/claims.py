@@ -1,12 +1,14 @@
-"""Sphinx extension: the box at the head of a paper's chapter, and the counts at its end.
+"""Sphinx extension of the papers' claims: the box at the head of a chapter, the counts at its end, and all together.
 
-``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found.
+``{brief} PAPER`` has what stands in the box, the paper's small picture beside it, and below it where the paper is found.
 ``{counts} PAPER`` says what became of its claims, on what that rests, and draws the bar of its printed numbers.
+``{claimmatrix}`` draws every row of the ledger as a coloured square or circle, a line a paper.
 """
 
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -14,14 +16,27 @@ from pybtex.database import parse_file
 
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
-from book.kit.sphinx.claim_matrix import ASKED
-from book.kit.sphinx.directives import Computed, extension
-from book.kit.sphinx.frontpage import bar, legend
+from book.kit.sphinx.directives import Computed, extension, html
+from book.kit.sphinx.frontpage import bar, keys, legend
 from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[2] / "references.bib"
 LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
+#: How a row begins that asks what its paper does not claim; it is a circle.
+ASKED = "Our question:"
+#: A verdict -> the class of its square in the style sheet.
+STYLES = {
+    "holds": "reproduced",
+    "holds in part": "same-direction",
+    "ECE undecided, likelihood agrees": "not-decided agrees",
+    "holds in ECE, likelihood against": "mixed",
+    "not decided": "not-decided",
+    "ECE undecided, likelihood against": "not-decided objects",
+    "fails in ECE, likelihood agrees": "opposite-direction agrees",
+    "does not hold": "opposite-direction",
+    "not run here": "absent",
+}
 
 
 def outcome(paper: str) -> list[str]:
@@ -57,6 +72,21 @@ def _counted(values) -> str:
     return "; ".join(f"{number} \N{MULTIPLICATION SIGN} {value}" for value, number in values.value_counts().items())
 
 
+def matrix() -> str:
+    """The squares, each with its claim and verdict as its name and a link to its row, and what the colours mean."""
+    rows, lines = claims(), []
+    for name, paper in PAPERS.items():
+        squares = ""
+        for row in rows[rows["paper"] == name].itertuples():
+            said = escape(f"{row.id}: {row.claim}: {row.verdict}")
+            asked = " asked" * row.claim.startswith(ASKED)
+            squares += f'<a class="{STYLES[row.verdict]}{asked}" href="#{row.id}" title="{said}"></a>'
+        lines.append(f'<p class="claims"><b>{paper.short}</b> <span>{squares}</span></p>')
+    found = {*rows["verdict"]}
+    meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
+    return f'<div class="claims">{"".join(lines)}{meanings}</div>'
+
+
 class Brief(Computed):
     """``{brief} PAPER``."""
 
@@ -85,4 +115,4 @@ class Counts(Computed):
         return [*self.parse(lines), nodes.raw("", bar(counts) + legend(counts), format="html")]
 
 
-setup = extension(brief=Brief, counts=Counts)
+setup = extension(brief=Brief, counts=Counts, claimmatrix=html(matrix))
