@@ -1,6 +1,6 @@
 """Sphinx extension of the papers' claims: the box at the head of a chapter, the counts at its end, and all together.
 
-``{brief} PAPER`` has what stands in the box, the paper's small picture beside it, and below it where the paper is found.
+``{brief} PAPER`` has what stands in the box, beside it the small picture of the paper, and below where it is found.
 ``{counts} PAPER`` says what became of its claims, on what that rests, and draws the bar of its printed numbers.
 ``{claimmatrix}`` draws every row of the ledger as a coloured square or circle, a line a paper.
 """
