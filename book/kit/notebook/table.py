@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook import table_html, table_text
+from book.kit.notebook import grid, table_html
 from book.kit.notebook.grid import Cell, Column, Grid, Row
 from calibkit._checks import expected
 
@@ -27,7 +27,7 @@ class Table(Grid):
 
     def __repr__(self) -> str:
         """Aligned text."""
-        return table_text.text(self)
+        return grid.text(self)
 
     def _repr_html_(self) -> str:
         return table_html.html(self)
