@@ -50,12 +50,9 @@ def table(
     Args:
         frame: numbers or text; it is not changed.
         caption: above the table, plain text; it gets a number on the page.
-        name: what ``{numref}`` calls it, ``"tbl-mbls-1"``; needs a caption.
+        name: what ``{numref}`` calls it, ``"tbl-mbls-1"``; ValueError where it has no caption.
         digits: decimals of floats; by (innermost) column, where they differ. Columns that are not named have 2.
         names: what is shown for a label of rows or columns: a mapping, or a function such as ``names.shown``.
-
-    Raises:
-        ValueError: a name without a caption.
 
     Example:
         >>> frame = pd.DataFrame({"ECE": [1.25, -10.5], "trained": ["once", "twice"]}, ["cross_entropy", "mbls"])

@@ -54,11 +54,7 @@ class Pooled(NamedTuple):
 
 
 def load_claims() -> pd.DataFrame:
-    """``claims.csv`` as text.
-
-    Raises:
-        ValueError: other columns, or a claim that neither names a difference nor has a verdict.
-    """
+    """``claims.csv`` as text; ValueError of other columns, and of a claim with a difference and a verdict, or none."""
     frame = pd.read_csv(_folders.stored() / "claims.csv", dtype=str, keep_default_na=False)
     check_columns(frame, COLUMNS)
     for row in frame.itertuples():

@@ -37,11 +37,6 @@ BY_THEIR_CODE = "by the authors' code"
 class Answer(StrEnum):
     """What became of a printed number, by falling weight: the text, as tables and pages have it.
 
-    Attributes:
-        word: the text without whose it is.
-        by: ``OURS``, ``OTHERS`` or ``STAND_IN``.
-        like: the answer of ours that says the same.
-
     Example:
         >>> Answer.SAME_BY_STAND_IN, Answer("another elsewhere").like
         (<Answer.SAME_BY_STAND_IN: 'same direction, by a stand-in'>, 'not reproduced')
@@ -62,9 +57,9 @@ class Answer(StrEnum):
     OPPOSITE_BY_STAND_IN = "opposite direction", STAND_IN
     NOT_RUN = "not run"
 
-    word: str
-    by: str
-    like: str
+    word: str  # the text without whose it is
+    by: str  # ``OURS``, ``OTHERS`` or ``STAND_IN``
+    like: str  # the answer of ours that says the same
 
     def __new__(cls, word: str, by: str = OURS, like: str = "") -> Answer:
         """The member; a stand-in's has its name in the text."""
