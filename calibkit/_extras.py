@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import PathFinder
 
@@ -34,11 +34,9 @@ def ensure_torchvision_importable() -> torch.library.Library | None:
         return None
     compiled = PathFinder.find_spec("_C", list(spec.submodule_search_locations))
     if compiled is not None:
-        try:
+        with suppress(OSError):
             torch.ops.load_library(compiled.origin)
             return None
-        except OSError:
-            pass
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -142,12 +142,9 @@ def remove_strays(folder: str | os.PathLike) -> None:
     """
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
-            try:
-                with open(path, "r+b") as stream:
-                    if _lock(stream):
-                        path.unlink(missing_ok=True)
-            except (FileNotFoundError, PermissionError):  # finished meanwhile, or another user's
-                pass
+            with suppress(FileNotFoundError, PermissionError), open(path, "r+b") as stream:  # finished, or another's
+                if _lock(stream):
+                    path.unlink(missing_ok=True)
 
 
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
